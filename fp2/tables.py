@@ -1,0 +1,126 @@
+"""The tables between the stages, documented once: every stage can be run again from the table before it.
+
+Each schema lists the columns that are always there. `people` has one further column per attribute, named
+`attr_<attribute>`, that holds the **list** of values a person gave (several are allowed, none is an empty list).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ATTRIBUTE_PREFIX = "attr_"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its Arrow type in words, and what a value means."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's name, what one row is, and its columns."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [column.name for column in self.columns]
+
+    def check(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return `frame` if it has every column of the schema.
+
+        Raises
+        ------
+        Fp2Error
+            With the list of the missing columns.
+        """
+        missing = [name for name in self.names if name not in frame.columns]
+        if missing:
+            raise Fp2Error(f"table '{self.name}' lacks the column(s) {', '.join(missing)}")
+        return frame
+
+
+PEOPLE = Schema(
+    "people",
+    "a person in an image",
+    (
+        Column("image_id", "string", "the image, unique within the data set"),
+        Column("subject_id", "string", "the person; the unit of every statistic"),
+        Column("image_path", "string", "absolute path of the picture on this machine; never leaves it"),
+        Column("is_primary", "bool", "whether the picture was taken of this person (two-person pictures have one who was not)"),
+        Column("n_people", "int64", "annotated people in the image"),
+        Column("set_id", "string", "counterfactual set (same scene, one attribute changed), or missing"),
+        Column("box_x", "float64", "person box: left edge in pixels of the image, or missing"),
+        Column("box_y", "float64", "person box: top edge"),
+        Column("box_w", "float64", "person box: width"),
+        Column("box_h", "float64", "person box: height"),
+    ),
+)
+
+QUESTIONS = Schema(
+    "questions",
+    "a question text",
+    (
+        Column("question_id", "string", "unique within the battery"),
+        Column("probe", "string", "the probe it belongs to"),
+        Column("template", "string", "the framing, or empty"),
+        Column("trait", "string", "the trait word, or empty"),
+        Column("text", "string", "what the model is asked, exactly"),
+        Column("kind", "string", "text, yes_no, choice or number"),
+    ),
+)
+
+ANSWERS = Schema(
+    "answers",
+    "one question put to one image variant",
+    (
+        Column("response_key", "string", "sha256 of everything that can change the answer"),
+        Column("image_id", "string", ""),
+        Column("subject_id", "string", ""),
+        Column("variant", "string", "original, or how the image was changed"),
+        Column("question_id", "string", ""),
+        Column("probe", "string", ""),
+        Column("text", "string", "the model's words, or missing"),
+        Column("status", "string", "answered or error"),
+        Column("error", "string", "why there is no answer, or missing"),
+        Column("attempts", "int64", "how often it was tried"),
+        Column("seconds", "float64", "share of the batch's wall time"),
+        Column("tokens", "int64", "generated tokens"),
+        Column("cached", "bool", "whether it came from the store"),
+    ),
+)
+
+SCORES = Schema(
+    "scores",
+    "one scorer's value for one answer",
+    (
+        Column("response_key", "string", ""),
+        Column("image_id", "string", ""),
+        Column("subject_id", "string", ""),
+        Column("variant", "string", ""),
+        Column("question_id", "string", ""),
+        Column("probe", "string", ""),
+        Column("scorer", "string", ""),
+        Column("scorer_version", "string", "version and lexicon digest"),
+        Column("value", "float64", "the score, or missing"),
+        Column("refused", "bool", "whether the answer was a refusal"),
+    ),
+)
+
+
+def attribute_columns(people: pd.DataFrame) -> list[str]:
+    """Return the names of the attributes (without the prefix) that `people` carries."""
+    return [name.removeprefix(ATTRIBUTE_PREFIX) for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
