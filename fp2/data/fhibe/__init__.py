@@ -1,0 +1,1 @@
+"""FHIBE on disk: its vocabularies, its release folder, its annotations."""
