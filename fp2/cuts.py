@@ -1,0 +1,223 @@
+"""How people are grouped: by one attribute, by an intersection of several, or by several cuts in one run.
+
+An attribute may hold several values for one person, who then counts in each of their groups; an intersection takes
+every combination (the Cartesian product), as FHIBE's own evaluation does. A person who lacks a value is in no group.
+pandas is imported only where a table is made, so that this module can be used while the configuration is composed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fp2.errors import Fp2Error, nearest
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JOIN = "_x_"
+LABEL_JOIN = " x "
+BOTH_FORMS = "Write cut.by=[a,b] for one intersection, cut.each=[a,b] for several cuts in one run"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to group people: by one attribute or by the combinations of several.
+
+    `groups` keeps only some values of an attribute: pairs of (attribute, values).
+    """
+
+    name: str
+    by: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a cut by nothing or by the same attribute twice."""
+        if not self.by:
+            raise Fp2Error(f"cut {self.name!r} names no attribute", fix=BOTH_FORMS)
+        if len(set(self.by)) < len(self.by):
+            raise Fp2Error(f"cut {self.name!r} names an attribute twice")
+
+
+def parse_cut(text: str, known_attributes: Collection[str] | None = None) -> Cut:
+    """Return the cut that a name such as `region_x_skin_tone` stands for.
+
+    Where the attributes are known, a name is split only into those, so an attribute may itself contain `_x_`.
+
+    Raises
+    ------
+    Fp2Error
+        If a part is empty or no known attribute.
+    """
+    pieces = text.split(JOIN)
+    if known_attributes is None:
+        parts = pieces
+    elif (known_parts := _split_known(pieces, known_attributes)) is not None:
+        parts = known_parts
+    else:
+        unknown = next((piece for piece in pieces if piece not in known_attributes), text)
+        raise _unknown_attribute(unknown, text, known_attributes)
+    if not all(parts):
+        raise Fp2Error(f"cut {text!r} has an empty part", fix="An intersection is written attribute_x_attribute")
+    return Cut(text, tuple(parts))
+
+
+def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
+    """Return `pieces` joined up into known attributes, shortest first, or None if that cannot be."""
+    if not pieces:
+        return []
+    for n_first in range(1, len(pieces) + 1):
+        first = JOIN.join(pieces[:n_first])
+        if first in known and (rest := _split_known(pieces[n_first:], known)) is not None:
+            return [first, *rest]
+    return None
+
+
+def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
+    """Return the error for an attribute that the data set does not have."""
+    return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=nearest(name, known))
+
+
+def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | None = None) -> tuple[Cut, ...]:
+    """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
+
+    `by` is one cut (the intersection of all that it lists); `each` is a list of cuts, each an attribute, a name such
+    as `pronoun_x_age`, or a list. `groups` maps attributes to the values to keep.
+
+    Raises
+    ------
+    Fp2Error
+        If both or neither of `by` and `each` are given, or an attribute is unknown or named twice.
+    """
+    by, each = _names(spec.get("by")), spec.get("each")
+    if by and each:
+        raise Fp2Error("the cut is given both by and each", fix=BOTH_FORMS)
+    if not by and not each:
+        raise Fp2Error("the cut is given neither by nor each", fix=BOTH_FORMS)
+    if by:
+        wanted = [Cut(str(spec.get("name") or JOIN.join(by)), by)]
+    else:
+        wanted = [_one(item, known_attributes) for item in _items(each)]
+    if len({cut.name for cut in wanted}) < len(wanted):
+        raise Fp2Error("a cut is listed twice", where="cut.each")
+    if known_attributes is not None:
+        for cut in wanted:
+            check_attributes(cut, known_attributes)
+    return _with_groups(wanted, spec.get("groups") or {})
+
+
+def _one(item: Any, known: Collection[str] | None) -> Cut:
+    """Return the cut of one entry of `each`."""
+    if isinstance(item, str):
+        return parse_cut(item, known)
+    names = _names(item)
+    return Cut(JOIN.join(names), names)
+
+
+def _items(value: Any) -> list[Any]:
+    """Return a string as a list of one, and any sequence as a list."""
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return attribute names from nothing, one name or a list."""
+    return () if not value else tuple(str(name) for name in _items(value))
+
+
+def _with_groups(cuts: Sequence[Cut], groups: Mapping[str, Any]) -> tuple[Cut, ...]:
+    """Return the cuts, each with the part of the group filter that concerns its attributes."""
+    kept = {str(attribute): tuple(str(value) for value in _items(values)) for attribute, values in groups.items()}
+    cut_by = {attribute for cut in cuts for attribute in cut.by}
+    for attribute, values in kept.items():
+        if attribute not in cut_by:
+            raise Fp2Error(f"cut.groups names {attribute!r}, which no cut uses", fix=nearest(attribute, cut_by))
+        if not values:
+            raise Fp2Error(f"cut.groups keeps no value of {attribute!r}")
+    return tuple(Cut(cut.name, cut.by, tuple((name, kept[name]) for name in cut.by if name in kept)) for cut in cuts)
+
+
+def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
+    """Raise for the first attribute of `cut` that is not known, with the nearest one that is."""
+    for attribute in cut.by:
+        if attribute not in known_attributes:
+            raise _unknown_attribute(attribute, cut.name, known_attributes)
+
+
+def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Return command-line overrides that Hydra can compose, and the `cut` config nodes to register for them.
+
+    `cut=a_x_b` (also within a sweep, `cut=a,a_x_b`) stands for a node that is not on disk: it comes back under its
+    name. `cut.by=` or `cut.each=` alone replaces what the chosen YAML says, so the other key and the name are emptied.
+
+    Raises
+    ------
+    Fp2Error
+        For `cut=[a,b]` (Hydra would silently keep the last one), and for `cut.by` together with `cut.each`.
+    """
+    values = {key.lstrip("+"): value for key, found, value in (text.partition("=") for text in overrides) if found}
+    choice = values.get("cut", "")
+    if choice.startswith(("[", "(", "{")):
+        raise Fp2Error(f"cut={choice} would keep one cut only", fix=BOTH_FORMS)
+    nodes = {
+        name: {"name": name, "by": list(parse_cut(name).by), "each": None, "groups": None}
+        for name in (part.strip() for part in choice.split(","))
+        if JOIN in name
+    }
+    given = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]
+    if len(given) == 2:
+        raise Fp2Error("cut.by and cut.each are given together", fix=BOTH_FORMS)
+    extra = []
+    if given:
+        other = "each" if given == ["by"] else "by"
+        extra = [f"cut.{key}=null" for key in (other, "name") if f"cut.{key}" not in values]
+    return [*overrides, *extra], nodes
+
+
+def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return one row per (row of `people`, group): `image_id, subject_id, group`, in the order of `people`.
+
+    An intersection's group is its values joined with " x ". Rows that lack a value are left out (`n_lacking` counts
+    them), and so are values outside `cut.groups`.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown attribute, or a group that nobody in the data set belongs to.
+    """
+    import pandas as pd
+
+    rows = [
+        (image_id, subject_id, LABEL_JOIN.join(combination))
+        for image_id, subject_id, values in zip(
+            people["image_id"], people["subject_id"], _values(people, cut), strict=True
+        )
+        for combination in itertools.product(*values)
+    ]
+    return pd.DataFrame(rows, columns=["image_id", "subject_id", "group"], dtype="str")
+
+
+def n_lacking(people: pd.DataFrame, cut: Cut) -> int:
+    """Return how many rows of `people` gave no value for an attribute of `cut`, and so are in none of its groups."""
+    return sum(not all(values) for values in _values(people, Cut(cut.name, cut.by)))
+
+
+def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
+    """Return for each row of `people` its distinct values of each attribute of `cut`, filtered by `cut.groups`."""
+    check_attributes(cut, attribute_columns(people))
+    kept = dict(cut.groups)
+    columns = []
+    for attribute in cut.by:
+        cells = [list(dict.fromkeys(cell)) for cell in people[ATTRIBUTE_PREFIX + attribute]]
+        if attribute in kept:
+            present = {value for cell in cells for value in cell}
+            for value in kept[attribute]:
+                if value not in present:
+                    raise Fp2Error(
+                        f"no person has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
+                    )
+            cells = [[value for value in cell if value in kept[attribute]] for cell in cells]
+        columns.append(cells)
+    return list(zip(*columns, strict=True))

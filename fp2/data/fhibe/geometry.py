@@ -1,0 +1,142 @@
+"""Where a person is in a FHIBE picture: boxes, keypoints and segment polygons, read only when somebody asks.
+
+The annotation JSON beside a picture has them for each subject; the CSV's `keypoints` and `segments` cells hold the same
+as Python reprs. Coordinates are in pixels of that picture, x to the right, y down.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fp2.data.fhibe.vocab import label
+from fp2.errors import Fp2Error
+
+Polygon = npt.NDArray[np.float64]
+
+
+class Box(NamedTuple):
+    """Left edge, top edge, width and height in pixels."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class Keypoint(NamedTuple):
+    """A keypoint in pixels, and whether it is seen (not hidden behind something)."""
+
+    x: float
+    y: float
+    visible: bool
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One subject's geometry.
+
+    `keypoints` has the annotated points only, by plain name. `polygons` has, by plain segment class, a list of vertex
+    arrays of shape (n, 2). Size and boxes are None where the annotation has none.
+    """
+
+    size: tuple[int, int] | None = None
+    person_box: Box | None = None
+    face_box: Box | None = None
+    keypoints: Mapping[str, Keypoint] = field(default_factory=dict)
+    polygons: Mapping[str, list[Polygon]] = field(default_factory=dict)
+
+
+def annotation_path(image_path: Path) -> Path:
+    """Return the path of the annotation JSON of `main_<image_id>.png`."""
+    return image_path.with_name(image_path.stem.replace("main_", "main_annos_", 1) + ".json")
+
+
+def read_geometry(path: Path, subject_id: str) -> Geometry:
+    """Return the geometry of `subject_id` from an annotation JSON (`annotation_path` of a row's image).
+
+    Raises
+    ------
+    Fp2Error
+        If the file is missing or malformed, or does not hold that subject.
+    """
+    try:
+        annotation = json.loads(path.read_text(encoding="utf-8"))
+        subjects = {entry["subject_id"]: entry for entry in annotation["subject_annotation"]}
+        image = annotation["image_annotation"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Fp2Error(f"the annotation cannot be read: {type(error).__name__}: {error}", where=str(path)) from None
+    if subject_id not in subjects:
+        raise Fp2Error("the annotation does not hold this subject", where=str(path))
+    entry = subjects[subject_id]
+    try:
+        width, height = image.get("image_width"), image.get("image_height")
+        return Geometry(
+            size=(int(width), int(height)) if width and height else None,
+            person_box=_box(entry.get("person_bbox")),
+            face_box=_box(entry.get("face_bbox")),
+            keypoints=parse_keypoints(entry.get("keypoints") or {}),
+            polygons=parse_segments(entry.get("segments") or []),
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Fp2Error(f"the annotation is malformed: {error}", where=str(path)) from None
+
+
+def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Keypoint]:
+    """Return plain keypoint name -> point from a CSV cell or the JSON's object, in any order of keys.
+
+    Raises
+    ------
+    Fp2Error
+        If it is neither.
+    """
+    points = _literal(value, "keypoints") if isinstance(value, str) else value
+    try:
+        return {label(name): Keypoint(float(x), float(y), bool(seen)) for name, (x, y, seen) in points.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Fp2Error(f"keypoints are malformed: {error}") from None
+
+
+def parse_segments(value: str | Sequence[Mapping[str, Any]]) -> dict[str, list[Polygon]]:
+    """Return plain segment class -> polygons, ordered by their number, from a CSV cell or the JSON's list.
+
+    Raises
+    ------
+    Fp2Error
+        If it is neither.
+    """
+    segments = _literal(value, "segments") if isinstance(value, str) else value
+    polygons: dict[str, list[Polygon]] = {}
+    try:
+        for segment in sorted(segments, key=lambda segment: int(segment.get("num", 1))):
+            vertices = [(float(vertex["x"]), float(vertex["y"])) for vertex in segment["polygon"]]
+            array = np.array(vertices, dtype=np.float64).reshape(-1, 2)
+            polygons.setdefault(label(segment["class_name"]), []).append(array)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Fp2Error(f"segments are malformed: {type(error).__name__}: {error}") from None
+    return polygons
+
+
+def _literal(cell: str, what: str) -> Any:
+    """Return the Python literal in a CSV cell (an empty cell gives an empty list or dict)."""
+    if not cell.strip():
+        return {} if what == "keypoints" else []
+    try:
+        return ast.literal_eval(cell)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise Fp2Error(f"a {what} cell cannot be read: {error}") from None
+
+
+def _box(value: Sequence[float] | None) -> Box | None:
+    """Return `[x, y, width, height]` as a box, or None for nothing."""
+    if not value:
+        return None
+    x, y, width, height = value
+    return Box(float(x), float(y), float(width), float(height))

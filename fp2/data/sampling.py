@@ -1,0 +1,133 @@
+"""Choosing fewer pictures than there are: seeded, subjects kept whole, groups in equal shares if asked for.
+
+The order in which subjects are taken depends only on the seed and on who is there, not on the rows' order, so a larger
+sample contains the smaller one and asks the model only about what is new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from fp2.cuts import Cut, memberships
+from fp2.errors import Fp2Error
+
+
+def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows of pictures with one person, and a note if others were dropped.
+
+    "This person" has no clear meaning in a picture of two, so such pictures never enter single-person probes.
+    """
+    alone = people["n_people"] <= 1
+    if alone.all():
+        return people, ()
+    n_images = people.loc[~alone, "image_id"].nunique()
+    return people[alone].reset_index(drop=True), (f"{n_images} picture(s) of two people were left out",)
+
+
+def limit_people(
+    people: pd.DataFrame,
+    n_images: int | None,
+    *,
+    seed: int,
+    by: Sequence[str] | None = None,
+    offset: int = 0,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows of at most `n_images` pictures, and notes on what could not be had.
+
+    Subjects are taken whole, in seeded order; only the last one may be cut short so that the count is met. With `by`
+    (one or more attributes), the next subject always comes from the group with the fewest pictures so far, where a
+    group is a combination of values and a person of several values counts in each; people without a value are left
+    out. `offset` pictures of that order are passed over first. Rows keep their order in `people`.
+
+    Raises
+    ------
+    Fp2Error
+        If `n_images` is below 1, `offset` is negative or passes over everything, or `by` names an unknown attribute.
+    """
+    if (n_images is not None and n_images < 1) or offset < 0:
+        raise Fp2Error(f"a sample needs at least 1 picture and no negative offset, not {n_images} and {offset}")
+    images = {str(subject): sorted(set(ids)) for subject, ids in people.groupby("subject_id")["image_id"]}
+    groups = _groups(people, by)
+    order = _subject_order(images, groups, seed)
+    chosen = list(dict.fromkeys(image for subject in order for image in images[subject]))
+    if offset and offset >= len(chosen):
+        raise Fp2Error(f"the offset passes over all {len(chosen)} pictures", fix="Choose a smaller offset")
+    chosen = chosen[offset : None if n_images is None else offset + n_images]
+    notes = _notes(people, set(chosen), groups, n_images, by)
+    return people[people["image_id"].isin(chosen)].reset_index(drop=True), notes
+
+
+def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of exactly the pictures named.
+
+    Raises
+    ------
+    Fp2Error
+        If one is not in the data set.
+    """
+    unknown = sorted(set(image_ids) - set(people["image_id"]))
+    if unknown:
+        raise Fp2Error(f"{len(unknown)} image id(s) are not in the data set, the first is {unknown[0]!r}")
+    return people[people["image_id"].isin(image_ids)].reset_index(drop=True)
+
+
+def _groups(people: pd.DataFrame, by: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return group -> its subjects; one group of everybody without `by`."""
+    if not by:
+        return {"": sorted(set(people["subject_id"]))}
+    table = memberships(people, Cut("sample", tuple(by)))
+    return {str(group): sorted(set(subjects)) for group, subjects in table.groupby("group")["subject_id"]}
+
+
+def _subject_order(images: dict[str, list[str]], groups: dict[str, list[str]], seed: int) -> list[str]:
+    """Return every grouped subject once: always the next of the group with the fewest pictures so far."""
+    rng = np.random.default_rng(seed)
+    names = sorted(groups)
+    queues = {name: deque(groups[name][place] for place in rng.permutation(len(groups[name]))) for name in names}
+    member_of: dict[str, list[str]] = {}
+    for name in names:
+        for subject in groups[name]:
+            member_of.setdefault(subject, []).append(name)
+    counts = dict.fromkeys(names, 0)
+    order: dict[str, None] = {}
+    while queues:
+        name = min(queues, key=lambda group: (counts[group], group))
+        queue = queues[name]
+        while queue and queue[0] in order:
+            queue.popleft()
+        if not queue:
+            del queues[name]
+            continue
+        subject = queue.popleft()
+        order[subject] = None
+        for group in member_of[subject]:
+            counts[group] += len(images[subject])
+    return list(order)
+
+
+def _notes(
+    people: pd.DataFrame, chosen: set[str], groups: dict[str, list[str]], n_images: int | None, by: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return what the sample lacks: pictures altogether, groups short of an equal share, people without a value."""
+    notes = []
+    if n_images is not None and len(chosen) < n_images:
+        notes.append(f"{n_images} pictures were asked for, {len(chosen)} are there")
+    if not by:
+        return tuple(notes)
+    name = " x ".join(by)
+    ungrouped = people["subject_id"].nunique() - len(set().union(*groups.values()))
+    if ungrouped:
+        notes.append(f"{ungrouped} subject(s) without a value for {name} were left out of the sample")
+    taken = people[people["image_id"].isin(chosen)]
+    counts: Counter[str] = Counter(memberships(taken, Cut("sample", tuple(by)))["group"])
+    largest = max(counts.values(), default=0)
+    per_subject = people.groupby("subject_id")["image_id"].nunique().max()
+    short = [f"{group} {counts[group]}" for group in sorted(groups) if counts[group] + per_subject < largest]
+    if short:
+        more = f" and {len(short) - 8} groups more" if len(short) > 8 else ""
+        notes.append(f"shares of {name} are not equal (up to {largest} pictures): {', '.join(short[:8])}{more}")
+    return tuple(notes)

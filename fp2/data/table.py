@@ -1,0 +1,202 @@
+"""The user's own pictures, listed in a table of theirs: CSV, TSV, Parquet or JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fp2.data.dataset import Dataset, people_table
+from fp2.data.delimited import read_rows
+from fp2.data.fhibe.vocab import age_group
+from fp2.errors import Fp2Error, nearest
+
+_IMAGE = "image"
+_SUBJECT = ("subject", "subject_id")
+_RESERVED = {"image_id", "image_path", "is_primary", "n_people", "set_id"}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SEPARATOR = ";"
+
+
+def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
+    """Return the people of a table; `columns` maps our names to the table's columns.
+
+    Our names are `image` (required; a path, taken from `image_root` or else from the table's folder), `subject` (who
+    is in the picture; without it each picture is a subject of its own) and any attribute. A cell may hold several
+    values, as a list or separated by ";"; an empty cell is no value. An age in whole years becomes an age group.
+
+    Raises
+    ------
+    Fp2Error
+        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, or no picture is found.
+    """
+    frame = _read(path)
+    subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
+    if frame.empty:
+        raise Fp2Error("the table has no rows", where=str(path))
+    notes: list[str] = []
+    root = (image_root or path.parent).expanduser().absolute()
+    image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
+    if subject_key is None:
+        subject_ids = image_ids
+        notes.append("no subject column is given: each picture counts as a person of its own")
+    else:
+        subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
+    _check_pairs(image_ids, subject_ids, path)
+    per_image = Counter(image_ids)
+    people: dict[str, list[object]] = {
+        "image_id": list(image_ids),
+        "subject_id": list(subject_ids),
+        "image_path": [str(image) for image in image_paths],
+        "is_primary": [True] * len(frame),
+        "n_people": [per_image[image_id] for image_id in image_ids],
+    }
+    for name in [name for name in columns if name not in {_IMAGE, subject_key}]:
+        cells = [_values(cell) for cell in frame[columns[name]].tolist()]
+        people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
+    return Dataset(path.stem, None, people_table(people), tuple(notes))
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Return the table as it is on disk; text stays text (`NA` is a word, not a missing value)."""
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": _read_delimited,
+        ".tsv": lambda file: _read_delimited(file, "\t"),
+        ".parquet": pd.read_parquet,
+        ".jsonl": _read_jsonl,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise Fp2Error(
+            f"tables of kind {path.suffix!r} are not read", where=str(path), fix=nearest(path.suffix, readers)
+        )
+    try:
+        return reader(path)
+    except FileNotFoundError:
+        raise Fp2Error("the table does not exist", where=str(path)) from None
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise Fp2Error(f"the table cannot be read: {reason}", where=str(path)) from None
+
+
+def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
+    """Return a CSV or TSV file as text."""
+    header: list[str] = []
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter)]
+    return pd.DataFrame(rows, columns=header, dtype="object")
+
+
+def _read_jsonl(path: Path) -> pd.DataFrame:
+    """Return one row per line that is not blank; each must be a JSON object."""
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is not a JSON object")
+        rows.append(row)
+    return pd.DataFrame(rows, dtype="object")
+
+
+def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -> str | None:
+    """Raise for a mapping that cannot be followed; return our name for the subject column, if it is mapped."""
+    if _IMAGE not in columns:
+        raise Fp2Error("data.columns does not say which column holds the picture", fix="Add image: <column>")
+    for name in columns:
+        if name in _RESERVED or not _NAME.fullmatch(name):
+            raise Fp2Error(
+                f"{name!r} cannot be an attribute's name", where="data.columns", fix="Use letters, digits and _"
+            )
+    subjects = [name for name in _SUBJECT if name in columns]
+    if len(subjects) > 1:
+        raise Fp2Error("the subject column is given twice", where="data.columns")
+    for name, column in columns.items():
+        if column not in present:
+            fix = nearest(column, present)
+            raise Fp2Error(f"the table has no column {column!r} (for {name})", where=str(path), fix=fix)
+    return subjects[0] if subjects else None
+
+
+def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
+    """Return cells as text; none may be empty."""
+    texts = [_text(cell) for cell in cells]
+    if "" in texts:
+        raise Fp2Error(f"column {column!r} is empty in row {texts.index('') + 1}", where=str(path))
+    return texts
+
+
+def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple[list[str], list[Path]]:
+    """Return for each cell an id (the path relative to `root`, if it lies below) and the absolute path."""
+    paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
+    outside = sum(not image.is_relative_to(root) for image in paths)
+    if outside:
+        notes.append(
+            f"{outside} picture(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
+            "digest holds for this machine only (data.image_root mends that)"
+        )
+    if not any(image.is_file() for image in paths):
+        raise Fp2Error(
+            f"none of the {len(paths)} pictures was found, the first would be {paths[0]}",
+            where=str(path),
+            fix="Paths are taken from data.image_root, or else from the table's folder",
+        )
+    ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
+    return ids, paths
+
+
+def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> None:
+    """Raise for the first (image, subject) pair that comes again."""
+    seen: dict[tuple[str, str], int] = {}
+    for number, pair in enumerate(zip(image_ids, subject_ids, strict=True), start=1):
+        if pair in seen:
+            raise Fp2Error(
+                f"rows {seen[pair]} and {number} are the same picture and person: {pair[0]!r}, {pair[1]!r}",
+                where=str(path),
+                fix='Several values of one person go into one cell, separated by ";"',
+            )
+        seen[pair] = number
+
+
+def _text(cell: Any) -> str:
+    """Return one scalar as stripped text; nothing (None, NaN) is empty, and 34.0 is 34."""
+    if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
+        return ""
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def _values(cell: Any) -> list[str]:
+    """Return the distinct values of one attribute cell."""
+    if isinstance(cell, list | tuple | set | np.ndarray):
+        texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
+    else:
+        texts = [part.strip() for part in _text(cell).split(_SEPARATOR)]
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _age_groups(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return ages in whole years as age groups; words (such as groups of the user's own) stay as they are."""
+    minors = 0
+    grouped = []
+    for cell in cells:
+        values = []
+        for text in cell:
+            group = age_group(int(text)) if text.isdecimal() else text
+            minors += group is None
+            values += [] if group is None else [group]
+        grouped.append(list(dict.fromkeys(values)))
+    if minors:
+        notes.append(f"{minors} age(s) below 18 have no age group: these comparisons are about adults")
+    return grouped
