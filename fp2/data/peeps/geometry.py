@@ -1,0 +1,331 @@
+"""What is where in a drawing: segments, keypoints and boxes, taken from the renderer itself.
+
+Each part (a head on its body, an expression, facial hair, glasses) is drawn once in flat key colours without
+anti-aliasing; the masks that come out are traced, and a picture's polygons are these outlines moved by the figure's
+placement. Later parts are painted over earlier ones, so polygons may overlap as they do in FHIBE, where eyes lie on
+face skin.
+
+How a drawing's parts map to FHIBE's classes:
+
+* outlines belong to the part that they surround; a head's own outline belongs to the face;
+* facial hair is `Face skin`: the release has no class for it;
+* the mouth is one shape (`Inner mouth`): no lips are drawn; sleeves and bare arms are outside the picture;
+* a feature that lies mostly under hair or facial hair is not visible: no polygon, no keypoint.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import resvg_py
+from PIL import Image
+from scipy import ndimage
+
+from fp2.data.peeps.figure import EXPRESSIONS, GLASSES, Cues
+from fp2.data.peeps.polygons import Mask, Ring, clip, trace
+from fp2.data.peeps.scene import Placement
+from fp2.data.peeps.style import figure_markup
+from fp2.data.variants import mask_array, region_mask
+
+# The part of the canvas that can show in a picture, and the resolution of its masks.
+_LEFT, _TOP, _RIGHT, _BOTTOM = -80, -90, 784, 774
+_ZOOM = 0.75
+_KEYS = {
+    "neck": (255, 0, 0),
+    "clothing": (0, 255, 0),
+    "outline": (0, 0, 255),
+    "skin": (255, 255, 0),
+    "hair": (255, 0, 255),
+    "ink": (0, 255, 255),
+    "teeth": (128, 255, 0),
+    "frames": (255, 128, 0),
+}
+_STROKE = 13  # half a canvas unit more than the radius of the widest outline
+_NEAR_SKIN = 26  # an outline this near to the face's skin is the face's
+_STRANDS = ("twists", "bantuKnots", "dreads1", "dreads2", "cornrows2", "mediumBangs3", "bun2", "buns", "short4")
+_HAIRLINE = 262  # canvas row above which a head of strands shows no outline of its own
+_SCRAP = 0.03  # share of the largest piece of face below which a piece is a scrap between strands
+_RIGHT_EAR = (222, 372, 246, 402)  # canvas box of the ear that a head turned to its left shows
+# Where an eyebrow that touches its eye ends, in canvas units: (of the right eye, of the left eye).
+_BROW_ENDS = {"serious": (351, 351), "solemn": (0, 352)}
+_MIDDLE, _NOSE_TOP, _MOUTH_TOP = 482, 379, 434
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One polygon of a segment class (FHIBE's class name); vertices in pixels."""
+
+    class_name: str
+    polygon: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """One person in one picture. Boxes are (x, y, width, height); all units are pixels of the picture.
+
+    `keypoints` holds the visible face keypoints only, under FHIBE's names ("Right" is the person's right).
+    """
+
+    person_box: tuple[float, float, float, float]
+    face_box: tuple[float, float, float, float]
+    segments: tuple[Segment, ...]
+    keypoints: dict[str, tuple[float, float]]
+
+    @property
+    def polygons(self) -> list[tuple[tuple[float, float], ...]]:
+        """All polygons: their union is the person."""
+        return [segment.polygon for segment in self.segments]
+
+    def of(self, class_name: str) -> list[tuple[tuple[float, float], ...]]:
+        """Polygons of one class."""
+        return [segment.polygon for segment in self.segments if segment.class_name == class_name]
+
+
+def _masks(parts: dict[str, str]) -> dict[str, Mask]:
+    """Return one mask per key colour of a figure drawn from `parts`."""
+    colours = {name: "#{:02x}{:02x}{:02x}".format(*rgb) for name, rgb in _KEYS.items()}
+    body = figure_markup(parts, colours | {"tie": colours["hair"]})
+    width, height = round((_RIGHT - _LEFT) * _ZOOM), round((_BOTTOM - _TOP) * _ZOOM)
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" fill="none" '
+        f'shape-rendering="crispEdges"><g transform="scale({_ZOOM}) translate({-_LEFT} {-_TOP})">{body}</g></svg>'
+    )
+    png = resvg_py.svg_to_bytes(svg_string=svg, skip_system_fonts=True, background="#ffffff")
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    return {name: np.all(pixels == rgb, axis=2) for name, rgb in _KEYS.items()}
+
+
+def _window(box: tuple[float, float, float, float]) -> tuple[slice, slice]:
+    """Return the rows and columns of a mask that a canvas box (x0, y0, x1, y1) covers."""
+    x0, y0, x1, y1 = ((value - start) * _ZOOM for value, start in zip(box, (_LEFT, _TOP, _LEFT, _TOP), strict=True))
+    return slice(max(0, round(y0)), round(y1)), slice(max(0, round(x0)), round(x1))
+
+
+def _outlines(mask: Mask, smallest: float = 90.0) -> list[Ring]:
+    """Return a mask's outlines in canvas units."""
+    rings = trace(mask, tolerance=0.55, smallest=smallest)
+    return [ring / _ZOOM + (_LEFT, _TOP) for ring in rings]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Outlines by class in canvas units, with the masks that hide other parts or are hidden by them."""
+
+    outlines: tuple[tuple[str, tuple[Ring, ...]], ...]
+    masks: dict[str, Mask]
+    keypoints: dict[str, tuple[tuple[float, float], str]]  # name -> (point, mask that must show)
+
+
+def _split_hair(skin: Mask, dark: Mask, strands: bool) -> tuple[Mask, Mask]:
+    """Return (face, hair): the head's thin outlines go to the face, everything thick or far from skin is hair.
+
+    With `strands`, what is thin above the hairline is hair as well. Scraps of skin between strands count as hair.
+    """
+    rows, columns = np.nonzero(skin | dark)
+    box = slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
+    core_skin, core_dark = np.pad(skin[box], 2), np.pad(dark[box], 2)
+    radius = _STROKE * _ZOOM
+    thick = ndimage.distance_transform_edt(core_dark) > radius
+    near = ndimage.distance_transform_edt(~thick) <= radius + 1.5 if thick.any() else thick
+    thin = core_dark & ~near
+    outline = thin & (ndimage.distance_transform_edt(~core_skin) <= _NEAR_SKIN * _ZOOM)
+    if strands:
+        outline[: max(0, _window((0, 0, 1, _HAIRLINE))[0].stop - rows.min() + 2)] = False
+    pieces, _ = ndimage.label(core_skin | outline)
+    sizes = np.bincount(pieces.ravel())
+    sizes[0] = 0
+    main = np.isin(pieces, np.nonzero(sizes > _SCRAP * sizes.max())[0])
+    face, hair = np.zeros_like(skin), np.zeros_like(skin)
+    face[box] = main[2:-2, 2:-2]
+    hair[box] = ((core_skin | core_dark) & ~main)[2:-2, 2:-2]
+    return face, hair
+
+
+def _with_outline(neck: Mask, clothes: Mask, outline: Mask) -> tuple[Mask, Mask]:
+    """Return neck and clothes, each with the outline that is nearer to it than to the other."""
+    rows = slice(int(np.nonzero(outline)[0].min()), None)
+    nearer = ndimage.distance_transform_edt(~neck[rows]) < ndimage.distance_transform_edt(~clothes[rows])
+    neck, clothes = neck.copy(), clothes.copy()
+    neck[rows] |= outline[rows] & nearer
+    clothes[rows] |= outline[rows] & ~nearer
+    return neck, clothes
+
+
+@lru_cache(maxsize=64)
+def _head(name: str) -> _Part:
+    """Return a head on its body: face, hair, neck and clothes as they show."""
+    masks = _masks({"skull": name, "head": name})
+    face, hair = _split_hair(masks["skin"], masks["hair"], name in _STRANDS)
+    neck, clothes = _with_outline(masks["neck"], masks["clothing"], masks["outline"])
+    keypoints = {}
+    if bool(masks["skin"][_window(_RIGHT_EAR)].mean() > 0.6):
+        x0, y0, x1, y1 = _RIGHT_EAR
+        keypoints["Right ear"] = (((x0 + x1) / 2, (y0 + y1) / 2), "")
+    outlines = (
+        ("Face skin", tuple(_outlines(face))),
+        ("Upper body skin", tuple(_outlines(neck))),
+        ("Head hair", tuple(_outlines(hair))),
+        ("Upper body clothes", tuple(_outlines(clothes))),
+    )
+    return _Part(outlines, {"face": face, "hair": hair}, keypoints)
+
+
+def _feature(box: tuple[float, float, float, float]) -> str:
+    """Return the class of a connected shape of an expression from its canvas box (x0, y0, x1, y1)."""
+    x0, y0, x1, _ = box
+    if y0 >= _MOUTH_TOP:
+        return "Inner mouth"
+    if y0 >= _NOSE_TOP and x0 < _MIDDLE < x1:
+        return "Nose"
+    side = "Right" if (x0 + x1) / 2 < _MIDDLE else "Left"
+    return side
+
+
+def _features(name: str) -> dict[str, Mask]:
+    """Return one mask per class of an expression."""
+    masks = _masks({"expression": name})
+    shapes = masks["ink"] | masks["teeth"]
+    found: dict[str, Mask] = {}
+    if name in _BROW_ENDS:
+        ends = _BROW_ENDS[name]
+        middle = _window((_MIDDLE, 0, _RIGHT, _BOTTOM))[1].start
+        for end, columns in ((ends[0], slice(0, middle)), (ends[1], slice(middle, None))):
+            if end:
+                shapes[_window((0, end - 2, 1, end))[0], columns] = False
+    labels, _ = ndimage.label(shapes, np.ones((3, 3)))
+    sided: dict[str, list[tuple[float, Mask]]] = {"Right": [], "Left": []}
+    for index, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):
+        mask = labels == index
+        if mask.sum() < 40:
+            continue
+        x0, x1 = columns.start / _ZOOM + _LEFT, columns.stop / _ZOOM + _LEFT
+        y0, y1 = rows.start / _ZOOM + _TOP, rows.stop / _ZOOM + _TOP
+        kind = _feature((x0, y0, x1, y1))
+        if kind in sided:
+            sided[kind].append((y0, mask))
+        else:
+            found[kind] = found.get(kind, np.zeros_like(mask)) | mask
+    if name == "serious":  # one brow over both eyes
+        sided = _one_brow(sided)
+    for side, pieces in sided.items():
+        pieces.sort(key=lambda piece: piece[0])
+        found[f"{side} eyebrow"], found[f"{side} eye"] = pieces[0][1], pieces[1][1]
+    return found
+
+
+def _one_brow(sided: dict[str, list[tuple[float, Mask]]]) -> dict[str, list[tuple[float, Mask]]]:
+    """Return the pieces with the single brow shared out to both sides at the middle of the face."""
+    pieces = sorted(sided["Right"] + sided["Left"], key=lambda piece: piece[0])
+    top, brow = pieces[0]
+    middle = _window((_MIDDLE, 0, _RIGHT, _BOTTOM))[1].start
+    right, left = brow.copy(), brow.copy()
+    right[:, middle:], left[:, :middle] = False, False
+    eyes = sorted(pieces[1:], key=lambda piece: float(np.nonzero(piece[1])[1].mean()))
+    return {"Right": [(top, right), eyes[0]], "Left": [(top, left), eyes[-1]]}
+
+
+def _ends(mask: Mask) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+    """Return the leftmost point, the centre of the box, and the rightmost point of a mask, in canvas units."""
+    rows, columns = np.nonzero(mask)
+    first, last = columns.min(), columns.max()
+
+    def at(column: float, row: float) -> tuple[float, float]:
+        return (column + 0.5) / _ZOOM + _LEFT, (row + 0.5) / _ZOOM + _TOP
+
+    centre = at((first + last) / 2, (rows.min() + rows.max()) / 2)
+    return at(first, float(rows[columns == first].mean())), centre, at(last, float(rows[columns == last].mean()))
+
+
+@lru_cache(maxsize=16)
+def _expression(name: str) -> _Part:
+    """Return an expression's features and their keypoints."""
+    features = _features(name)
+    keypoints: dict[str, tuple[tuple[float, float], str]] = {}
+    for side, (first, last) in {"Right": ("outer", "inner"), "Left": ("inner", "outer")}.items():
+        low, centre, high = _ends(features[f"{side} eye"])
+        eye = f"{side} eye"
+        keypoints |= {f"{eye} {first}": (low, eye), eye: (centre, eye), f"{eye} {last}": (high, eye)}
+    keypoints["Nose"] = (_ends(features["Nose"])[2], "Nose")
+    low, _, high = _ends(features["Inner mouth"])
+    keypoints |= {"Mouth right": (low, "Inner mouth"), "Mouth left": (high, "Inner mouth")}
+    outlines = tuple((name, tuple(_outlines(mask, 25.0))) for name, mask in features.items())
+    return _Part(outlines, features, keypoints)
+
+
+@lru_cache(maxsize=16)
+def _overlay(component: str, variant: str) -> _Part:
+    """Return facial hair (as part of the face) or glasses (frame and lenses)."""
+    masks = _masks({component: variant})
+    if component == "facialHair":
+        return _Part((("Face skin", tuple(_outlines(masks["hair"]))),), {"hair": masks["hair"]}, {})
+    filled = ndimage.binary_fill_holes(masks["frames"])
+    return _Part((("Eyewear", tuple(_outlines(filled))),), {}, {})
+
+
+def _visible(cues: Cues) -> tuple[list[tuple[str, Ring]], dict[str, tuple[float, float]]]:
+    """Return the outlines and keypoints that show in a picture, in canvas units."""
+    head, expression = _head(cues.head), _expression(EXPRESSIONS[cues.expression])
+    cover = head.masks["hair"]
+    parts = [head]
+    if cues.beard:
+        beard = _overlay("facialHair", cues.beard)
+        parts.append(beard)
+        cover = cover | beard.masks["hair"]
+    hidden = {name for name, mask in expression.masks.items() if cover[mask].mean() > 0.5}
+    if cues.glasses:
+        parts.append(_overlay("accessories", GLASSES[cues.glasses]))
+    outlines = [(name, ring) for part in parts for name, rings in part.outlines for ring in rings]
+    outlines += [(name, ring) for name, rings in expression.outlines if name not in hidden for ring in rings]
+    keypoints = {**head.keypoints, **expression.keypoints}
+    return outlines, {name: point for name, (point, needs) in keypoints.items() if needs not in hidden}
+
+
+def _box(polygons: list[tuple[tuple[float, float], ...]]) -> tuple[float, float, float, float]:
+    """Return the tight box (x, y, width, height) of polygons; zeros when there is none."""
+    if not polygons:
+        return 0.0, 0.0, 0.0, 0.0
+    points: npt.NDArray[np.float64] = np.concatenate([np.asarray(polygon) for polygon in polygons])
+    (x0, y0), (x1, y1) = points.min(axis=0), points.max(axis=0)
+    return float(x0), float(y0), float(x1 - x0), float(y1 - y0)
+
+
+def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, float]]) -> Geometry:
+    segments = tuple(
+        Segment(name, tuple((round(float(x), 2), round(float(y), 2)) for x, y in ring))
+        for name, ring in pieces
+        if len(ring) >= 3
+    )
+    face = [segment.polygon for segment in segments if segment.class_name == "Face skin"]
+    return Geometry(_box([segment.polygon for segment in segments]), _box(face), segments, keypoints)
+
+
+def geometry(cues: Cues, placement: Placement, size: int) -> Geometry:
+    """Return the geometry of one figure in a picture of `size` by `size` pixels."""
+    outlines, points = _visible(cues)
+    move = np.array([placement.x, placement.y])
+    pieces = [(name, clip(ring * placement.scale + move, size, size)) for name, ring in outlines]
+    placed = {name: tuple(placement.scale * np.asarray(point) + move) for name, point in points.items()}
+    inside = {
+        name: (round(float(x), 2), round(float(y), 2))
+        for name, (x, y) in placed.items()
+        if 0 <= x < size and 0 <= y < size
+    }
+    return _assemble(pieces, inside)
+
+
+def hide_behind(back: Geometry, front: Geometry, size: int) -> Geometry:
+    """Return `back` without what `front` covers: polygons are cut, covered keypoints left out."""
+    cover = mask_array(region_mask((size, size), front.polygons))
+    pieces: list[tuple[str, Ring]] = []
+    for segment in back.segments:
+        mask = mask_array(region_mask((size, size), [segment.polygon]))
+        if (mask & cover).any():
+            pieces += [(segment.class_name, ring) for ring in trace(mask & ~cover, tolerance=0.4, smallest=6.0)]
+        else:
+            pieces.append((segment.class_name, np.asarray(segment.polygon)))
+    shown = {name: (x, y) for name, (x, y) in back.keypoints.items() if not cover[int(y), int(x)]}
+    return _assemble(pieces, shown)
