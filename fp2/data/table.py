@@ -38,6 +38,8 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, or no picture is found.
     """
     frame = _read(path)
+    if frame.columns.empty:
+        raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
     if frame.empty:
         raise Fp2Error("the table has no rows", where=str(path))

@@ -1,0 +1,334 @@
+"""Reading a release: every edge that the real format has, and every way a copy of it can be broken."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fhibe_copy import CSV, FOLDER, VERSION, Copy, csv_bytes, write_copy
+
+from fp2.data.fhibe import vocab
+from fp2.data.fhibe.attributes import country
+from fp2.data.fhibe.load import REQUIRED, find_release, load_fhibe
+from fp2.errors import Fp2Error
+from fp2.tables import PEOPLE
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Copy:
+    return write_copy(tmp_path_factory.mktemp("fhibe"))
+
+
+@pytest.fixture(scope="module")
+def loaded(written):
+    return load_fhibe(written.root)
+
+
+@pytest.fixture
+def copy(tmp_path) -> Copy:
+    """A small copy that a test may break."""
+    return write_copy(tmp_path, n_subjects=8, n_pairs=1)
+
+
+def row(people: pd.DataFrame, number: int) -> pd.Series:
+    return people.iloc[number]
+
+
+def test_one_row_per_person_in_a_picture_with_the_schemas_types(written, loaded):
+    people = loaded.people
+    assert len(people) == len(written.rows)
+    assert list(people.columns[: len(PEOPLE.names)]) == PEOPLE.names
+    assert people["is_primary"].dtype == bool
+    assert people["n_people"].dtype == "int64"
+    assert people["box_w"].dtype == "float64"
+    assert people["set_id"].isna().all()
+    assert list(people["subject_id"]) == [cells["subject_id"] for cells in written.rows]
+    assert loaded.release == VERSION
+    assert loaded.notes == (
+        "column natural_hair_type: 1 value(s) outside the known vocabulary, such as '6. Report string'",
+    ) or (loaded.notes == ())
+
+
+def test_every_attribute_is_what_the_csv_says(written, loaded):
+    """Oracle: cells taken apart by hand, without the reader."""
+    for column in ("weather", "facial_marks", "action_subject_object_interaction", "lighting"):
+        for cells, got in zip(written.rows, loaded.people[f"attr_{column}"], strict=True):
+            assert got == [part.split(". ", 1)[1] for part in cells[column][2:-2].split("', '")]
+    for column in ("camera_position", "action_body_pose", "scene"):
+        for cells, got in zip(written.rows, loaded.people[f"attr_{column}"], strict=True):
+            assert got == [cells[column].split(". ", 1)[1]]
+
+
+def test_names_that_the_project_gives(loaded):
+    names = {name.removeprefix("attr_") for name in loaded.people.columns if name.startswith("attr_")}
+    assert {"region", "subregion", "pronoun", "age", "skin_tone", "apparent_skin_tone", "location_country"} <= names
+    assert not names & {"ancestry", "natural_skin_color", "apparent_skin_color", "manufacturer", "model"}
+    assert names >= {"nationality", "hairstyle", "scene", "lighting", "facial_marks", "subject_position"}
+
+
+def test_edges_of_pronoun_ancestry_age_and_skin(loaded):
+    people = loaded.people
+    assert row(people, 0)["attr_pronoun"] == ["She/her/hers", "They/them/their"]
+    assert (row(people, 0)["attr_region"], row(people, 0)["attr_subregion"]) == (["Africa"], [])
+    assert row(people, 1)["attr_region"] == ["Asia", "Europe"]
+    assert row(people, 1)["attr_subregion"] == ["Southern Asia"]
+    assert [row(people, n)["attr_age"] for n in range(5)] == [["18-29"], ["18-29"], ["30-39"], ["60+"], ["60+"]]
+    assert [row(people, n)["attr_skin_tone"] for n in range(6)] == [["VI"], ["V"], ["IV"], ["III"], ["II"], ["I"]]
+    assert row(people, 0)["attr_apparent_skin_tone"] == ["I"]
+    assert [row(people, n)["attr_pronoun"] for n in (2, 3, 4)] == [
+        ["Ze/zir/zirs"],
+        ["None of the above"],
+        ["Prefer not to say"],
+    ]
+    assert row(people, 4)["attr_apparent_hair_color"] == ["White", "Gray"]
+    assert row(people, 3)["attr_hairstyle"] == ["Free-text"]
+    assert row(people, 3)["attr_natural_hair_type"] == ["Free-text"]
+    assert row(people, 5)["attr_scene"] == ["Outdoor: Houses, cabins, gardens, and farms"]
+
+
+def test_free_text_places_survive(loaded):
+    people = loaded.people
+    assert row(people, 1)["attr_location_region"] == ["NA"]
+    assert row(people, 2)["attr_location_region"] == ["Ñuñoa, Región Metropolitana"]
+    assert row(people, 1)["attr_location_country"] == ["Pakistan"]
+    assert row(people, 2)["attr_location_country"] == ["Viet Nam"]
+    assert row(people, 6)["attr_location_country"] == []
+    assert country("NA") == "NA"
+    assert country(" usa") == country("United  States") == "United States of America"
+
+
+def test_two_person_pictures_are_two_rows_of_one_picture(written, loaded):
+    pairs = loaded.people[loaded.people["n_people"] == 2]
+    assert len(pairs) == 6
+    assert (pairs.groupby("image_id")["is_primary"].sum() == 1).all()
+    assert (pairs.groupby("image_id")["image_path"].nunique() == 1).all()
+    second = pairs[~pairs["is_primary"]].iloc[0]
+    assert Path(second["image_path"]).parent.parent.name != second["subject_id"]
+    assert (loaded.people["subject_id"] == second["subject_id"]).sum() > 1
+
+
+def test_pictures_are_the_main_ones_never_overlays_or_crops(written, loaded):
+    names = {Path(path).name for path in loaded.people["image_path"]}
+    assert names == {f"main_{cells['image_id']}.png" for cells in written.rows}
+    assert len(list(written.root.rglob("*.png"))) > 4 * len(names)
+    assert all(Path(path).is_file() for path in loaded.people["image_path"])
+
+
+def test_boxes_are_x_y_width_height(loaded):
+    assert loaded.people[["box_x", "box_y", "box_w", "box_h"]].drop_duplicates().to_numpy().tolist() == [[2, 3, 18, 20]]
+
+
+@pytest.mark.parametrize("place", [".", "data", "data/processed", ".."])
+def test_the_release_is_found_from_near_by(written, place):
+    found = find_release(written.root / place)
+    assert (found.root.resolve(), found.version) == (written.root.resolve(), VERSION)
+
+
+def test_the_release_is_found_inside_a_wrapping_folder(written, tmp_path):
+    (tmp_path / "download" / "wrapped").mkdir(parents=True)
+    (tmp_path / "download" / "wrapped" / FOLDER).symlink_to(written.root, target_is_directory=True)
+    assert find_release(tmp_path).version == VERSION
+
+
+def test_a_renamed_folder_has_no_version_and_says_so(copy, tmp_path):
+    renamed = copy.root.rename(tmp_path / "mine")
+    loaded = load_fhibe(renamed)
+    assert loaded.release is None
+    assert any("no FHIBE version" in note for note in loaded.notes)
+
+
+def test_missing_folder_file_and_empty_folder(tmp_path):
+    with pytest.raises(Fp2Error, match="does not exist"):
+        load_fhibe(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Fp2Error, match="is not a folder"):
+        load_fhibe(tmp_path / "file")
+    (tmp_path / "a" / "b" / "c" / "d").mkdir(parents=True)
+    with pytest.raises(Fp2Error, match=r"looked for data/processed/fhibe_downsampled/fhibe_downsampled\.csv") as caught:
+        load_fhibe(tmp_path / "a" / "b" / "c" / "d")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreadable_folder_is_one_line(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        find_release(tmp_path)
+
+
+def test_full_resolution_alone_is_recognised(tmp_path):
+    raw = tmp_path / "fhibe-full-resolution-0a1b2c3d" / f"{VERSION}_public_fullres" / "data/raw/fhibe_fullres"
+    raw.mkdir(parents=True)
+    (raw / "filepaths.csv").write_text("uid,img,json\n")
+    with pytest.raises(Fp2Error, match="only the downsampled release is read so far"):
+        find_release(tmp_path)
+
+
+def test_face_crops_alone_are_recognised(copy):
+    faces = copy.root / "data/processed/fhibe_face_crop_align"
+    faces.mkdir()
+    (faces / "fhibe_face_crop_align.csv").write_text(",".join(vocab.FACE_HEADER) + "\n")
+    assert find_release(copy.root).csv_path == copy.csv_path
+    copy.csv_path.unlink()
+    with pytest.raises(Fp2Error, match="found only the face crops"):
+        find_release(copy.root)
+
+
+def test_two_releases_are_not_guessed_between(copy, tmp_path):
+    shutil.copytree(copy.root, tmp_path / FOLDER.replace("2099", "2098"))
+    with pytest.raises(Fp2Error, match="found 2 FHIBE releases"):
+        load_fhibe(tmp_path)
+
+
+def test_every_missing_required_column_is_listed(copy):
+    copy.save([name for name in vocab.DOWNSAMPLED_HEADER if name not in {"age", "pronoun"}])
+    with pytest.raises(Fp2Error, match=r"lacks the column\(s\) age, pronoun"):
+        load_fhibe(copy.root)
+
+
+def test_the_required_columns_are_enough(copy):
+    copy.save(list(REQUIRED))
+    loaded = load_fhibe(copy.root)
+    assert loaded.people["box_x"].isna().all()
+    assert any("absent: " in note and "hairstyle" in note for note in loaded.notes)
+
+
+def test_columns_in_another_order_and_unknown_ones_do_no_harm(copy):
+    before = load_fhibe(copy.root).people
+    for cells in copy.rows:
+        cells["brand_new"] = "x"
+    copy.save([*reversed(vocab.DOWNSAMPLED_HEADER), "brand_new"])
+    loaded = load_fhibe(copy.root)
+    pd.testing.assert_frame_equal(loaded.people[before.columns], before)
+    assert any("left aside: brand_new" in note for note in loaded.notes)
+
+
+def test_set_id_is_kept(copy):
+    copy.rows[0]["set_id"] = "set-1"
+    copy.save([*vocab.DOWNSAMPLED_HEADER, "set_id"])
+    people = load_fhibe(copy.root).people
+    assert people["set_id"].iloc[0] == "set-1"
+    assert people["set_id"].iloc[1:].isna().all()
+
+
+def test_unknown_labels_are_kept_and_noted(copy):
+    copy.rows[0]["hairstyle"] = "19. Mullet"
+    copy.rows[1]["weather"] = "['6. Clear', '9. Sandstorm']"
+    copy.rows[2]["natural_skin_color"] = "9. [1, 2, 3]"
+    copy.rows[3]["nationality"] = "['171. Saint Lucian']"
+    copy.save()
+    loaded = load_fhibe(copy.root)
+    assert loaded.people["attr_hairstyle"].iloc[0] == ["Mullet"]
+    assert loaded.people["attr_weather"].iloc[1] == ["Clear", "Sandstorm"]
+    assert loaded.people["attr_skin_tone"].iloc[2] == []
+    assert loaded.people["attr_nationality"].iloc[3] == ["Saint Lucian"]
+    notes = "\n".join(loaded.notes)
+    assert "'19. Mullet'" in notes
+    assert "'9. Sandstorm'" in notes
+    assert "'9. [1, 2, 3]'" in notes
+    assert "Saint Lucian" not in notes
+
+
+@pytest.mark.parametrize("age", ["", "17", "unknown", "nan", "inf"])
+def test_an_age_without_a_group_is_no_value_and_noted(copy, age):
+    copy.rows[0]["age"] = age
+    copy.save()
+    loaded = load_fhibe(copy.root)
+    assert loaded.people["attr_age"].iloc[0] == []
+    assert any(note.startswith("column age: 1 value(s)") for note in loaded.notes)
+
+
+def test_withdrawn_consent_repeats_and_bad_boxes_are_counted(copy):
+    n_rows = len(copy.rows)
+    copy.rows[0]["consent"] = "False"
+    copy.rows[1]["person_bbox"] = "[1, 2, 3]"
+    copy.rows[2]["person_bbox"] = ""
+    copy.rows.append(dict(copy.rows[3]))
+    copy.save()
+    loaded = load_fhibe(copy.root)
+    assert len(loaded.people) == n_rows - 1
+    assert copy.rows[0]["image_id"] not in set(loaded.people["image_id"])
+    assert loaded.people["box_x"].isna().sum() == 2
+    notes = "\n".join(loaded.notes)
+    assert "1 row(s) without consent" in notes
+    assert "1 repeated" in notes
+    assert "1 person box" in notes
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("image_id", "", "row 2"),
+        ("is_primary", "perhaps", "neither True nor False"),
+        ("filepath", "../../secret.png", "leads out"),
+        ("filepath", "/etc/passwd", "leads out"),
+    ],
+)
+def test_a_row_that_cannot_be_placed_is_named(copy, column, cell, said):
+    copy.rows[1][column] = cell
+    copy.save()
+    with pytest.raises(Fp2Error, match=said):
+        load_fhibe(copy.root)
+
+
+def test_a_table_cut_off_in_the_middle_is_named(copy):
+    text = copy.csv_path.read_bytes()
+    copy.csv_path.write_bytes(text[: text.rindex(b"main_annos_")])
+    with pytest.raises(Fp2Error, match="cells, the header has 74"):
+        load_fhibe(copy.root)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "lacks the column"), (b"\xff\xfe\x00bad", "cannot be read"), (csv_bytes([list(REQUIRED)]), "has no rows")],
+)
+def test_an_empty_or_unreadable_table_is_one_line(copy, content, said):
+    copy.csv_path.write_bytes(content)
+    with pytest.raises(Fp2Error, match=said) as caught:
+        load_fhibe(copy.root)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_without_its_pictures_is_named(copy):
+    shutil.rmtree(copy.root / "data/raw")
+    with pytest.raises(Fp2Error, match="its pictures are not"):
+        load_fhibe(copy.root)
+
+
+def test_one_missing_picture_is_no_reason_to_stop(copy):
+    next((copy.root / "data/raw").rglob("main_[0-9a-f]*.png")).unlink()
+    assert len(load_fhibe(copy.root).people) == len(copy.rows)
+
+
+def test_rows_of_one_reader_do_not_share_lists(loaded):
+    cells = loaded.people["attr_pronoun"].tolist()
+    assert len({id(cell) for cell in cells}) == len(cells)
+
+
+def test_ten_thousand_rows_with_large_cells_load_in_seconds(copy):
+    """About 10,900 rows are in the release; a cell of polygons must cost no more than reading it."""
+    big = repr([{"class_name": "0. Face skin", "num": 1, "polygon": [{"x": 1.5, "y": 2.5}] * 500}])
+    template = [{**cells, "segments": big} for cells in copy.rows]
+    for number in range(10_000 - len(template)):
+        template.append({**template[number % len(copy.rows)], "image_id": f"image-{number}", "json_path": ""})
+    copy.rows = template
+    copy.save()
+    began = time.process_time()
+    people = load_fhibe(copy.root).people
+    assert len(people) == 10_000
+    assert time.process_time() - began < 15
+
+
+def test_the_copy_is_in_the_releases_dialect(written):
+    raw = written.csv_path.read_bytes()
+    assert not raw.startswith(b"\xef\xbb\xbf")
+    assert raw.endswith(b"\n")
+    assert b"\r" not in raw
+    assert raw.split(b"\n", 1)[0].decode() == ",".join(vocab.DOWNSAMPLED_HEADER)
+    assert CSV.endswith(".csv")
+    annotation = json.loads(next(written.root.rglob("main_annos_*.json")).read_text())
+    assert set(annotation) == {"image_annotation", "subject_annotation"}
