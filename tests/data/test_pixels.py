@@ -1,0 +1,162 @@
+"""Pixel digests: equal for equal pixels, remembered until the file changes, errors as words."""
+
+import hashlib
+import os
+import sqlite3
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fp2.data.pixels import PixelIndex, digest_picture, open_rgb
+from fp2.errors import Fp2Error
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (9, 7, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def index():
+    return PixelIndex(sqlite3.connect(":memory:"))
+
+
+def save(path, pixels=PIXELS, **options):
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+def test_the_digest_is_of_the_size_and_the_rgb_bytes(tmp_path, index):
+    path = save(tmp_path / "a.png")
+    digest = index.digest_many([path])[path]
+    assert digest.sha256 == hashlib.sha256(b"RGB 7 9\n" + PIXELS.tobytes()).hexdigest()
+    assert (digest.width, digest.height, digest.error) == (7, 9, None)
+
+
+def test_file_format_and_mode_do_not_matter_pixels_and_shape_do(tmp_path):
+    image = Image.fromarray(PIXELS)
+    png, bmp, rgba = tmp_path / "a.png", tmp_path / "a.bmp", tmp_path / "b.png"
+    image.save(png, compress_level=9)
+    image.save(bmp)
+    image.convert("RGBA").save(rgba)
+    assert digest_picture(png) == digest_picture(bmp) == digest_picture(rgba)
+    changed = PIXELS.copy()
+    changed[0, 0, 0] ^= 1
+    assert digest_picture(save(tmp_path / "c.png", changed)).sha256 != digest_picture(png).sha256
+    assert digest_picture(save(tmp_path / "d.png", PIXELS.reshape(7, 9, 3))).sha256 != digest_picture(png).sha256
+
+
+def test_exif_orientation_is_applied(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying on its side: shown turned by 90 degrees clockwise
+    path = save(tmp_path / "a.png", np.rot90(PIXELS).copy(), exif=exif)
+    assert digest_picture(path) == digest_picture(save(tmp_path / "b.png"))
+
+
+def test_transparency_is_laid_on_white(tmp_path):
+    image = Image.new("RGBA", (2, 1), (10, 20, 30, 0))
+    image.putpixel((1, 0), (10, 20, 30, 255))
+    image.save(tmp_path / "a.png")
+    assert [open_rgb(tmp_path / "a.png").getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (10, 20, 30)]
+    palette = Image.new("P", (1, 1), 0)
+    palette.putpalette([1, 2, 3])
+    palette.save(tmp_path / "p.png", transparency=0)
+    assert open_rgb(tmp_path / "p.png").getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_broken_pictures_are_errors_in_words_beside_good_ones(tmp_path, index):
+    good = save(tmp_path / "good.png")
+    half = tmp_path / "half.png"
+    half.write_bytes(
+        save(tmp_path / "big.png", RNG.integers(0, 256, (200, 200, 3), dtype=np.uint8)).read_bytes()[:40_000]
+    )
+    text, empty, gone = tmp_path / "text.png", tmp_path / "empty.png", tmp_path / "gone.png"
+    text.write_text("not a picture")
+    empty.touch()
+    deep = tmp_path / "deep.png"
+    Image.fromarray(np.full((2, 2), 40_000, dtype=np.uint16)).save(deep)
+    digests = index.digest_many([good, half, text, empty, gone, deep, tmp_path])
+    assert digests[good].error is None
+    assert digests[gone].error == "the picture file is missing"
+    for path in (half, text, empty, deep, tmp_path):
+        assert digests[path].sha256 is None
+        assert "cannot be read" in digests[path].error
+    assert "8 bits" in digests[deep].error
+
+
+def test_a_picture_of_unreasonable_size_is_an_error(tmp_path, monkeypatch):
+    path = save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    assert "DecompressionBomb" in digest_picture(path).error
+
+
+def test_a_second_time_decodes_nothing_and_a_changed_file_again(tmp_path):
+    store, paths = tmp_path / "s.db", [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(150)]
+    with sqlite3.connect(store) as connection:
+        first = PixelIndex(connection)
+        before = first.digest_many(paths)
+        assert first.decoded == 150
+    second = PixelIndex(sqlite3.connect(store))
+    assert second.digest_many(paths) == before
+    assert second.decoded == 0
+    save(paths[3], PIXELS + np.uint8(200))
+    os.utime(paths[4], ns=(1, 1))
+    after = second.digest_many(paths)
+    assert second.decoded == 2
+    assert {path for path in paths if after[path] != before[path]} == {paths[3]}
+
+
+def test_verify_decodes_everything_and_sees_what_the_stamp_hides(tmp_path, index):
+    path = tmp_path / "a.bmp"
+    save(path)
+    stamp = path.stat()
+    before = index.digest_many([path])[path]
+    save(path, PIXELS[::-1].copy())
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert path.stat().st_size == stamp.st_size
+    assert index.digest_many([path])[path] == before
+    assert index.digest_many([path], verify=True)[path] != before
+    assert index.digest_many([path])[path] != before
+
+
+def test_errors_are_tried_again(tmp_path, index):
+    path = tmp_path / "a.png"
+    assert index.digest_many([path])[path].error
+    save(path)
+    assert index.digest_many([path])[path].error is None
+
+
+def test_progress_adds_up_and_repeats_are_done_once(tmp_path, index):
+    paths = [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(70)]
+    index.digest_many(paths[:5])
+    told: list[int] = []
+    assert list(index.digest_many(paths + paths[:3], told.append)) == paths
+    assert sum(told) == 70
+    assert told[0] == 5
+    assert index.decoded == 70
+
+
+def test_an_interrupted_call_keeps_the_batches_before(tmp_path):
+    paths = [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(150)]
+    connection = sqlite3.connect(":memory:")
+    done = 0
+
+    def stop(more):
+        nonlocal done
+        done += more
+        if done >= 64:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        PixelIndex(connection).digest_many(paths, stop)
+    again = PixelIndex(connection)
+    again.digest_many(paths)
+    assert again.decoded == 150 - 64
+
+
+def test_a_database_that_cannot_be_written_is_one_line(tmp_path):
+    path = save(tmp_path / "a.png")
+    PixelIndex(sqlite3.connect(tmp_path / "s.db"))
+    index = PixelIndex(connection := sqlite3.connect(tmp_path / "s.db"))
+    connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(Fp2Error, match="cannot be kept"):
+        index.digest_many([path])

@@ -1,0 +1,149 @@
+"""Samples: seeded, nested, subjects whole, groups in equal shares as far as the data allow."""
+
+from collections import Counter
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fp2.data.dataset import people_table
+from fp2.data.sampling import limit_people, pick_images, single_person
+from fp2.errors import Fp2Error
+
+
+def people_of(
+    subjects: dict[str, tuple[int, dict[str, list[str]]]], pairs: tuple[tuple[str, str], ...] = ()
+) -> pd.DataFrame:
+    """Return a table of subject -> (pictures, attributes), then one picture for each pair."""
+    names = sorted({name for _, attributes in subjects.values() for name in attributes})
+    rows = [(f"{subject}-{n}", subject, 1) for subject, (count, _) in subjects.items() for n in range(count)]
+    rows += [(f"pair-{n}", subject, 2) for n, pair in enumerate(pairs) for subject in pair]
+    return people_table(
+        {
+            "image_id": [row[0] for row in rows],
+            "subject_id": [row[1] for row in rows],
+            "image_path": [f"/data/{row[0]}.png" for row in rows],
+            "is_primary": [True] * len(rows),
+            "n_people": [row[2] for row in rows],
+            **{f"attr_{name}": [subjects[row[1]][1].get(name, []) for row in rows] for name in names},
+        }
+    )
+
+
+def skewed() -> pd.DataFrame:
+    """90 subjects of group a, 30 of b, 6 of c, two pictures each."""
+    groups = ["a"] * 90 + ["b"] * 30 + ["c"] * 6
+    return people_of({f"s{n:03}": (2, {"kind": [group]}) for n, group in enumerate(groups)})
+
+
+TABLES = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=3),
+    st.tuples(st.integers(1, 4), st.fixed_dictionaries({"kind": st.lists(st.sampled_from("xyz"), unique=True)})),
+    min_size=1,
+    max_size=12,
+).map(people_of)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TABLES, st.integers(1, 50), st.integers(0, 5), st.sampled_from([None, ("kind",)]))
+def test_counts_whole_subjects_and_nesting(people, n_images, seed, by):
+    sample, _ = limit_people(people, n_images, seed=seed, by=by)
+    able = people if by is None else people[people["attr_kind"].map(len) > 0]
+    assert sample["image_id"].nunique() == min(n_images, able["image_id"].nunique())
+    have, all_of = Counter(sample["subject_id"]), Counter(people["subject_id"])
+    assert sum(have[subject] < all_of[subject] for subject in have) <= 1
+    larger, _ = limit_people(people, n_images + 3, seed=seed, by=by)
+    assert set(sample["image_id"]) <= set(larger["image_id"])
+    shuffled, _ = limit_people(people.sample(frac=1, random_state=seed), n_images, seed=seed, by=by)
+    assert set(shuffled["image_id"]) == set(sample["image_id"])
+    assert sample["image_id"].tolist() == [image for image in people["image_id"] if image in set(sample["image_id"])]
+
+
+def test_seeds_differ_and_repeat():
+    people = skewed()
+    first, again, other = (set(limit_people(people, 40, seed=seed)[0]["image_id"]) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_without_strata_groups_keep_their_share_roughly():
+    sample, notes = limit_people(skewed(), 120, seed=3)
+    shares = Counter(cell[0] for cell in sample["attr_kind"])
+    assert 60 < shares["a"] < 105
+    assert notes == ()
+
+
+def test_strata_get_equal_shares_until_one_runs_out():
+    sample, notes = limit_people(skewed(), 36, seed=3, by=("kind",))
+    assert Counter(cell[0] for cell in sample["attr_kind"]) == {"a": 12, "b": 12, "c": 12}
+    assert notes == ()
+    sample, notes = limit_people(skewed(), 72, seed=3, by=("kind",))
+    assert Counter(cell[0] for cell in sample["attr_kind"]) == {"a": 30, "b": 30, "c": 12}
+    assert len(notes) == 1
+    assert "c 12" in notes[0]
+
+
+def test_strata_of_an_intersection_and_of_several_values():
+    subjects = {
+        f"s{n}": (1, {"kind": ["a", "b"] if n % 4 == 0 else ["a"], "age": ["old" if n % 2 else "young"]})
+        for n in range(80)
+    }
+    sample, _ = limit_people(people_of(subjects), 30, seed=0, by=("kind", "age"))
+    counts = Counter(
+        (kind, age) for kinds, (age,) in zip(sample["attr_kind"], sample["attr_age"], strict=True) for kind in kinds
+    )
+    assert sample["image_id"].nunique() == 30
+    assert set(counts) == {("a", "young"), ("b", "young"), ("a", "old")}
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_people_without_a_value_are_left_out_and_counted():
+    people = people_of({"p": (2, {"kind": ["a"]}), "q": (3, {"kind": []})})
+    sample, notes = limit_people(people, 5, seed=0, by=("kind",))
+    assert set(sample["subject_id"]) == {"p"}
+    assert notes[0] == "5 pictures were asked for, 2 are there"
+    assert "1 subject(s) without a value for kind" in notes[1]
+
+
+def test_both_people_of_a_chosen_picture_stay():
+    people = people_of({"p": (1, {}), "q": (1, {})}, pairs=(("p", "q"),))
+    sample, _ = limit_people(people, 3, seed=0)
+    assert len(sample) == 4
+    sample, _ = limit_people(people, 1, seed=0)
+    assert sample["image_id"].nunique() == 1
+
+
+def test_offset_goes_on_where_the_last_sample_ended():
+    people = skewed()
+    parts = [set(limit_people(people, 100, seed=5, offset=offset)[0]["image_id"]) for offset in (0, 100, 200)]
+    assert [len(part) for part in parts] == [100, 100, 52]
+    assert set.union(*parts) == set(people["image_id"])
+    assert len(limit_people(people, None, seed=5)[0]) == len(people)
+    with pytest.raises(Fp2Error, match="passes over all 252"):
+        limit_people(people, 1, seed=5, offset=252)
+
+
+@pytest.mark.parametrize(("n_images", "offset"), [(0, 0), (-1, 0), (1, -1)])
+def test_impossible_samples(n_images, offset):
+    with pytest.raises(Fp2Error, match="at least 1 picture"):
+        limit_people(skewed(), n_images, seed=0, offset=offset)
+
+
+def test_an_unknown_stratum_is_named():
+    with pytest.raises(Fp2Error, match="Did you mean 'kind'"):
+        limit_people(skewed(), 5, seed=0, by=("kinds",))
+
+
+def test_pictures_of_two_are_left_out_with_a_note():
+    people = people_of({"p": (2, {}), "q": (1, {})}, pairs=(("p", "q"), ("q", "p")))
+    alone, notes = single_person(people)
+    assert len(alone) == 3
+    assert notes == ("2 picture(s) of two people were left out",)
+    assert single_person(alone)[1] == ()
+
+
+def test_chosen_ids_and_unknown_ones():
+    people = skewed()
+    assert pick_images(people, ["s001-1", "s000-0"])["image_id"].tolist() == ["s000-0", "s001-1"]
+    with pytest.raises(Fp2Error, match=r"1 image id\(s\).*'nobody'"):
+        pick_images(people, ["s001-1", "nobody"])

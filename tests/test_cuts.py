@@ -1,0 +1,206 @@
+"""Cuts: how they are written, what they refuse, and who is in which group."""
+
+import itertools
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fp2.cuts import Cut, expand_overrides, memberships, n_lacking, parse_cut, resolve_cuts
+from fp2.errors import Fp2Error
+
+KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
+PEOPLE = pd.DataFrame(
+    {
+        "image_id": ["i1", "i2", "i3", "i4"],
+        "subject_id": ["s1", "s1", "s2", "s3"],
+        "attr_region": [["Asia", "Europe"], ["Asia"], [], ["Africa"]],
+        "attr_pronoun": [["She/her/hers", "They/them/their"], ["She/her/hers"], ["He/him/his"], []],
+        "attr_age": [["18-29"], ["30-39"], ["60+"], ["60+"]],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "by"),
+    [
+        ("region", ("region",)),
+        ("region_x_pronoun", ("region", "pronoun")),
+        ("skin_tone_x_age_x_region", ("skin_tone", "age", "region")),
+        ("size_x_shape", ("size_x_shape",)),
+        ("age_x_size_x_shape", ("age", "size_x_shape")),
+    ],
+)
+def test_names_are_split_into_known_attributes(text, by):
+    assert parse_cut(text, KNOWN) == Cut(text, by)
+
+
+@given(st.lists(st.sampled_from(KNOWN), min_size=1, unique=True))
+def test_a_name_made_of_attributes_comes_back_as_them(names):
+    assert parse_cut("_x_".join(names), KNOWN).by == tuple(names)
+
+
+def test_without_known_attributes_every_joint_splits():
+    assert parse_cut("a_x_b_c").by == ("a", "b_c")
+
+
+@pytest.mark.parametrize("text", ["region_x_prnoun", "prnoun"])
+def test_an_unknown_attribute_is_named_with_the_nearest(text):
+    with pytest.raises(Fp2Error, match=r"no attribute 'prnoun' \(cut .*Did you mean 'pronoun'"):
+        parse_cut(text, KNOWN)
+
+
+@pytest.mark.parametrize("text", ["", "_x_", "region_x_", "region_x_region"])
+def test_empty_and_repeated_parts_are_refused(text):
+    with pytest.raises(Fp2Error, match=r"empty part|twice"):
+        parse_cut(text)
+
+
+def test_a_person_counts_in_each_of_their_groups():
+    table = memberships(PEOPLE, Cut("region", ("region",)))
+    assert list(table.itertuples(index=False, name=None)) == [
+        ("i1", "s1", "Asia"),
+        ("i1", "s1", "Europe"),
+        ("i2", "s1", "Asia"),
+        ("i4", "s3", "Africa"),
+    ]
+    assert n_lacking(PEOPLE, Cut("region", ("region",))) == 1
+
+
+def test_an_intersection_is_the_cartesian_product_and_both_values_are_needed():
+    cut = Cut("rp", ("region", "pronoun"))
+    assert memberships(PEOPLE, cut)["group"].tolist() == [
+        "Asia x She/her/hers",
+        "Asia x They/them/their",
+        "Europe x She/her/hers",
+        "Europe x They/them/their",
+        "Asia x She/her/hers",
+    ]
+    assert n_lacking(PEOPLE, cut) == 2
+
+
+CELLS = st.lists(st.sampled_from("abc"), max_size=3)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8))
+def test_every_combination_once_and_nobody_else(cells):
+    people = pd.DataFrame(
+        {
+            "image_id": [f"i{n}" for n in range(len(cells))],
+            "subject_id": ["s"] * len(cells),
+            "attr_one": [one for one, _ in cells],
+            "attr_two": [two for _, two in cells],
+        }
+    )
+    cut = Cut("c", ("one", "two"))
+    table = memberships(people, cut)
+    expected = [(f"i{n}", f"{a} x {b}") for n, (one, two) in enumerate(cells) for a in set(one) for b in set(two)]
+    assert sorted(zip(table["image_id"], table["group"], strict=True)) == sorted(expected)
+    assert n_lacking(people, cut) == sum(not one or not two for one, two in cells)
+    assert n_lacking(people, cut) + table["image_id"].nunique() == len(people)
+
+
+def test_a_table_of_nobody_has_the_columns():
+    assert list(memberships(PEOPLE.iloc[:0], Cut("age", ("age",))).columns) == ["image_id", "subject_id", "group"]
+
+
+def test_unknown_attributes_are_refused_when_people_are_grouped():
+    for use in (memberships, n_lacking):
+        with pytest.raises(Fp2Error, match="Did you mean 'age'"):
+            use(PEOPLE, Cut("ages", ("ages",)))
+
+
+def test_by_is_one_cut_each_is_several():
+    assert resolve_cuts({"name": None, "by": ["pronoun", "age"], "each": None}) == (
+        Cut("pronoun_x_age", ("pronoun", "age")),
+    )
+    assert resolve_cuts({"name": "mine", "by": "age"}) == (Cut("mine", ("age",)),)
+    cuts = resolve_cuts({"name": "all", "each": ["region", "age_x_region", ["pronoun", "age"]]}, KNOWN)
+    assert [cut.by for cut in cuts] == [("region",), ("age", "region"), ("pronoun", "age")]
+    assert [cut.name for cut in cuts] == ["region", "age_x_region", "pronoun_x_age"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"by": ["age"], "each": ["region"]}, r"both by and each.*cut\.by=\[a,b\]"),
+        ({"by": None, "each": None}, "neither"),
+        ({"each": ["age", "age"]}, "twice"),
+        ({"by": ["age", "age"]}, "twice"),
+        ({"by": ["aeg"]}, "Did you mean 'age'"),
+        ({"each": ["region", "aeg"]}, "Did you mean 'age'"),
+        ({"each": ["region"], "groups": {"age": ["60+"]}}, "no cut uses"),
+        ({"each": ["region"], "groups": {"region": []}}, "keeps no value"),
+    ],
+)
+def test_specs_that_are_refused(spec, said):
+    with pytest.raises(Fp2Error, match=said):
+        resolve_cuts(spec, KNOWN)
+
+
+def test_groups_filter_the_cuts_that_use_them():
+    spec = {"each": ["region", "age", "age_x_region"], "groups": {"region": ["Asia", "Africa"]}}
+    region, age, both = resolve_cuts(spec, KNOWN)
+    assert memberships(PEOPLE, region)["group"].tolist() == ["Asia", "Asia", "Africa"]
+    assert len(memberships(PEOPLE, age)) == 4
+    assert memberships(PEOPLE, both)["group"].tolist() == ["18-29 x Asia", "30-39 x Asia", "60+ x Africa"]
+    assert n_lacking(PEOPLE, region) == 1
+
+
+def test_a_group_that_nobody_is_in_is_named_with_the_nearest():
+    (cut,) = resolve_cuts({"by": ["region"], "groups": {"region": ["Asai"]}})
+    with pytest.raises(Fp2Error, match=r"no person has region 'Asai'.*Did you mean 'Asia'"):
+        memberships(PEOPLE, cut)
+
+
+def test_an_intersection_on_the_command_line_gets_a_node():
+    overrides = ["model=m", "cut=region,age_x_pronoun"]
+    assert expand_overrides(overrides) == (
+        overrides,
+        {"age_x_pronoun": {"name": "age_x_pronoun", "by": ["age", "pronoun"], "each": None, "groups": None}},
+    )
+    (cut,) = resolve_cuts(expand_overrides(overrides)[1]["age_x_pronoun"], KNOWN)
+    assert cut == Cut("age_x_pronoun", ("age", "pronoun"))
+
+
+def test_by_or_each_on_the_command_line_replaces_what_the_yaml_says():
+    assert expand_overrides(["cut.by=[age]"])[0] == ["cut.by=[age]", "cut.each=null", "cut.name=null"]
+    assert expand_overrides(["cut.each=[age]", "cut.name=x"])[0] == ["cut.each=[age]", "cut.name=x", "cut.by=null"]
+    assert expand_overrides(["seed=1", "-m"]) == (["seed=1", "-m"], {})
+
+
+@pytest.mark.parametrize("overrides", [["cut=[region,age]"], ["cut.by=[age]", "cut.each=[region]"], ["cut=age_x_"]])
+def test_command_lines_that_are_refused(overrides):
+    with pytest.raises(Fp2Error, match=r"cut\.by=\[a,b\]|attribute_x_attribute"):
+        expand_overrides(overrides)
+
+
+CONF = Path(__file__).parents[1] / "conf" / "cut"
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_cuts_that_ship(path):
+    spec = yaml.safe_load(path.read_text())
+    assert set(spec) == {"name", "by", "each", "groups"}
+    assert spec["name"] == path.stem
+    cuts = resolve_cuts(spec, ["region", "subregion", "pronoun", "age", "skin_tone"])
+    names = [path.stem] if path.stem != "all" else ["region", "pronoun", "age", "skin_tone"]
+    assert [(cut.name, cut.by) for cut in cuts] == [(name, (name,)) for name in names]
+
+
+def test_the_module_needs_no_pandas_to_be_imported():
+    """Overrides are expanded before anything heavy may load."""
+    import subprocess
+    import sys
+
+    code = "import sys, fp2.cuts; fp2.cuts.expand_overrides(['cut=a_x_b']); sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_groups_are_the_product_of_the_attributes_values():
+    people = pd.DataFrame({"image_id": ["i"], "subject_id": ["s"], "attr_a": [["1", "2"]], "attr_b": [["x", "y", "z"]]})
+    groups = memberships(people, Cut("ab", ("a", "b")))["group"].tolist()
+    assert groups == [f"{a} x {b}" for a, b in itertools.product("12", "xyz")]
