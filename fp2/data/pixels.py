@@ -138,11 +138,11 @@ class PixelIndex:
         return found
 
     def _remember(self, digests: dict[Path, PixelDigest], stamps: dict[Path, _Stamp | None]) -> None:
-        """Keep the digests of files that are still what they were before they were decoded."""
+        """Keep digests under the stamps taken before decoding, so that a file changed meanwhile counts as changed."""
         rows = [
             (_key(path), stamp.size, stamp.mtime_ns, digest.sha256, digest.width, digest.height)
             for path, digest in digests.items()
-            if digest.sha256 and (stamp := stamps[path]) and stamp == _stamp(path)
+            if digest.sha256 and (stamp := stamps[path])
         ]
         try:
             with self._connection:

@@ -125,6 +125,21 @@ def test_errors_are_tried_again(tmp_path, index):
     assert index.digest_many([path])[path].error is None
 
 
+def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, index, monkeypatch):
+    path = save(tmp_path / "a.png")
+
+    def overtaken(path):
+        digest = digest_picture(path)
+        save(path, RNG.integers(0, 256, (30, 30, 3), dtype=np.uint8))
+        return digest
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fp2.data.pixels.digest_picture", overtaken)
+        index.digest_many([path])
+    assert index.digest_many([path])[path] == digest_picture(path)
+    assert index.decoded == 2
+
+
 def test_progress_adds_up_and_repeats_are_done_once(tmp_path, index):
     paths = [save(tmp_path / f"{n}.png", PIXELS + np.uint8(n)) for n in range(70)]
     index.digest_many(paths[:5])
