@@ -1,0 +1,1 @@
+"""What was answered: content-addressed, crash-safe, shared by every run."""

@@ -1,0 +1,226 @@
+"""The response store: every answer ever given, under the digest of what it depends on.
+
+An answer is written once and never changed. A failure is kept apart from the answers, is never served as one, and is
+tried again by the next run; when the answer comes, it takes the failure's place. Every row carries a checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from fp2.errors import Fp2Error
+from fp2.hashing import canonical_json, sha256_bytes
+from fp2.store.database import connect, connect_read_only, told_plainly, transaction
+
+_CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
+
+
+class AnswerLike(Protocol):
+    """What the store needs to know of an answer (`fp2.engines.base.Answer` has it)."""
+
+    text: str | None
+    error: str | None
+    seconds: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """Words that a model gave, with how long it took (seconds), and on what it ran (`runtime`, a digest)."""
+
+    key: str
+    text: str
+    seconds: float
+    tokens: int
+    attempts: int
+    runtime: str
+    created: float
+
+    def checksum(self) -> bytes:
+        """Return 16 bytes that change with any of the fields."""
+        fields = (self.key, repr(self.seconds), str(self.tokens), str(self.attempts), self.runtime, repr(self.created))
+        return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFailure:
+    """A question that has no answer yet: the last reason, and how often it was tried."""
+
+    key: str
+    error: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """How many of the keys asked about have an answer, and how many have only a failure."""
+
+    answered: int
+    failed: int
+
+
+class ResponseStore:
+    """One SQLite file of answers. Several processes may hold it at once; one instance belongs to one thread.
+
+    Parameters
+    ----------
+    path : Path
+        The database file; made, with its folder, when it is not there.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be opened or written, or is not a response store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.connection: sqlite3.Connection = connect(self.path)
+        """Open connection (autocommit); the tables of remembered pixel and file digests live in the same file."""
+
+    def __enter__(self) -> ResponseStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. What was put is already safe."""
+        self.connection.close()
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
+        """Return the answers that exist for `keys`; a key without an answer is simply not in the result.
+
+        Raises
+        ------
+        Fp2Error
+            If a row's checksum does not fit its contents: a damaged answer is refused, never served.
+        """
+        columns = "key, text, seconds, tokens, attempts, runtime, created, checksum"
+        found: dict[str, StoredAnswer] = {}
+        with told_plainly(self.path):
+            for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
+                answer = StoredAnswer(*fields)
+                if answer.checksum() != checksum:
+                    raise _damaged(answer.key, self.path)
+                found[answer.key] = answer
+        return found
+
+    def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
+        """Return the failures that stand for `keys` (those that were answered since are gone)."""
+        with told_plainly(self.path):
+            rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
+            return {row[0]: StoredFailure(*row) for row in rows}
+
+    def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
+        """Keep a batch of (response key, answer) in one transaction: when this returns, all of them are safe.
+
+        An answer takes the place of an earlier failure of the same key; a second answer to a key is ignored; a failure
+        raises the key's number of attempts, and is ignored when another process has the answer already.
+
+        Parameters
+        ----------
+        rows : iterable of (str, AnswerLike)
+            A row with an `error` is a failure, one with a `text` an answer.
+        runtime : Mapping, optional
+            What is recorded but does not make the key: device, batch size, versions (JSON values).
+
+        Raises
+        ------
+        Fp2Error
+            If the disk is full or the store cannot be written. What earlier batches put is kept.
+        ValueError
+            If a row has neither words nor an error.
+        """
+        batch = list(rows)
+        body = canonical_json(dict(runtime or {}))
+        mark, now = sha256_bytes(body), time.time()
+        with transaction(self.connection, self.path):
+            tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
+            answers, failures = _split(batch, tries, mark, now)
+            self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
+            self.connection.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", answers)
+            self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
+            self.connection.executemany(_PUT_FAILURE, failures)
+
+    def runtimes(self) -> dict[str, dict[str, Any]]:
+        """Return what the `runtime` digests of the answers stand for."""
+        with told_plainly(self.path):
+            rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
+        return {mark: json.loads(body) for mark, body in rows}
+
+
+_PUT_FAILURE = """
+INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
+ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
+"""
+
+
+def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
+    """Count, without writing anything, how many of `keys` the store at `path` has (none when there is no such file).
+
+    Raises
+    ------
+    Fp2Error
+        If the file is there but is not a readable response store.
+    """
+    if not path.exists():
+        return StoreCounts(0, 0)
+    connection = connect_read_only(path)
+    try:
+        with told_plainly(path):
+            wanted = list(keys)
+            answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
+            return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))
+    finally:
+        connection.close()
+
+
+def _split(
+    batch: Sequence[tuple[str, AnswerLike]], tries: dict[str, int], runtime: str, now: float
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Return the rows for the answers table and for the failures table."""
+    answers: list[tuple[Any, ...]] = []
+    failures: list[tuple[Any, ...]] = []
+    for key, row in batch:
+        tries[key] = tries.get(key, 0) + 1
+        if row.error is not None:
+            failures.append((key, _storable(row.error), tries[key], runtime, now))
+        elif row.text is None:
+            raise ValueError(f"the row of key {key} has neither words nor an error")
+        else:
+            kept = StoredAnswer(key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now)
+            answers.append((key, kept.text, kept.seconds, kept.tokens, kept.attempts, runtime, now, kept.checksum()))
+    return answers, failures
+
+
+def _storable(text: str) -> str:
+    """Return `text` with half characters (which no UTF-8 file can hold) replaced by the replacement character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `head ... WHERE key IN keys`, a chunk of keys at a time."""
+    wanted = list(dict.fromkeys(keys))
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        marks = ",".join("?" * len(chunk))
+        yield from connection.execute(f"{head} WHERE key IN ({marks})", chunk)
+
+
+def _damaged(key: str, path: Path) -> Fp2Error:
+    return Fp2Error(
+        f"the stored answer {key} does not fit its checksum: it was changed or the disk is failing",
+        where=str(path),
+        fix="Restore the file from a copy, or move it away and run again to ask the model anew",
+    )

@@ -1,0 +1,100 @@
+"""The response key: every single ingredient changes it, and nothing else does."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fp2.engines.base import Decoding, Question
+from fp2.store.keys import response_key, response_set
+
+ENGINE = {
+    "engine": "hf",
+    "family": {"transformers": "5.23", "torch": "2.13"},
+    "model": "org/name",
+    "revision": "abc",
+    "weights": None,
+    "dtype": "float32",
+    "quantisation": None,
+    "processor": {"class": "LlavaProcessor", "backend": "pil", "digest": "d"},
+    "chat_template": "t",
+    "method": "generate/1",
+}
+BASE: dict[str, Any] = {
+    "engine": ENGINE,
+    "question": Question("q", "work", "What is their job?"),
+    "pixel_sha256": "0" * 64,
+    "variant": "original",
+    "variant_params": {"radius": 3},
+    "decoding": Decoding(),
+    "task_identity": {"subject": "s"},
+    "surface_forms": ("yes",),
+    "option_order": ("a", "b"),
+    "sample_index": 0,
+}
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if isinstance(value, dict):
+        return [leaf for key, child in value.items() for leaf in _leaves(child, (*path, key))]
+    return [path]
+
+
+@pytest.mark.parametrize("path", _leaves(ENGINE), ids="/".join)
+def test_each_part_of_the_engines_identity_counts(path: tuple[str, ...]) -> None:
+    changed = copy.deepcopy(ENGINE)
+    spot: Any = changed
+    for step in path[:-1]:
+        spot = spot[step]
+    spot[path[-1]] = "other"
+    assert response_key(**{**BASE, "engine": changed}) != response_key(**BASE)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("question", Question("q", "work", "What is their job")),
+        ("question", Question("q", "work", "What is their job?", kind="number")),
+        ("pixel_sha256", "1" * 64),
+        ("variant", "blurred"),
+        ("variant_params", {"radius": 4}),
+        ("variant_params", {}),
+        ("decoding", Decoding(max_new_tokens=65)),
+        ("decoding", Decoding(temperature=0.1)),
+        ("decoding", Decoding(seed=1)),
+        ("task_identity", {"subject": "t"}),
+        ("surface_forms", ("Yes",)),
+        ("option_order", ("b", "a")),
+        ("sample_index", 1),
+    ],
+)
+def test_each_other_ingredient_counts(field: str, value: Any) -> None:
+    assert response_key(**{**BASE, field: value}) != response_key(**BASE)
+
+
+@pytest.mark.parametrize("field", ["question_id", "probe", "template", "trait"])
+def test_our_own_names_for_a_question_do_not_count(field: str) -> None:
+    renamed = replace(BASE["question"], **{field: "renamed"})
+    assert response_key(**{**BASE, "question": renamed}) == response_key(**BASE)
+
+
+def test_key_order_does_not_count() -> None:
+    assert response_key(**{**BASE, "engine": dict(reversed(ENGINE.items()))}) == response_key(**BASE)
+
+
+def test_the_key_is_stable_across_versions_of_this_program() -> None:
+    """A changed digest would silently orphan every stored answer: raise KEY_SCHEMA on purpose instead."""
+    assert response_key(**BASE) == "c4b2c8060c11b37839cd9d9769c251ad6b83c34d86b7ddcd3968fcec3515cc1a"
+
+
+@given(st.lists(st.text(alphabet="abcdef0123456789", min_size=4, max_size=8), min_size=1), st.randoms())
+def test_the_response_set_is_a_set(keys: list[str], random: Any) -> None:
+    shuffled = [*keys, keys[0]]
+    random.shuffle(shuffled)
+    assert response_set(shuffled) == response_set(keys)
+    assert response_set([*keys, "another"]) != response_set(keys)
