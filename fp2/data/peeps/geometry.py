@@ -49,7 +49,8 @@ _NEAR_SKIN = 26  # an outline this near to the face's skin is the face's
 _STRANDS = ("twists", "bantuKnots", "dreads1", "dreads2", "cornrows2", "mediumBangs3", "bun2", "buns", "short4")
 _HAIRLINE = 262  # canvas row above which a head of strands shows no outline of its own
 _SCRAP = 0.03  # share of the largest piece of face below which a piece is a scrap between strands
-_RIGHT_EAR = (222, 372, 246, 402)  # canvas box of the ear that a head turned to its left shows
+_RIGHT_EAR = (195, 345, 272, 445)  # canvas box round the ear that a head turned to its left shows
+_EAR_SKIN = 1900.0  # skin in that box, in square canvas units, from which the ear counts as showing
 # Where an eyebrow that touches its eye ends, in canvas units: (of the right eye, of the left eye).
 _BROW_ENDS = {"serious": (351, 351), "solemn": (0, 352)}
 _MIDDLE, _NOSE_TOP, _MOUTH_TOP = 482, 379, 434
@@ -95,8 +96,9 @@ def _masks(parts: dict[str, str]) -> dict[str, Mask]:
         f'shape-rendering="crispEdges"><g transform="scale({_ZOOM}) translate({-_LEFT} {-_TOP})">{body}</g></svg>'
     )
     png = resvg_py.svg_to_bytes(svg_string=svg, skip_system_fonts=True, background="#ffffff")
-    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-    return {name: np.all(pixels == rgb, axis=2) for name, rgb in _KEYS.items()}
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(np.uint32)
+    codes = pixels[:, :, 0] << 16 | pixels[:, :, 1] << 8 | pixels[:, :, 2]
+    return {name: codes == (red << 16 | green << 8 | blue) for name, (red, green, blue) in _KEYS.items()}
 
 
 def _window(box: tuple[float, float, float, float]) -> tuple[slice, slice]:
@@ -107,7 +109,7 @@ def _window(box: tuple[float, float, float, float]) -> tuple[slice, slice]:
 
 def _outlines(mask: Mask, smallest: float = 90.0) -> list[Ring]:
     """Return a mask's outlines in canvas units."""
-    rings = trace(mask, tolerance=0.55, smallest=smallest)
+    rings = trace(mask, tolerance=0.7, smallest=smallest)
     return [ring / _ZOOM + (_LEFT, _TOP) for ring in rings]
 
 
@@ -155,16 +157,21 @@ def _with_outline(neck: Mask, clothes: Mask, outline: Mask) -> tuple[Mask, Mask]
     return neck, clothes
 
 
+def _centroid(mask: Mask) -> tuple[float, float]:
+    """Return the mean position of a mask in canvas units."""
+    rows, columns = np.nonzero(mask)
+    return float(columns.mean() + 0.5) / _ZOOM + _LEFT, float(rows.mean() + 0.5) / _ZOOM + _TOP
+
+
 @lru_cache(maxsize=64)
 def _head(name: str) -> _Part:
     """Return a head on its body: face, hair, neck and clothes as they show."""
     masks = _masks({"skull": name, "head": name})
     face, hair = _split_hair(masks["skin"], masks["hair"], name in _STRANDS)
     neck, clothes = _with_outline(masks["neck"], masks["clothing"], masks["outline"])
-    keypoints = {}
-    if bool(masks["skin"][_window(_RIGHT_EAR)].mean() > 0.6):
-        x0, y0, x1, y1 = _RIGHT_EAR
-        keypoints["Right ear"] = (((x0 + x1) / 2, (y0 + y1) / 2), "")
+    ear = np.zeros_like(face)
+    ear[_window(_RIGHT_EAR)] = masks["skin"][_window(_RIGHT_EAR)]
+    keypoints = {"Right ear": (_centroid(ear), "")} if ear.sum() / _ZOOM**2 >= _EAR_SKIN else {}
     outlines = (
         ("Face skin", tuple(_outlines(face))),
         ("Upper body skin", tuple(_outlines(neck))),
@@ -295,7 +302,7 @@ def _box(polygons: list[tuple[tuple[float, float], ...]]) -> tuple[float, float,
 
 def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, float]]) -> Geometry:
     segments = tuple(
-        Segment(name, tuple((round(float(x), 2), round(float(y), 2)) for x, y in ring))
+        Segment(name, tuple((round(float(x), 1), round(float(y), 1)) for x, y in ring))
         for name, ring in pieces
         if len(ring) >= 3
     )
@@ -329,3 +336,16 @@ def hide_behind(back: Geometry, front: Geometry, size: int) -> Geometry:
             pieces.append((segment.class_name, np.asarray(segment.polygon)))
     shown = {name: (x, y) for name, (x, y) in back.keypoints.items() if not cover[int(y), int(x)]}
     return _assemble(pieces, shown)
+
+
+def transformed(source: Geometry, scale: float, shift: tuple[float, float], size: tuple[int, int]) -> Geometry:
+    """Return `source` in a crop: shifted, then scaled, and cut at the crop's `size` (width, height) in pixels."""
+    move = np.asarray(shift)
+    pieces = [
+        (segment.class_name, clip((np.asarray(segment.polygon) + move) * scale, *size)) for segment in source.segments
+    ]
+    points = {name: ((x + shift[0]) * scale, (y + shift[1]) * scale) for name, (x, y) in source.keypoints.items()}
+    inside = {
+        name: (round(x, 2), round(y, 2)) for name, (x, y) in points.items() if 0 <= x < size[0] and 0 <= y < size[1]
+    }
+    return _assemble(pieces, inside)
