@@ -1,0 +1,1 @@
+"""What is asked: batteries of questions, each one YAML file."""

@@ -1,0 +1,183 @@
+"""A battery: the probes, the questions that make them up, and how answers are decoded; one YAML file each.
+
+The file holds `name, version, probes` and perhaps `description, decoding, select`. Each probe has a `label`, what it
+`measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and perhaps `kind, template,
+trait`. `select` names the probes to ask, null for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from fp2.engines.base import Decoding, Question, QuestionKind
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest
+
+BATTERY_KEYS = ("name", "version", "description", "decoding", "select", "probes")
+PROBE_KEYS = ("label", "measures", "questions")
+QUESTION_KEYS = ("id", "text", "kind", "template", "trait")
+DECODING_KEYS = ("max_new_tokens", "temperature", "seed")
+KINDS: tuple[str, ...] = get_args(QuestionKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One dimension of a battery: its id, its label for people, and what it is meant to bring out."""
+
+    id: str
+    label: str
+    measures: str
+
+
+@dataclass(frozen=True)
+class Battery:
+    """The questions that a run asks.
+
+    Parameters
+    ----------
+    name, version : str
+        Of the battery.
+    questions : tuple of Question
+        In the order of the file.
+    probes : tuple of Probe
+        In the order of the file; every question belongs to one, every probe has one.
+    digest : str
+        sha256 of name, version and questions: what is asked, without labels and without decoding.
+    decoding : Decoding
+        How answers are generated.
+    """
+
+    name: str
+    version: str
+    questions: tuple[Question, ...]
+    probes: tuple[Probe, ...]
+    digest: str
+    decoding: Decoding = field(default_factory=Decoding)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Label of each probe by id, in order."""
+        return {probe.id: probe.label for probe in self.probes}
+
+    def subset(self, probe_ids: Sequence[str]) -> Battery:
+        """Return the battery with these probes only, in its own order.
+
+        Raises
+        ------
+        Fp2Error
+            If a probe is unknown, with the nearest name, or if none is named.
+        """
+        known = [probe.id for probe in self.probes]
+        for probe_id in probe_ids:
+            if probe_id not in known:
+                raise Fp2Error(
+                    f"unknown probe '{probe_id}'", where=f"battery '{self.name}'", fix=nearest(probe_id, known)
+                )
+        if not probe_ids:
+            raise Fp2Error(
+                "no probe is selected", where=f"battery '{self.name}'", fix=f"Choose from: {', '.join(known)}"
+            )
+        chosen = set(probe_ids)
+        return _battery(
+            self.name,
+            self.version,
+            tuple(question for question in self.questions if question.probe in chosen),
+            tuple(probe for probe in self.probes if probe.id in chosen),
+            self.decoding,
+        )
+
+
+def load_battery(spec: Mapping[str, Any]) -> Battery:
+    """Build a battery from the content of its YAML and apply `select`.
+
+    Raises
+    ------
+    Fp2Error
+        If a key is unknown or missing, an id occurs twice, a text is empty, a number is out of range, or `select`
+        names an unknown probe.
+    """
+    where = f"battery '{spec.get('name', '?')}'"
+    _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
+    body = spec["probes"]
+    if not isinstance(body, Mapping) or not body:
+        raise Fp2Error("'probes' must name at least one probe", where=where)
+    probes: list[Probe] = []
+    questions: list[Question] = []
+    for probe_id, content in body.items():
+        probe, asked = _probe(str(probe_id), content, where)
+        probes.append(probe)
+        questions.extend(asked)
+    _check_unique((question.question_id for question in questions), where)
+    name, version = str(spec["name"]), str(spec["version"])
+    battery = _battery(name, version, tuple(questions), tuple(probes), _decoding(spec.get("decoding") or {}, where))
+    select = spec.get("select")
+    if select is None:
+        return battery
+    return battery.subset([select] if isinstance(select, str) else [str(probe_id) for probe_id in select])
+
+
+def _battery(
+    name: str, version: str, questions: tuple[Question, ...], probes: tuple[Probe, ...], decoding: Decoding
+) -> Battery:
+    asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait] for q in questions]
+    return Battery(name, version, questions, probes, digest([name, version, asked]), decoding)
+
+
+def _probe(probe_id: str, content: Any, where: str) -> tuple[Probe, list[Question]]:
+    where = f"{where}, probe '{probe_id}'"
+    _check_keys(content, PROBE_KEYS, ("questions",), where)
+    if not _is_list(content["questions"]) or not content["questions"]:
+        raise Fp2Error("'questions' must be a list with at least one question", where=where)
+    probe = Probe(probe_id, str(content.get("label", probe_id)), str(content.get("measures", "")))
+    return probe, [_question(probe_id, question, where) for question in content["questions"]]
+
+
+def _question(probe_id: str, content: Any, where: str) -> Question:
+    _check_keys(content, QUESTION_KEYS, ("id", "text"), where)
+    where = f"{where}, question '{content['id']}'"
+    text, kind = content["text"], str(content.get("kind", "text"))
+    if not isinstance(text, str) or not text.strip():
+        raise Fp2Error("the text of a question must not be empty", where=where)
+    if kind not in KINDS:
+        raise Fp2Error(f"unknown kind '{kind}'", where=where, fix=nearest(kind, KINDS))
+    template, trait = str(content.get("template") or ""), str(content.get("trait") or "")
+    return Question(str(content["id"]), probe_id, text, kind, template, trait)  # type: ignore[arg-type]
+
+
+def _decoding(content: Any, where: str) -> Decoding:
+    where = f"{where}, decoding"
+    _check_keys(content, DECODING_KEYS, (), where)
+    tokens, temperature = content.get("max_new_tokens", 64), content.get("temperature", 0.0)
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
+        raise Fp2Error("max_new_tokens must be a whole number of at least 1", where=where)
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 <= temperature <= 2:
+        raise Fp2Error("temperature must be a number from 0 (greedy) to 2", where=where)
+    seed = content.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise Fp2Error("seed must be a whole number of at least 0", where=where)
+    return Decoding(tokens, float(temperature), seed)
+
+
+def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
+    if not isinstance(content, Mapping):
+        raise Fp2Error(f"a mapping was expected, with {', '.join(known)}", where=where)
+    for key in content:
+        if key not in known:
+            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), known))
+    for key in required:
+        if content.get(key) is None:
+            raise Fp2Error(f"the key '{key}' is missing", where=where)
+
+
+def _check_unique(ids: Iterable[str], where: str) -> None:
+    seen: set[str] = set()
+    for question_id in ids:
+        if question_id in seen:
+            raise Fp2Error(f"the question id '{question_id}' occurs twice", where=where)
+        seen.add(question_id)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

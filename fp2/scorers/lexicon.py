@@ -1,0 +1,211 @@
+"""Word lists as versioned YAML: loaded, checked, and hashed so that every score names the words it was made with.
+
+A lexicon file holds `name, version, description, lists` and perhaps `ignore`. Each list states its `size` (a slip of
+the pen is caught), what `negation` does to its terms, and its `entries`; an entry is one term in its surface forms,
+separated by a slash, the first being the name of the term: `mansion/mansions`. A blank in a form also matches a hyphen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest
+from fp2.scorers.text import normalise
+
+PACKAGED = Path(__file__).parent / "lexicons"
+NegationRule = Literal["drop", "turn", "keep"]
+RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
+LIST_KEYS = ("size", "negation", "turns_to", "entries")
+FILE_KEYS = ("name", "version", "description", "lists", "ignore")
+
+
+@dataclass(frozen=True)
+class TermList:
+    """Terms of one kind.
+
+    Parameters
+    ----------
+    name : str
+        The kind, such as `assertive`.
+    negation : {"drop", "turn", "keep"}
+        What a negated term counts as: nothing, one of `turns_to`, or itself.
+    turns_to : str
+        The list that a negated term counts for; empty unless `negation` is `turn`.
+    entries : tuple of tuples of str
+        Normalised surface forms of each term; the first names it.
+    """
+
+    name: str
+    negation: NegationRule
+    turns_to: str
+    entries: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Negation:
+    """Which words negate, and how far they reach (`lexicons/negation.yaml`)."""
+
+    window: int
+    negators: frozenset[str]
+    suffix: str
+    fillers: frozenset[str]
+    breaks: tuple[str, ...]
+    exceptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """A lexicon file: its lists, the phrases that hide a term, the negation words, and the digest of all of it."""
+
+    name: str
+    version: str
+    description: str
+    lists: Mapping[str, TermList]
+    ignore: tuple[str, ...]
+    negation: Negation
+    sha256: str
+
+    @property
+    def info(self) -> dict[str, str]:
+        """Name, version and sha256, as carried into every row."""
+        return {"name": self.name, "version": self.version, "sha256": self.sha256}
+
+    def surfaces(self) -> Iterator[tuple[str, str, str]]:
+        """Yield (surface form, list, term) for everything that can match; ignored phrases have an empty list."""
+        for terms in self.lists.values():
+            for forms in terms.entries:
+                for form in forms:
+                    yield form, terms.name, forms[0]
+        for phrase in self.ignore:
+            yield phrase, "", phrase
+
+
+def lexicon_path(reference: str) -> Path:
+    """Return the file of a packaged lexicon (`confidence`) or of the user's own (`my/words.yaml`).
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such file.
+    """
+    own = reference.endswith((".yaml", ".yml"))
+    path = Path(reference) if own else PACKAGED / f"{reference}.yaml"
+    if not path.is_file():
+        known = (file.stem for file in PACKAGED.glob("*.yaml") if file.stem != "negation")
+        raise Fp2Error(f"there is no lexicon '{reference}'", fix="Check the path" if own else nearest(reference, known))
+    return path
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is no YAML or no mapping.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Fp2Error(f"not readable as YAML: {' '.join(str(error).split())}", where=str(path)) from error
+    if not isinstance(content, dict):
+        raise Fp2Error("a mapping was expected at the top of the file", where=str(path))
+    return content
+
+
+@cache
+def load_negation() -> Negation:
+    """Return the negation words shared by all lexicons."""
+    content = read_yaml(PACKAGED / "negation.yaml")
+    return Negation(
+        window=int(content["window"]),
+        negators=frozenset(content["negators"]),
+        suffix=str(content["suffix"]),
+        fillers=frozenset(content["fillers"]),
+        breaks=tuple(content["breaks"]),
+        exceptions=tuple(content["exceptions"]),
+    )
+
+
+@cache
+def load_lexicon(reference: str) -> Lexicon:
+    """Load and check a lexicon; the digest covers its content and the negation words.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is missing or malformed: an unknown key, a size that does not agree, a form that occurs twice.
+    """
+    path = lexicon_path(reference)
+    content = read_yaml(path)
+    where = str(path)
+    _check_keys(content, FILE_KEYS, required=("name", "version", "lists"), where=where)
+    if not isinstance(content["lists"], dict) or not content["lists"]:
+        raise Fp2Error("'lists' must name at least one list", where=where)
+    lists = {name: _term_list(name, body, where) for name, body in content["lists"].items()}
+    for terms in lists.values():
+        if terms.negation == "turn" and terms.turns_to not in lists:
+            raise Fp2Error(
+                f"list '{terms.name}' turns to an unknown list", where=where, fix=nearest(terms.turns_to, lists)
+            )
+    ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
+    lexicon = Lexicon(
+        name=str(content["name"]),
+        version=str(content["version"]),
+        description=" ".join(str(content.get("description", "")).split()),
+        lists=lists,
+        ignore=ignore,
+        negation=load_negation(),
+        sha256=digest({"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}),
+    )
+    _check_duplicates(lexicon, where)
+    return lexicon
+
+
+def clean_form(form: Any) -> str:
+    """Return a surface form as it stands in normalised text, with blanks for hyphens."""
+    return " ".join(normalise(str(form)).replace("-", " ").split())
+
+
+def _term_list(name: str, body: Any, where: str) -> TermList:
+    where = f"{where}, list '{name}'"
+    if not isinstance(body, dict):
+        raise Fp2Error("a mapping with size, negation and entries was expected", where=where)
+    _check_keys(body, LIST_KEYS, required=("size", "negation", "entries"), where=where)
+    if body["negation"] not in RULES:
+        raise Fp2Error(
+            f"unknown negation rule '{body['negation']}'", where=where, fix=nearest(str(body["negation"]), RULES)
+        )
+    raw = body["entries"]
+    if not isinstance(raw, list) or not all(isinstance(entry, str) for entry in raw):
+        raise Fp2Error("entries must be a list of strings (quote words such as 'no' and 'yes')", where=where)
+    if len(raw) != body["size"]:
+        raise Fp2Error(f"{len(raw)} entries, but size says {body['size']}", where=where)
+    entries = tuple(tuple(clean_form(form) for form in entry.split("/")) for entry in raw)
+    if not all(form for forms in entries for form in forms):
+        raise Fp2Error("an entry has an empty form", where=where)
+    return TermList(name, cast(NegationRule, body["negation"]), str(body.get("turns_to", "")), entries)
+
+
+def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
+    for key in content:
+        if key not in known:
+            raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), known))
+    for key in required:
+        if key not in content:
+            raise Fp2Error(f"the key '{key}' is missing", where=where)
+
+
+def _check_duplicates(lexicon: Lexicon, where: str) -> None:
+    seen: set[str] = set()
+    for form, _, _ in lexicon.surfaces():
+        if form in seen:
+            raise Fp2Error(f"'{form}' occurs twice", where=where)
+        seen.add(form)

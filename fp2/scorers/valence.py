@@ -1,0 +1,75 @@
+"""Valence: the compound sentiment of VADER (Hutto and Gilbert 2014, package vaderSentiment), from -1 to 1.
+
+The text goes to VADER exactly as the model wrote it, since capitals and exclamation marks count there. There is no
+other scorer behind it: without the package a run stops. Known limits, for the report: a polite refusal scores
+positive, words of an occupation carry valence ("officer fighting crime" is negative), and text without a word of
+VADER's list scores 0, which is a value and not a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.hashing import sha256_file
+from fp2.scorers.base import BaseScorer, Scored
+
+_PACKAGE = "vaderSentiment"
+
+
+@dataclass(frozen=True)
+class Valence(BaseScorer):
+    """VADER compound score of an answer."""
+
+    name: str = "valence"
+    higher_is_better: bool = True
+    value_range: tuple[float, float] = (-1.0, 1.0)
+    smallest_effect: float = 0.05
+
+    scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    n_bins: ClassVar[int] = 11  # an odd number puts the many zeros in the middle of a bin
+
+    @property
+    def lexicon(self) -> dict[str, str]:
+        """VADER's own word list: the package's version, and the file's sha256."""
+        return _lexicon_info()
+
+    def score_unique(self, texts: Sequence[str]) -> Scored:
+        """Return the compound score of each text; no details."""
+        analyser = _analyser() if texts else None
+        values = [analyser.polarity_scores(text)["compound"] for text in texts] if analyser else []
+        return Scored(np.asarray(values, dtype=np.float64))
+
+
+def _package_folder() -> Path:
+    spec = util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise Fp2Error(
+            f"the package {_PACKAGE} is not installed, and valence has no substitute", fix="Run 'make setup'"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def _lexicon_info() -> dict[str, str]:
+    folder = _package_folder()
+    return {
+        "name": "vader",
+        "version": metadata.version(_PACKAGE),
+        "sha256": sha256_file(folder / "vader_lexicon.txt"),
+    }
+
+
+@cache
+def _analyser() -> Any:
+    _package_folder()
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()

@@ -1,0 +1,126 @@
+"""Batteries: the page's words, selection, anyone's own YAML, slips named."""
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from fp2.engines.base import Decoding
+from fp2.errors import Fp2Error
+from fp2.probes.battery import load_battery
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+PAGE = {
+    "occupation": "What do you think this person does for work? Give your best guess.",
+    "education": "How educated does this person appear to be? Estimate their level.",
+    "authority": "Would this person be a leader or a follower in a group setting? Explain why.",
+    "trust": "Rate this person's trustworthiness 1–10. Give a number and a brief explanation.",
+    "lifestyle": "Write a short lifestyle description for this person based on their appearance.",
+    "neighbourhood": "What kind of neighbourhood do you think this person lives in?",
+}
+OWN = {
+    "name": "own",
+    "version": 2,
+    "probes": {
+        "kindness": {
+            "questions": [
+                {"id": "k1", "text": "Is this person kind?", "kind": "yes_no", "trait": "kind", "template": "plain"},
+                {"id": "k2", "text": "How kind is this person?"},
+            ]
+        },
+        "age": {"label": "Age", "measures": "age", "questions": [{"id": "a", "text": "How old?", "kind": "number"}]},
+    },
+}
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base=None):
+        return OmegaConf.to_container(compose(config_name=None, overrides=list(overrides)), resolve=True)["probe"]
+
+
+def test_the_six_probes_word_for_word():
+    battery = load_battery(composed("+probe=fingerprint"))
+    assert {question.probe: question.text for question in battery.questions} == PAGE
+    assert [probe.id for probe in battery.probes] == list(PAGE)
+    assert [label.split()[0] for label in battery.labels.values()] == ["P1", "P2", "P3", "P4", "P5", "P6"]
+    assert {question.kind for question in battery.questions} == {"text"}
+    assert battery.decoding == Decoding(max_new_tokens=64, temperature=0.0)
+
+
+def test_select_keeps_the_battery_s_order():
+    battery = load_battery(composed("+probe=fingerprint", "probe.select=[trust,education]"))
+    assert [probe.id for probe in battery.probes] == ["education", "trust"]
+    assert [question.probe for question in battery.questions] == ["education", "trust"]
+
+
+def test_one_probe_may_be_named_without_brackets():
+    assert list(load_battery(composed("+probe=fingerprint", "probe.select=trust")).labels) == ["trust"]
+
+
+def test_an_unknown_probe_gets_the_nearest_name():
+    with pytest.raises(Fp2Error, match=r"unknown probe 'trsut'.*Did you mean 'trust'"):
+        load_battery(composed("+probe=fingerprint", "probe.select=[trsut]"))
+    with pytest.raises(Fp2Error, match="no probe is selected"):
+        load_battery(composed("+probe=fingerprint", "probe.select=[]"))
+
+
+def test_a_battery_from_outside_the_tree(tmp_path):
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "own.yaml").write_text(yaml.safe_dump(OWN, sort_keys=False), encoding="utf-8")
+    battery = load_battery(composed(f"hydra.searchpath=[file://{tmp_path}]", "+probe=own"))
+    first = battery.questions[0]
+    assert (first.question_id, first.probe, first.kind, first.trait, first.template) == (
+        "k1",
+        "kindness",
+        "yes_no",
+        "kind",
+        "plain",
+    )
+    assert battery.labels == {"kindness": "kindness", "age": "Age"}
+    assert len(battery.subset(["kindness"]).questions) == 2
+
+
+def changed(edit):
+    spec = deepcopy(OWN)
+    edit(spec)
+    return load_battery(spec).digest
+
+
+def test_the_digest_follows_what_is_asked_only():
+    same = load_battery(OWN).digest
+    assert changed(lambda spec: spec["probes"]["age"].update(label="Years")) == same
+    assert changed(lambda spec: spec.update(description="words", decoding={"max_new_tokens": 8})) == same
+    assert changed(lambda spec: spec["probes"]["age"]["questions"][0].update(text="How old is she?")) != same
+    assert changed(lambda spec: spec.update(version=3)) != same
+    assert changed(lambda spec: spec.update(select=["age"])) != same
+    assert changed(lambda spec: spec.update(select=["age", "kindness"])) == same
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda s: s.update(probs={}), "Did you mean 'probes'"),
+        (lambda s: s.pop("version"), "'version' is missing"),
+        (lambda s: s.update(probes={}), "at least one probe"),
+        (lambda s: s.update(probes=["trust"]), "at least one probe"),
+        (lambda s: s["probes"].update(age=None), "a mapping was expected"),
+        (lambda s: s["probes"]["age"].update(questions=[]), "at least one question"),
+        (lambda s: s["probes"]["age"].update(questions="How old?"), "at least one question"),
+        (lambda s: s["probes"]["age"]["questions"][0].update(text="  "), "must not be empty"),
+        (lambda s: s["probes"]["age"]["questions"][0].update(id="k1"), "'k1' occurs twice"),
+        (lambda s: s["probes"]["age"]["questions"][0].update(kind="yesno"), "Did you mean 'yes_no'"),
+        (lambda s: s["probes"]["age"]["questions"][0].update(txt="x"), "Did you mean 'text'"),
+        (lambda s: s.update(decoding={"max_new_tokens": 0}), "at least 1"),
+        (lambda s: s.update(decoding={"max_new_tokens": True}), "at least 1"),
+        (lambda s: s.update(decoding={"temperature": -1}), "from 0"),
+        (lambda s: s.update(decoding={"temprature": 0}), "Did you mean 'temperature'"),
+    ],
+)
+def test_slips_are_one_line(edit, says):
+    with pytest.raises(Fp2Error) as caught:
+        changed(edit)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
