@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fp2.stats.pairwise import PairTable, pair_table
-from fp2.stats.permutation import CHUNK_BYTES, Cross, Sums, stream
+from fp2.stats.permutation import stream
 from fp2.stats.rows import BoolArray, FloatArray
 from fp2.stats.studentised import GroupMoments, max_t_squared, moments, share_worst
+from fp2.stats.sums import CHUNK_BYTES, Cross, Sums
 
 V0 = 3.0
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from fp2.stats.divergence import divergence_of_sums, histogram_shares
 from fp2.stats.options import Options
-from fp2.stats.permutation import Labels, Permuter, SlotData, group_histograms, group_totals, stream
+from fp2.stats.permutation import Labels, Permuter, stream
 from fp2.stats.prepare import Prepared
 from fp2.stats.rows import FloatArray
 from fp2.stats.studentised import GroupMoments, max_t_squared, moments, spread, worst_again, worst_shares
+from fp2.stats.sums import SlotData, group_histograms, group_totals
 
 V0 = 1.0
 JS_PERMUTATIONS = 2_000

@@ -71,7 +71,7 @@ def _codes(labels: ArrayLike, what: str, n: int) -> tuple[IntArray, tuple[str, .
     if array.ndim != 1 or array.shape[0] != n:
         raise ValueError(f"{what} must be one-dimensional with {n} entries, got shape {array.shape}")
     if array.dtype.kind == "O":
-        if any(item is None or item != item for item in array):
+        if any(item is None or (isinstance(item, float) and item != item) or str(item) == "<NA>" for item in array):
             raise ValueError(f"{what} holds a missing label")
         array = array.astype(str)
     elif array.dtype.kind == "f" and not np.isfinite(array).all():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fp2.stats.layout import Cells, Entries, Slots, make_slots
-from fp2.stats.permutation import SlotData
 from fp2.stats.rows import BoolArray, FloatArray
+from fp2.stats.sums import SlotData
 
 
 @dataclass(frozen=True)

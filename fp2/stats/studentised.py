@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.stats.permutation import Sums
 from fp2.stats.rows import BoolArray, FloatArray
+from fp2.stats.sums import Sums
 
 NO_SPREAD = 1e-12
 NO_GAP = 1e-20

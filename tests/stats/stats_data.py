@@ -18,11 +18,11 @@ def clustered(rng, sizes=UNEQUAL, images=3, icc=0.3, columns=1, sd=0.2, gap=0.0)
     return values, names[subject], subject, np.arange(len(subject))
 
 
-def tangled(rng, n_subjects=14, columns=3, labels="ABC", missing=0.15):
-    """Entries whose subjects vary between groups and whose images carry one or two labels at once."""
+def tangled(rng, n_subjects=14, columns=3, labels="ABC", missing=0.15, most=2):
+    """Entries whose subjects vary between groups and whose images carry one or `most` labels at once."""
     rows = []
     for s in range(n_subjects):
-        sets = [frozenset(rng.choice(list(labels), size=rng.choice([1, 1, 2]), replace=False)) for _ in range(3)]
+        sets = [frozenset(rng.choice(list(labels), size=rng.choice([1, 1, most]), replace=False)) for _ in range(3)]
         for i in range(rng.integers(2, 6)):
             value = rng.normal(size=columns)
             value[rng.random(columns) < missing] = np.nan

@@ -9,9 +9,10 @@ from stats_data import UNEQUAL, clustered
 
 from fp2.stats import adjust_p_values, disparity_panel
 from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.permutation import Permuter, group_totals
+from fp2.stats.permutation import Permuter
 from fp2.stats.prepare import prepare
 from fp2.stats.studentised import moments, worst_shares
+from fp2.stats.sums import group_totals
 
 WIDE = (-50.0, 50.0)
 UNIT_SIZES = (1586, 1064, 184, 86, 61, 19)

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from stats_data import clustered
 
@@ -177,6 +178,8 @@ def test_one_image_must_hold_one_value_in_all_its_groups():
         ({"groups": ["a"]}, "groups must be"),
         ({"groups": ["a", None]}, "missing label"),
         ({"subjects": [1.0, np.nan]}, "missing label"),
+        ({"groups": pd.Series(["a", None], dtype="string")}, "missing label"),
+        ({"groups": pd.Series(["a", None])}, "missing label"),
         ({"yes_no": True}, "yes/no"),
         ({"n_permutations": 0}, "n_permutations"),
         ({"alpha": 1.0}, "alpha"),
