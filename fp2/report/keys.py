@@ -1,0 +1,222 @@
+"""Ed25519 signing keys: made once, kept owner-only, with the public half beside them for whoever verifies.
+
+The files are plain PEM: PKCS#8 for the private key (optionally under a passphrase), SubjectPublicKeyInfo for the other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from securesystemslib.signer import CryptoSigner, SSlibKey  # type: ignore[attr-defined]
+
+from fp2.errors import Fp2Error
+
+KEY_NAME = "passport_key.pem"
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key that is ready to sign.
+
+    `keyid` names the key in an envelope (an unauthenticated hint, as DSSE says). `note` is a line for the user when
+    the file system cannot keep the key to its owner, otherwise None.
+    """
+
+    signer: CryptoSigner
+    private_path: Path
+    public_path: Path
+    note: str | None = None
+
+    @property
+    def keyid(self) -> str:
+        """SHA-256 over the public key's canonical description, as securesystemslib computes it."""
+        return str(self.signer.public_key.keyid)
+
+
+def public_path_of(private_path: Path) -> Path:
+    """Return where the public half of `private_path` lies: `NAME.pem` -> `NAME.pub.pem`."""
+    return private_path.with_name(f"{private_path.name.removesuffix('.pem')}.pub.pem")
+
+
+def generate_key(path: Path, passphrase: str | None = None, overwrite: bool = False) -> SigningKey:
+    """Make a new Ed25519 key pair at `path` (mode 0600, a new folder 0700) and `NAME.pub.pem` beside it.
+
+    The private key appears under its name in one step, complete or not at all, and of several processes that make it
+    at the same moment exactly one succeeds.
+
+    Raises
+    ------
+    Fp2Error
+        If a key is already there (and `overwrite` is False), the passphrase is empty, or the files cannot be written.
+    """
+    if passphrase == "":
+        raise Fp2Error("the passphrase is empty", fix="Leave it out for a key without a passphrase")
+    private = Ed25519PrivateKey.generate()
+    sealed: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, sealed)
+    try:
+        _make_folder(path.parent)
+        _publish(path, pem, 0o600, overwrite)
+        _publish(public_path_of(path), _public_pem(private), 0o644, overwrite=True)
+    except FileExistsError:
+        raise Fp2Error(
+            "there is a signing key already",
+            where=str(path),
+            fix="Choose another file, or overwrite it on purpose",
+        ) from None
+    except OSError as error:
+        raise Fp2Error(f"the signing key cannot be written: {error.strerror or error}", where=str(path)) from error
+    return SigningKey(CryptoSigner(private), path, public_path_of(path), _mode_note(path))
+
+
+def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
+    """Read the private key at `path`; its mode is tightened to 0600, a missing public half is written again.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is missing or unreadable, is not an Ed25519 key in PEM, or the passphrase is missing or wrong.
+    """
+    try:
+        private = load_pem_private_key(path.read_bytes(), passphrase.encode() if passphrase else None)
+    except TypeError:
+        fix = "Give its passphrase" if not passphrase else "Leave the passphrase out: the key has none"
+        raise Fp2Error("the passphrase does not fit the signing key", where=str(path), fix=fix) from None
+    except ValueError as error:
+        what = "this is no private key in PEM"
+        raise Fp2Error(
+            f"the passphrase is wrong, or {what}" if passphrase else what,
+            where=str(path),
+            fix="Make a key with: fp2 keygen",
+        ) from error
+    except OSError as error:
+        raise Fp2Error(f"the signing key cannot be read: {error.strerror or error}", where=str(path)) from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise Fp2Error("the signing key is not an Ed25519 key", where=str(path), fix="Make a key with: fp2 keygen")
+    note = _mode_note(path)
+    public_path = public_path_of(path)
+    if not public_path.exists():
+        _publish(public_path, _public_pem(private), 0o644, overwrite=True)
+    return SigningKey(CryptoSigner(private), path, public_path, note)
+
+
+def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[SigningKey, bool]:
+    """Return the signing key of `key_dir` and whether it was made just now (the caller says so to the user).
+
+    Raises
+    ------
+    Fp2Error
+        As `load_key` and `generate_key` do.
+    """
+    path = key_dir / KEY_NAME
+    if not path.exists():
+        try:
+            return generate_key(path, passphrase), True
+        except Fp2Error:
+            if not path.exists():  # somebody else's key, made in the meantime, is ours too
+                raise
+    return load_key(path, passphrase), False
+
+
+def load_public_key(path: Path) -> SSlibKey:
+    """Read an Ed25519 public key in PEM.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is missing, or holds anything else (a private key above all, which nobody should hand around).
+    """
+    try:
+        data = path.read_bytes()
+        if b"PRIVATE KEY" in data:
+            raise Fp2Error("this is a private key", where=str(path), fix="Verify with the public half, NAME.pub.pem")
+        public = load_pem_public_key(data)
+    except OSError as error:
+        raise Fp2Error(f"the public key cannot be read: {error.strerror or error}", where=str(path)) from error
+    except ValueError as error:
+        raise Fp2Error("this is no public key in PEM", where=str(path)) from error
+    if not isinstance(public, Ed25519PublicKey):
+        raise Fp2Error("the public key is not an Ed25519 key", where=str(path))
+    return SSlibKey.from_crypto(public)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make an owner-only folder for the key; one that is there keeps its mode.
+
+    Raises
+    ------
+    NotADirectoryError
+        If a file has that name.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(error.errno, "its folder is a file", str(folder)) from None
+
+
+def _public_pem(private: Ed25519PrivateKey) -> bytes:
+    """Return the public half as SubjectPublicKeyInfo in PEM."""
+    return private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _publish(path: Path, data: bytes, mode: int, overwrite: bool) -> None:
+    """Write `data` to `path` in one step; the bytes are owner-only from the first moment.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` exists and `overwrite` is False.
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mkstemp creates with mode 0600
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.chmod(mode)
+        if overwrite:
+            draft.replace(path)
+        else:
+            _link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give `draft` its name without ever replacing what has it already (a rename would)."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # no hard links on this file system: exclusive creation, then
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(draft.read_bytes())
+
+
+def _mode_note(path: Path) -> str | None:
+    """Tighten the private key to its owner; return a line for the user where the file system will not have it."""
+    if os.name != "posix":
+        return None
+    shared = stat.S_IRWXG | stat.S_IRWXO
+    if path.stat().st_mode & shared:
+        try:
+            path.chmod(0o600)
+        except OSError:
+            return f"others on this machine can read the signing key {path}, and its mode cannot be changed"
+    return f"this file system cannot keep {path} to its owner" if path.stat().st_mode & shared else None

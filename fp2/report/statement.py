@@ -1,0 +1,145 @@
+"""What a Bias Passport states: an in-toto Statement v1 about one run, built from `results.json` and the artifacts.
+
+Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. A `subject` is a thing with a digest;
+ours are files (by their name relative to the passport) and, as URNs, what the run stood on: the data set's manifest,
+the prompts with the lexicons, and the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fp2.errors import Fp2Error
+from fp2.hashing import digest, sha256_file
+from fp2.report.provenance import generator
+from fp2.report.suppress import suppress_small_cells
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/bias-passport/v1"
+PASSPORT_NAME = "passport.json"
+SCHEMA_VERSION = 1
+DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
+EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
+
+_TESTS = {
+    "p_value": "permutation of whole subjects, studentised maximum over pairs of groups",
+    "chance_level": "mean and 95th percentile of max - min under the same permutations",
+    "interval": "studentised bootstrap of subjects, simultaneous over pairs of groups, for max - min",
+    "reference_only": "Kruskal-Wallis and Welch (asymptotic; they decide no verdict)",
+}
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def bundle_digest(results: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over the canonical JSON of the run's probes (exact texts) and scorers (lexicon digests)."""
+    return digest({"probes": results["probes"], "scorers": results["scorers"]})
+
+
+def build_statement(
+    results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the statement about a run.
+
+    Parameters
+    ----------
+    results : mapping
+        What `results.json` holds.
+    artifacts : mapping of str to Path
+        Every file the run made, by its name relative to the passport's folder (forward slashes).
+    extra : mapping
+        `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given) and
+        `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`).
+
+    Raises
+    ------
+    Fp2Error
+        If an artifact is missing or its name would not stay below the passport's folder.
+    ValueError
+        If `extra` has a key that is not listed above.
+    """
+    if unknown := set(extra) - set(EXTRA_KEYS):
+        raise ValueError(f"unknown in extra: {', '.join(sorted(unknown))}")
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": _file_subjects(artifacts) + _input_subjects(results),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": _predicate(suppress_small_cells(results), extra),
+    }
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether `name` is a relative path that stays below its folder, written one way only."""
+    pure = PurePosixPath(name)
+    return not pure.is_absolute() and ".." not in pure.parts and str(pure) == name and name != "." and "\\" not in name
+
+
+def _file_subjects(artifacts: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Return one subject per file, in the order of their names."""
+    subjects = []
+    for name in sorted(artifacts):
+        if not is_plain_name(name) or name == PASSPORT_NAME:
+            raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
+        try:
+            sha256 = sha256_file(artifacts[name])
+        except OSError as error:
+            raise Fp2Error(f"an artifact cannot be read: {error.strerror or error}", where=name) from error
+        subjects.append({"name": name, "digest": {"sha256": sha256}})
+    return subjects
+
+
+def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the subjects that are no file beside the passport, marked by a URN."""
+    model = results["model"]
+    digests: dict[str, dict[str, str]] = {
+        DATASET_SUBJECT: _sha256(results["dataset_digest"]),
+        BUNDLE_SUBJECT: _sha256(bundle_digest(results)),
+        MODEL_SUBJECT: _sha256(model.get("weights_digest")),
+    }
+    revision = str(model.get("revision") or "")
+    if _COMMIT.fullmatch(revision):
+        digests[MODEL_SUBJECT]["gitCommit"] = revision
+    return [{"name": name, "uri": f"urn:fp2:{name}", "digest": found} for name, found in digests.items() if found]
+
+
+def _sha256(value: object) -> dict[str, str]:
+    """Return a digest set for a hex SHA-256 (with or without its prefix), empty if it is anything else."""
+    match = _SHA256.fullmatch(str(value or ""))
+    return {"sha256": match[1]} if match else {}
+
+
+def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the predicate; numbers of groups below the reporting minimum are already blank in `results`."""
+    dataset, analysis = results["dataset"], results["analysis"]
+    predicate = {
+        "schema_version": SCHEMA_VERSION,
+        "issued": extra.get("issued") or datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": bool(results["complete"]),
+        "generator": generator(),
+        "run": {key: results.get(key) for key in ("run_id", "created", "config_hash", "response_set")},
+        "model": dict(results["model"]),
+        "dataset": {
+            **{key: dataset.get(key) for key in ("name", "release", "groups")},
+            "manifest_digest": results["dataset_digest"],
+            "n_images": results["n_images"],
+            "n_subjects": results["n_subjects"],
+        },
+        "protocol": {
+            "probes": results["probes"],
+            "probes_digest": digest(results["probes"]),
+            "cuts": results["cuts"],
+            "config_hash": results["config_hash"],
+            **{key: extra.get(key) for key in ("decoding", "preprocessing", "seeds")},
+        },
+        "scorers": results["scorers"],
+        "statistics": {"unit": "subject", "tests": _TESTS, **analysis},
+        "disparities": results["disparities"],
+        **{key: results.get(key) for key in ("composite", "composites", "severity", "severity_bounds")},
+        "validity": {key: results.get(key) for key in ("answers", "answers_by_group", "diversity")},
+        "limitations": results["limitations"],
+    }
+    return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})

@@ -1,0 +1,229 @@
+"""Verifying a Bias Passport: the signatures over the exact bytes first, then what the bytes say, then every file.
+
+A signature proves who stated the numbers and that nothing changed since, not that the measurement is true. Trust is in
+the public keys that the verifier brings along; the key names inside an envelope are hints and decide nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import UnverifiedSignatureError
+from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-defined]
+
+from fp2.errors import Fp2Error
+from fp2.hashing import sha256_bytes, sha256_file
+from fp2.report.keys import load_public_key
+from fp2.report.passport import PAYLOAD_TYPE
+from fp2.report.statement import (
+    BUNDLE_SUBJECT,
+    DATASET_SUBJECT,
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    bundle_digest,
+    is_plain_name,
+)
+
+
+@dataclass
+class Verification:
+    """The outcome: `failures` and `notes` are one line each; `statement` is None until its bytes are trusted."""
+
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    statement: dict[str, Any] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failures
+
+
+def verify_passport(
+    path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False
+) -> Verification:
+    """Check a passport and everything that lies beside it.
+
+    Parameters
+    ----------
+    path : Path
+        The `passport.json`.
+    public_keys : sequence of Path
+        PEM files that the verifier trusts.
+    threshold : int
+        How many different trusted keys must have signed.
+    allow_missing : bool
+        An artifact that is not there is a note instead of a failure (a passport that travels alone).
+
+    Raises
+    ------
+    Fp2Error
+        If a public key cannot be used or the threshold cannot be met; what is wrong with the passport is a failure.
+    """
+    keys = {key.keyid: key for key in map(load_public_key, public_keys)}
+    if not 1 <= threshold <= len(keys):
+        fix = "Give one --key per signer" if threshold >= 1 else "It must be at least 1"
+        raise Fp2Error(f"the threshold of {threshold} does not fit {len(keys)} different public key(s)", fix=fix)
+    outcome = Verification()
+    envelope = _read_envelope(path, outcome)
+    if envelope is None or not _check_signatures(envelope, list(keys.values()), threshold, outcome):
+        return outcome
+    statement = _read_statement(envelope.payload, outcome)
+    if statement is None:
+        return outcome
+    outcome.statement = statement
+    _check_files(statement, path.parent, allow_missing, outcome)
+    _check_inputs(statement, path.parent, outcome)
+    _describe(statement, envelope.payload, path, list(keys.values()), outcome)
+    return outcome
+
+
+def payload_digest(path: Path) -> str:
+    """Return the SHA-256 of a passport's payload: its name in a later passport's `supersedes`.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is not a passport.
+    """
+    outcome = Verification()
+    envelope = _read_envelope(path, outcome)
+    if envelope is None:
+        raise Fp2Error(outcome.failures[0])
+    return sha256_bytes(envelope.payload)
+
+
+def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
+    """Parse the DSSE envelope; nothing in it is trusted yet."""
+    try:
+        raw = json.loads(path.read_bytes())
+        base64.b64decode(raw["payload"], validate=True)
+        # Named by position: several signatures may claim one key, and the claim means nothing anyway.
+        signatures = {
+            str(index): Signature(str(index), base64.b64decode(entry["sig"], validate=True).hex())
+            for index, entry in enumerate(raw["signatures"])
+        }
+        return Envelope(base64.b64decode(raw["payload"]), str(raw["payloadType"]), signatures)
+    except OSError as error:
+        outcome.failures.append(f"{path.name}: cannot be read: {error.strerror or error}")
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError):
+        outcome.failures.append(f"{path.name}: is not a DSSE envelope (payload, payloadType, signatures)")
+    return None
+
+
+def _signers(envelope: Envelope, keys: Sequence[SSlibKey]) -> list[str]:
+    """Return the key ids of the trusted keys that signed exactly these bytes under exactly this payload type."""
+    return [key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())]
+
+
+def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
+    """Whether `signature` is this key's over the envelope."""
+    try:
+        # The library refuses a signature that claims another key id; the claim is only a hint, so ours is put there.
+        key.verify_signature(Signature(key.keyid, signature.signature), envelope.pae())
+    except UnverifiedSignatureError:
+        return False
+    return True
+
+
+def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: int, outcome: Verification) -> bool:
+    """Demand `threshold` trusted signatures and our payload type; say how many there are."""
+    signers = _signers(envelope, keys)
+    if len(signers) < threshold:
+        outcome.failures.append(
+            f"signature: {len(signers)} of {threshold} needed trusted signature(s) fit the payload "
+            f"({len(envelope.signatures)} in the file): it was changed, or signed by another key"
+        )
+    if envelope.payload_type != PAYLOAD_TYPE:
+        outcome.failures.append(f"payloadType: is {envelope.payload_type[:80]!r}, not {PAYLOAD_TYPE!r}")
+    outcome.notes += [f"signed by key {keyid}" for keyid in signers]
+    return outcome.ok
+
+
+def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:
+    """Parse the trusted bytes and check that they are a statement of ours."""
+    try:
+        statement = json.loads(payload)
+        kinds = (statement["_type"], statement["predicateType"])
+        shaped = isinstance(statement["predicate"], dict) and all(
+            isinstance(subject["name"], str) and isinstance(subject["digest"], dict) for subject in statement["subject"]
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        outcome.failures.append("payload: is not an in-toto statement")
+        return None
+    if kinds != (STATEMENT_TYPE, PREDICATE_TYPE) or not shaped:
+        outcome.failures.append(f"payload: is not a Bias Passport ({PREDICATE_TYPE})")
+        return None
+    return dict(statement)
+
+
+def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool, outcome: Verification) -> None:
+    """Hash every subject that is a file again."""
+    for subject in statement["subject"]:
+        if "uri" in subject:
+            continue
+        name, stated = subject["name"], subject["digest"].get("sha256")
+        if not is_plain_name(name) or not (folder / name).resolve().is_relative_to(folder.resolve()):
+            outcome.failures.append(f"{name}: leads out of the passport's folder")
+            continue
+        try:
+            found = sha256_file(folder / name)
+        except FileNotFoundError:
+            (outcome.notes if allow_missing else outcome.failures).append(f"{name}: is missing")
+        except OSError as error:
+            outcome.failures.append(f"{name}: cannot be read: {error.strerror or error}")
+        else:
+            if found != stated:
+                outcome.failures.append(f"{name}: was changed (sha256 is {found[:12]}…, stated {str(stated)[:12]}…)")
+
+
+def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verification) -> None:
+    """Compare what the run stood on with the results beside the passport, as far as they tell."""
+    stated = {s["name"]: s["digest"] for s in statement["subject"] if "uri" in s}
+    known: dict[str, str] = {}
+    try:
+        results = json.loads((folder / "results.json").read_bytes())
+        known = {DATASET_SUBJECT: results["dataset_digest"], BUNDLE_SUBJECT: bundle_digest(results)}
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        outcome.failures.append(f"results.json: cannot be read: {error}")
+    for name, digests in stated.items():
+        if name not in known:
+            listed = ", ".join(f"{kind} {value}" for kind, value in sorted(digests.items()))
+            outcome.notes.append(f"{name}: stated as {listed}; not a file, not hashed again")
+        elif str(known[name]).removeprefix("sha256:") != digests.get("sha256"):
+            outcome.failures.append(f"{name}: differs from results.json")
+
+
+def _describe(
+    statement: Mapping[str, Any], payload: bytes, path: Path, keys: Sequence[SSlibKey], outcome: Verification
+) -> None:
+    """Note what a reader must know: a partial run, code that was not committed, earlier and later passports."""
+    predicate = statement["predicate"]
+    if predicate.get("complete") is not True:
+        outcome.notes.append("the run is partial (complete: false)")
+    if (predicate.get("generator") or {}).get("dirty"):
+        outcome.notes.append("made by code with uncommitted changes (generator.dirty)")
+    if earlier := (predicate.get("supersedes") or {}).get("sha256"):
+        outcome.notes.append(f"supersedes the passport with payload sha256 {earlier}")
+    own = sha256_bytes(payload)
+    for other in sorted(path.parent.glob("*.json")):
+        if other.resolve() != path.resolve() and _supersedes(other, own, keys):
+            outcome.notes.append(f"superseded by {other.name}: use that one")
+
+
+def _supersedes(other: Path, own: str, keys: Sequence[SSlibKey]) -> bool:
+    """Whether `other` is a passport, signed by a trusted key, that replaces the one with payload digest `own`."""
+    probe = Verification()
+    if (envelope := _read_envelope(other, probe)) is None or not _check_signatures(envelope, keys, 1, probe):
+        return False
+    statement = _read_statement(envelope.payload, probe)
+    return statement is not None and (statement["predicate"].get("supersedes") or {}).get("sha256") == own

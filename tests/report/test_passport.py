@@ -1,0 +1,309 @@
+"""The passport: what it states, that its bytes are reproducible, and that every kind of tampering is caught by name."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fp2.errors import Fp2Error
+from fp2.report.keys import SigningKey, generate_key
+from fp2.report.passport import canonical_bytes, countersign, sign, write_passport
+from fp2.report.statement import build_statement
+from fp2.report.verify import payload_digest, verify_passport
+
+EXTRA = {"decoding": {"temperature": 0.0}, "seeds": {"analysis": 20261}, "issued": "2026-11-21T10:00:00+00:00"}
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    return generate_key(tmp_path / "keys" / "lab.pem")
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path, results: dict[str, Any]) -> dict[str, Path]:
+    """A run's folder with three files, one of them in a subfolder."""
+    run = tmp_path / "run"
+    (run / "figures").mkdir(parents=True)
+    (run / "results.json").write_text(json.dumps(results))
+    (run / "scores.parquet").write_bytes(bytes(range(256)))
+    (run / "figures" / "radar.png").write_bytes(b"\x89PNG")
+    return {p.relative_to(run).as_posix(): p for p in sorted(run.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def passport(tmp_path: Path, results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey) -> Path:
+    return write_passport(tmp_path / "run", results, artifacts, EXTRA, key)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    envelope = json.loads(path.read_text())
+    change(envelope)
+    path.write_text(json.dumps(envelope))
+
+
+def resign(path: Path, key: SigningKey, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the statement and sign it with the trusted key: what remains to be caught lies beyond the signature."""
+    statement = json.loads(base64.b64decode(json.loads(path.read_text())["payload"]))
+    change(statement)
+    path.write_text(json.dumps(sign(statement, key)))
+
+
+def test_an_untouched_passport_verifies(passport: Path, key: SigningKey) -> None:
+    outcome = verify_passport(passport, [key.public_path])
+    assert outcome.ok
+    assert outcome.failures == []
+    assert any(key.keyid in note for note in outcome.notes)
+    assert outcome.statement is not None
+
+
+def test_what_is_stated(passport: Path, key: SigningKey, artifacts: dict[str, Path], results: dict[str, Any]) -> None:
+    statement = verify_passport(passport, [key.public_path]).statement
+    assert statement is not None
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["predicateType"].endswith("/bias-passport/v1")
+    subjects = {s["name"]: s["digest"] for s in statement["subject"]}
+    for name, path in artifacts.items():
+        assert subjects[name] == {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert subjects["dataset-manifest"] == {"sha256": results["dataset_digest"]}
+    assert subjects["model"] == {"sha256": "e" * 64, "gitCommit": results["model"]["revision"]}
+    assert len(subjects["prompts-and-lexicons"]["sha256"]) == 64
+    predicate = statement["predicate"]
+    assert predicate["complete"] is True
+    assert predicate["issued"] == EXTRA["issued"]
+    assert set(predicate["generator"]) == {"name", "version", "git_commit", "dirty"}
+    assert predicate["statistics"]["unit"] == "subject"
+    assert predicate["protocol"]["decoding"] == {"temperature": 0.0}
+    assert len(predicate["disparities"]) == len(results["disparities"])
+    assert predicate["disparities"][0]["raw"] == results["disparities"][0]["raw"]
+
+
+def test_small_groups_are_not_in_the_passport(passport: Path, key: SigningKey) -> None:
+    statement = verify_passport(passport, [key.public_path]).statement
+    assert statement is not None
+    groups = [g for row in statement["predicate"]["disparities"] for g in row["groups"]]
+    small = [g for g in groups if g["n_subjects"] < 10]
+    assert small
+    assert all(g["mean"] is None and g["sd"] is None for g in small)
+    assert any(g["mean"] is not None for g in groups)
+
+
+def test_ten_lines_of_plain_cryptography_verify_it(passport: Path, key: SigningKey) -> None:
+    envelope = json.loads(passport.read_text())
+    payload, kind = base64.b64decode(envelope["payload"]), envelope["payloadType"].encode()
+    pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+    public = load_pem_public_key(key.public_path.read_bytes())
+    assert isinstance(public, Ed25519PublicKey)
+    signature = base64.b64decode(envelope["signatures"][0]["sig"])
+    public.verify(signature, pae)
+    with pytest.raises(InvalidSignature):
+        public.verify(signature, pae[:-1] + b" ")
+    assert json.loads(payload)["_type"] == "https://in-toto.io/Statement/v1"
+
+
+def test_same_key_and_payload_give_the_same_envelope(
+    results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey
+) -> None:
+    one = sign(build_statement(results, artifacts, EXTRA), key)
+    shuffled = dict(reversed(list(results.items())))
+    two = sign(build_statement(shuffled, dict(reversed(list(artifacts.items()))), EXTRA), key)
+    assert json.dumps(one) == json.dumps(two)
+
+
+def flip_signature(envelope: dict[str, Any]) -> None:
+    raw = bytearray(base64.b64decode(envelope["signatures"][0]["sig"]))
+    raw[7] ^= 1
+    envelope["signatures"][0]["sig"] = base64.b64encode(raw).decode()
+
+
+def flip_field(envelope: dict[str, Any]) -> None:
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    statement["predicate"]["composite"] = 0.0
+    envelope["payload"] = base64.b64encode(canonical_bytes(statement)).decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (flip_field, "signature"),
+        (flip_signature, "signature"),
+        (lambda e: e.update(payloadType="application/json"), "payloadType"),
+        (lambda e: e.update(signatures=[]), "signature"),
+        (lambda e: e.update(payload=e["payload"] + "!"), "DSSE envelope"),
+        (lambda e: e.pop("payloadType"), "DSSE envelope"),
+        (lambda e: e.update(signatures=None), "DSSE envelope"),
+    ],
+)
+def test_a_changed_envelope_fails(
+    passport: Path, key: SigningKey, change: Callable[[dict[str, Any]], object], named: str
+) -> None:
+    rewrite(passport, change)
+    outcome = verify_passport(passport, [key.public_path])
+    assert not outcome.ok
+    assert any(named in line for line in outcome.failures)
+    assert outcome.statement is None
+    assert all("\n" not in line for line in outcome.failures)
+
+
+def test_another_key_fails(passport: Path, tmp_path: Path) -> None:
+    stranger = generate_key(tmp_path / "keys" / "stranger.pem")
+    outcome = verify_passport(passport, [stranger.public_path])
+    assert outcome.failures
+    assert "signature" in outcome.failures[0]
+
+
+def test_key_names_in_the_envelope_decide_nothing(passport: Path, key: SigningKey, tmp_path: Path) -> None:
+    stranger = generate_key(tmp_path / "keys" / "stranger.pem")
+    rewrite(passport, lambda e: e["signatures"][0].update(keyid=stranger.keyid))
+    assert verify_passport(passport, [key.public_path]).ok
+    assert not verify_passport(passport, [stranger.public_path]).ok
+
+
+def test_a_changed_artifact_is_named(passport: Path, key: SigningKey) -> None:
+    (passport.parent / "figures" / "radar.png").write_bytes(b"\x89PNG!")
+    assert [f.split(":")[0] for f in verify_passport(passport, [key.public_path]).failures] == ["figures/radar.png"]
+
+
+def test_a_missing_artifact_is_named(passport: Path, key: SigningKey) -> None:
+    (passport.parent / "scores.parquet").unlink()
+    assert verify_passport(passport, [key.public_path]).failures == ["scores.parquet: is missing"]
+    alone = verify_passport(passport, [key.public_path], allow_missing=True)
+    assert alone.ok
+    assert "scores.parquet: is missing" in alone.notes
+
+
+def test_results_that_do_not_match_the_stated_inputs_are_named(passport: Path, key: SigningKey) -> None:
+    def change(statement: dict[str, Any]) -> None:
+        for subject in statement["subject"]:
+            if subject["name"] in ("dataset-manifest", "prompts-and-lexicons"):
+                subject["digest"]["sha256"] = "0" * 64
+
+    resign(passport, key, change)
+    failures = verify_passport(passport, [key.public_path]).failures
+    assert failures == [
+        "dataset-manifest: differs from results.json",
+        "prompts-and-lexicons: differs from results.json",
+    ]
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/etc/hostname", "figures/../../outside.txt"])
+def test_a_subject_never_leads_out_of_the_folder(passport: Path, key: SigningKey, name: str) -> None:
+    resign(passport, key, lambda s: s["subject"].append({"name": name, "digest": {"sha256": "0" * 64}}))
+    assert verify_passport(passport, [key.public_path]).failures == [f"{name}: leads out of the passport's folder"]
+
+
+def test_a_signed_payload_that_is_something_else_fails(passport: Path, key: SigningKey) -> None:
+    resign(passport, key, lambda s: s.update(predicateType="https://example.org/other/v1"))
+    assert "not a Bias Passport" in verify_passport(passport, [key.public_path]).failures[0]
+    resign(passport, key, lambda s: s.pop("subject"))
+    assert "not an in-toto statement" in verify_passport(passport, [key.public_path]).failures[0]
+
+
+def test_two_signers_and_a_threshold(passport: Path, key: SigningKey, tmp_path: Path) -> None:
+    auditor = generate_key(tmp_path / "keys" / "auditor.pem")
+    both = [key.public_path, auditor.public_path]
+    assert not verify_passport(passport, both, threshold=2).ok
+    passport.write_text(json.dumps(countersign(json.loads(passport.read_text()), auditor)))
+    assert verify_passport(passport, both, threshold=2).ok
+    assert verify_passport(passport, [auditor.public_path]).ok
+    twin = tmp_path / "keys" / "copy.pub.pem"
+    twin.write_bytes(key.public_path.read_bytes())
+    with pytest.raises(Fp2Error, match="threshold"):
+        verify_passport(passport, [key.public_path, twin], threshold=2)
+    with pytest.raises(Fp2Error, match="at least 1"):
+        verify_passport(passport, both, threshold=0)
+
+
+def test_one_key_that_signed_twice_is_one_signer(passport: Path, key: SigningKey, tmp_path: Path) -> None:
+    auditor = generate_key(tmp_path / "keys" / "auditor.pem")
+    rewrite(passport, lambda e: e["signatures"].append({**e["signatures"][0], "keyid": auditor.keyid}))
+    assert not verify_passport(passport, [key.public_path, auditor.public_path], threshold=2).ok
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_refused_before_signing(
+    results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey, tmp_path: Path, bad: float
+) -> None:
+    results["disparities"][3]["raw"] = bad
+    with pytest.raises(Fp2Error, match=r"not finite.*disparities\[3\]\.raw"):
+        write_passport(tmp_path / "run", results, artifacts, EXTRA, key)
+    assert not (tmp_path / "run" / "passport.json").exists()
+
+
+def test_integers_that_json_cannot_hold_are_refused() -> None:
+    with pytest.raises(Fp2Error, match="canonical"):
+        canonical_bytes({"seed": 2**53})
+
+
+def test_a_partial_run_says_so(
+    other_results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey, tmp_path: Path
+) -> None:
+    (tmp_path / "run" / "results.json").write_text(json.dumps(other_results))
+    path = write_passport(tmp_path / "run", other_results, artifacts, EXTRA, key)
+    outcome = verify_passport(path, [key.public_path])
+    assert outcome.ok
+    assert "the run is partial (complete: false)" in outcome.notes
+
+
+def test_a_passport_knows_which_one_it_replaces(
+    passport: Path, results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey, tmp_path: Path
+) -> None:
+    old = payload_digest(passport)
+    kept = passport.rename(passport.with_name("passport.old.json"))
+    new = write_passport(tmp_path / "run", results, artifacts, {**EXTRA, "supersedes": old}, key)
+    assert any(old in note for note in verify_passport(new, [key.public_path]).notes)
+    assert "superseded by passport.json: use that one" in verify_passport(kept, [key.public_path]).notes
+    stranger = generate_key(tmp_path / "keys" / "stranger.pem")
+    resigned = json.loads(base64.b64decode(json.loads(new.read_text())["payload"]))
+    new.write_text(json.dumps(sign(resigned, stranger)))
+    assert not any("superseded" in note for note in verify_passport(kept, [key.public_path]).notes)
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../x", "passport.json", "a//b", "."])
+def test_artifact_names_stay_below_the_folder(results: dict[str, Any], tmp_path: Path, name: str) -> None:
+    (tmp_path / "x").write_text("")
+    with pytest.raises(Fp2Error, match="below the passport's folder"):
+        build_statement(results, {name: tmp_path / "x"}, EXTRA)
+
+
+def test_mistakes_of_the_caller_are_refused(results: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="decodng"):
+        build_statement(results, {}, {"decodng": {}})
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        build_statement(results, {"gone.txt": tmp_path / "gone.txt"}, {})
+
+
+@given(st.binary(max_size=300))
+def test_no_file_crashes_the_verifier(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    folder = tmp_path_factory.mktemp("v")
+    path, key = folder / "passport.json", generate_key(folder / "k.pem")
+    path.write_bytes(data)
+    assert not verify_passport(path, [key.public_path]).ok
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=6), JSON, max_size=4))
+def test_canonical_bytes_do_not_depend_on_key_order_and_read_back(value: dict[str, Any]) -> None:
+    data = canonical_bytes(value)
+    assert data == canonical_bytes(dict(reversed(list(value.items()))))
+    assert json.loads(data, parse_int=float) == value
