@@ -1,0 +1,1 @@
+"""Who answers: real models through transformers, and a simulator with known truth."""

@@ -1,0 +1,88 @@
+"""From a model's and an engine's settings to the engine that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fp2.engines.base import Decoding, Engine
+from fp2.errors import Fp2Error, nearest
+
+if TYPE_CHECKING:
+    from fp2.store.responses import ResponseStore
+
+ENGINES = ("hf", "planted")
+LATER_ENGINES = ("openai_compat", "ray", "vllm")
+
+
+def build_engine(
+    model: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    decoding: Decoding,
+    store: ResponseStore | None = None,
+    *,
+    verify_files: bool = False,
+) -> Engine:
+    """Return the engine for a model; nothing is loaded, and neither torch nor transformers is imported.
+
+    Parameters
+    ----------
+    model : Mapping
+        `name, engine, id, revision, dtype, quantisation, trust_remote_code, chat, truth` (the last for `planted` only).
+    engine : Mapping
+        `name, batch_size, device, threads`. The model's own `engine`, where given, has to agree with `name`.
+    decoding : Decoding
+        How text is generated.
+    store : ResponseStore, optional
+        Where digests of weight files are remembered.
+    verify_files : bool
+        Read checkpoint files again even when their digests are remembered (`--verify-inputs`).
+
+    Raises
+    ------
+    Fp2Error
+        If the engine is not known, not in this version, or not the one that the model is for.
+    """
+    name = str(engine.get("name") or model.get("engine") or "hf")
+    wanted = str(model.get("engine") or name)
+    _check_name(name, "engine")
+    if wanted != name:
+        raise Fp2Error(
+            f"the model {model.get('name')!r} answers through engine={wanted}, not engine={name}",
+            where="engine",
+            fix=f"Set engine={wanted}",
+        )
+    if name == "planted":
+        from fp2.engines.planted import PlantedEngine
+        from fp2.engines.planted_truth import load_truth
+
+        return PlantedEngine(load_truth(model.get("truth")), batch_size=int(engine.get("batch_size") or 256))
+    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf_loading import HfSpec
+
+    if not model.get("id"):
+        raise Fp2Error("the model has no id", where="model.id", fix="Give a folder or a Hugging Face id (owner/name)")
+    spec = HfSpec(
+        id=str(model["id"]),
+        revision=model.get("revision"),
+        dtype=model.get("dtype") or "float32",
+        quantisation=model.get("quantisation"),
+        trust_remote_code=bool(model.get("trust_remote_code", False)),
+        chat=model.get("chat"),
+    )
+    return HfEngine(
+        spec,
+        decoding,
+        batch_size=int(engine["batch_size"]) if engine.get("batch_size") is not None else 16,
+        device=str(engine.get("device") or "auto"),
+        threads=engine.get("threads"),
+        connection=store.connection if store is not None else None,
+        verify_files=verify_files,
+    )
+
+
+def _check_name(name: str, where: str) -> None:
+    if name in LATER_ENGINES:
+        raise Fp2Error(f"engine={name} is not in this version", where=where, fix=f"Choose from: {', '.join(ENGINES)}")
+    if name not in ENGINES:
+        raise Fp2Error(f"unknown engine {name!r}", where=where, fix=nearest(name, (*ENGINES, *LATER_ENGINES)))

@@ -1,0 +1,260 @@
+"""Which weights, processor and chat template a model name stands for, found out without torch or transformers.
+
+A model is named by a folder, by `pkg://package/folder` (inside an installed package), or by a Hugging Face id. A folder
+is pinned by the digests of its files; an id by the commit that its revision stands for in the local cache. Small files
+come first: weights are fetched only when a model is really going to be loaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fp2.engines.file_digests import FileDigests
+from fp2.errors import Fp2Error
+from fp2.hashing import digest, sha256_bytes
+
+PACKAGE_SCHEME = "pkg://"
+_SMALL = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
+_WEIGHTS = ("*.safetensors", "*.bin")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_OFFLINE_FIX = (
+    "Fetch it once on a machine with a network (`hf download {id}`), copy the cache folder (HF_HOME) here, "
+    "or set model.id to a local folder"
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model on this disk: where it is, what pins it, and what its small files say.
+
+    `id` never holds a machine path: it is the hub id, the `pkg://` name, or `local` (the weights digest says which).
+    `revision` is the commit of a hub model and None otherwise; `weights_digest` is the digest over all files of a
+    folder and None for a hub model, whose commit says as much.
+    """
+
+    id: str
+    path: Path
+    revision: str | None
+    weights_digest: str | None
+    config: dict[str, Any]
+    processor_class: str
+    image_processor_class: str
+    processor_digest: str
+    chat_template_digest: str | None
+
+    @property
+    def model_type(self) -> str:
+        """The architecture's name in `config.json`."""
+        return str(self.config.get("model_type", ""))
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether every weights file is on this disk."""
+        return _weights_complete(self.path)
+
+    def identity(self) -> dict[str, Any]:
+        """What of the checkpoint can change an answer (JSON values, no paths)."""
+        return {
+            "model": self.id,
+            "revision": self.revision,
+            "weights": self.weights_digest,
+            "processor": {
+                "class": self.processor_class,
+                "image_processor": self.image_processor_class,
+                "digest": self.processor_digest,
+            },
+            "chat_template": self.chat_template_digest,
+        }
+
+
+def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDigests | None = None) -> Checkpoint:
+    """Find the checkpoint that `name` (at `revision`) stands for.
+
+    For a hub id only the small files are fetched, and only when the local cache lacks them.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such folder or model, it lacks a file that every model has, or it would have to be fetched and
+        cannot be.
+    """
+    if name.startswith(PACKAGE_SCHEME):
+        return _from_folder(name, _package_folder(name), digests or FileDigests())
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _from_folder("local", folder.resolve(), digests or FileDigests())
+    if not _HUB_ID.fullmatch(name) or name.startswith((".", "/", "~")):
+        raise Fp2Error(
+            f"there is no model folder {name!r}",
+            where="model.id",
+            fix="Give a folder or a Hugging Face id (owner/name)",
+        )
+    path = fetch(name, revision, _SMALL)
+    _require_config(path, name)
+    return _read(name, path, path.name, None)
+
+
+def with_weights(checkpoint: Checkpoint) -> Path:
+    """Return the folder of `checkpoint` with its weights in it, fetching them if they are a hub model's.
+
+    Raises
+    ------
+    Fp2Error
+        If they are missing and cannot be fetched.
+    """
+    if not checkpoint.has_weights and checkpoint.revision is not None:
+        commit = checkpoint.revision
+        patterns = (*_SMALL, "*.safetensors")
+        path = fetch(checkpoint.id, commit, patterns, need_weights=True)
+        if not _weights_complete(path):  # an old model that has only pickled weights
+            path = fetch(checkpoint.id, commit, (*_SMALL, *_WEIGHTS), need_weights=True)
+    if not checkpoint.has_weights:
+        raise Fp2Error(
+            f"the model {checkpoint.id} has no complete weights",
+            where=str(checkpoint.path),
+            fix="Every *.safetensors file that its index names has to be there: copy or download the folder again",
+        )
+    return checkpoint.path
+
+
+def fetch(name: str, revision: str | None, patterns: tuple[str, ...], *, need_weights: bool = False) -> Path:
+    """Return the snapshot folder of a hub model: from the local cache when it is there, else downloaded.
+
+    Raises
+    ------
+    Fp2Error
+        Offline, no network, no such model or revision, or no access: one line each.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        cached = Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=list(_SMALL)))
+        if (cached / "config.json").is_file() and (not need_weights or _weights_complete(cached)):
+            return cached
+    except LocalEntryNotFoundError:
+        pass
+    _refuse_when_offline(name)
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
+    except Exception as error:  # the hub client raises its own, httpx's and the operating system's errors
+        raise _hub_error(name, revision, error) from error
+
+
+def _refuse_when_offline(name: str) -> None:
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise Fp2Error(
+            f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids fetching it",
+            where="model.id",
+            fix=_OFFLINE_FIX.format(id=name),
+        )
+
+
+def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
+    from huggingface_hub import errors as hub
+
+    if isinstance(error, hub.GatedRepoError):
+        what, fix = f"access to the model {name} is gated", "Accept its terms on the hub and log in (`hf auth login`)"
+    elif isinstance(error, hub.RevisionNotFoundError):
+        what, fix = f"the model {name} has no revision {revision!r}", "Set model.revision to a commit, tag or branch"
+    elif isinstance(error, hub.RepositoryNotFoundError):
+        what, fix = f"the hub has no model {name}", "Check model.id, or log in if it is private (`hf auth login`)"
+    elif isinstance(error, OSError) and error.errno == 28:
+        what, fix = f"the disk is full while fetching {name}", "Free some space, or move the cache (HF_HOME)"
+    else:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        what, fix = f"the model {name} could not be fetched: {reason}", _OFFLINE_FIX.format(id=name)
+    return Fp2Error(what, where="model.id", fix=fix)
+
+
+def _package_folder(name: str) -> Path:
+    package, _, rest = name.removeprefix(PACKAGE_SCHEME).partition("/")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    for root in roots:
+        if (Path(root) / rest).is_dir():
+            return Path(root) / rest
+    raise Fp2Error(f"there is no model folder {name}", where="model.id", fix="Reinstall the package that ships it")
+
+
+def _from_folder(name: str, path: Path, digests: FileDigests) -> Checkpoint:
+    _require_config(path, str(path))
+    files = sorted({file for pattern in (*_SMALL, *_WEIGHTS) for file in path.glob(pattern) if file.is_file()})
+    if not any(file.match(pattern) for file in files for pattern in _WEIGHTS):
+        raise Fp2Error(f"the model folder holds no weights ({' or '.join(_WEIGHTS)})", where=str(path))
+    try:
+        weights = digest({file.name: digests.sha256(file) for file in files})
+    except OSError as error:
+        raise Fp2Error(f"a model file cannot be read: {error.strerror}", where=str(error.filename)) from error
+    return _read(name, path, None, weights)
+
+
+def _require_config(path: Path, where: str) -> None:
+    if not (path / "config.json").is_file():
+        raise Fp2Error("this is no model folder: it has no config.json", where=where, fix="Check model.id")
+
+
+def _read(name: str, path: Path, revision: str | None, weights_digest: str | None) -> Checkpoint:
+    """Gather what the small files say: model type, processor classes, the digests of processor and chat template."""
+    config = _json(path / "config.json")
+    processor, pictures, tokenizer = (
+        _json(path / file) for file in ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
+    )
+    inner = processor.get("image_processor")
+    pictures = inner if isinstance(inner, dict) else pictures
+    named = (processor.get("processor_class"), pictures.get("processor_class"), tokenizer.get("processor_class"))
+    kind = pictures.get("image_processor_type") or pictures.get("feature_extractor_type") or ""
+    return Checkpoint(
+        id=name,
+        path=path,
+        revision=revision,
+        weights_digest=weights_digest,
+        config=config,
+        processor_class=next((str(value) for value in named if value), ""),
+        image_processor_class=str(kind),
+        processor_digest=digest({"processor": processor, "pictures": pictures, "tokenizer": tokenizer}),
+        chat_template_digest=_chat_template(path, processor, tokenizer),
+    )
+
+
+def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
+    """Return the digest of the chat template, wherever this generation of checkpoints keeps it, or None."""
+    file = path / "chat_template.jinja"
+    if file.is_file():
+        return sha256_bytes(file.read_bytes())
+    for holder in (_json(path / "chat_template.json"), processor, tokenizer):
+        if holder.get("chat_template"):
+            return digest(holder["chat_template"])
+    return None
+
+
+def _weights_complete(path: Path) -> bool:
+    """Return whether the folder has one whole set of weights: a single file, or all files that an index names."""
+    for index in sorted(path.glob("*.index.json")):
+        shards = set(_json(index).get("weight_map", {}).values())
+        if shards and all((path / str(shard)).is_file() for shard in shards):
+            return True
+    if any(path.glob("*.index.json")):
+        return False
+    return any(file.is_file() for pattern in _WEIGHTS for file in path.glob(pattern))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Return a JSON object file, or an empty one when there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"a model file cannot be read: {error}", where=os.fspath(path)) from error
+    if not isinstance(value, dict):
+        raise Fp2Error("a model file should hold one JSON object", where=os.fspath(path))
+    return value

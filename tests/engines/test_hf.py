@@ -1,0 +1,344 @@
+"""The generic adapter against plain transformers, and all that goes wrong with a picture, a batch or a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from fp2.engines.base import Answer, Decoding, ImageTask
+from fp2.engines.hf import HfEngine
+from fp2.engines.hf_loading import HfSpec
+from fp2.errors import Fp2Error
+
+DECODING = Decoding(max_new_tokens=12)
+Table = dict[tuple[str, str], str | None]
+
+
+def engine(folder: Path, **options: Any) -> HfEngine:
+    options.setdefault("threads", 1)
+    return HfEngine(HfSpec(str(folder)), options.pop("decoding", DECODING), **options)
+
+
+def collect(batches: Iterable[Sequence[Answer]]) -> list[Answer]:
+    return [answer for batch in batches for answer in batch]
+
+
+def table(answers: Iterable[Answer]) -> Table:
+    return {(answer.image_id, answer.question_id): answer.text for answer in answers}
+
+
+def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table:
+    """Ask plain transformers one question about one picture at a time: no batch, no padding, no memory."""
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor: Any = AutoProcessor.from_pretrained(folder)
+    model: Any = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    answers: Table = {}
+    for task in tasks:
+        image = ImageOps.exif_transpose(Image.open(task.path)).convert("RGB")
+        for question in task.questions:
+            if chat:
+                content = [{"type": "image", "image": image}, {"type": "text", "text": question.text}]
+                inputs = processor.apply_chat_template(
+                    [{"role": "user", "content": content}],
+                    add_generation_prompt=True,
+                    tokenize=True,
+                    return_dict=True,
+                    return_tensors="pt",
+                )
+            else:
+                inputs = processor(text="<image>" + question.text, images=image, return_tensors="pt")
+            output = model.generate(**inputs, max_new_tokens=DECODING.max_new_tokens, do_sample=False)
+            words = processor.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+            answers[task.image_id, question.question_id] = words.strip()
+    return answers
+
+
+@pytest.mark.parametrize("kind", ["chat", "raw"])
+@pytest.mark.parametrize("batch_size", [1, 4, 50])
+def test_answers_are_those_of_plain_transformers(
+    kind: str, batch_size: int, tiny_llava: Path, tiny_llava_raw: Path, tasks: list[ImageTask]
+) -> None:
+    folder = tiny_llava if kind == "chat" else tiny_llava_raw
+    expected = one_at_a_time(folder, tasks, chat=kind == "chat")
+    answers = collect(engine(folder, batch_size=batch_size).answer(tasks))
+    assert len(answers) == len(expected) == 21
+    assert table(answers) == expected
+    assert len(set(expected.values())) > 15, "pictures and questions have to move the words, or this proves nothing"
+    assert all(answer.status == "answered" and answer.seconds > 0 for answer in answers)
+    assert all(1 <= answer.tokens <= DECODING.max_new_tokens for answer in answers)
+
+
+def test_a_picture_is_resized_once_for_all_its_questions(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = engine(tiny_llava, batch_size=6)
+    inner = type(asked._loaded.pictures._inner)
+    resized: list[int] = []
+    original = inner.preprocess
+    monkeypatch.setattr(
+        inner, "preprocess", lambda self, images, *a, **k: resized.append(1) or original(self, images, *a, **k)
+    )
+    collect(asked.answer(tasks))
+    collect(asked.answer(tasks))
+    assert asked._loaded.pictures.exact
+    assert len(resized) <= 2 * len(tasks) + 1, "once a picture and run, and once more for the proof"
+
+
+def test_the_model_is_called_once_a_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    asked = engine(tiny_llava, batch_size=7)
+    batches = list(asked.answer(tasks))
+    assert asked.model_calls == len(batches) == 3
+
+
+def test_no_open_question_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_llava: Path) -> None:
+    monkeypatch.setattr("fp2.engines.hf.load", lambda *a: pytest.fail("loaded"))
+    assert collect(engine(tiny_llava).answer([])) == []
+
+
+def test_a_broken_picture_is_its_own_error(tiny_llava: Path, tasks: list[ImageTask], tmp_path: Path) -> None:
+    whole = table(collect(engine(tiny_llava).answer(tasks)))
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(tasks[1].path.read_bytes()[:300])
+    swapped = dataclasses.replace(tasks[4], path=tasks[5].path)
+    broken = [*tasks]
+    broken[1], broken[2] = (
+        dataclasses.replace(tasks[1], path=cut),
+        dataclasses.replace(tasks[2], path=tmp_path / "absent.png"),
+    )
+    broken[4] = swapped
+    answers = collect(engine(tiny_llava).answer(broken))
+    failed = {answer.image_id for answer in answers if answer.status == "error"}
+    assert failed == {tasks[1].image_id, tasks[2].image_id, tasks[4].image_id}
+    assert all(answer.text is None and answer.error and "\n" not in answer.error for answer in answers if answer.error)
+    assert any("changed" in (answer.error or "") for answer in answers)
+    good = {key: text for key, text in table(answers).items() if key[0] not in failed}
+    assert good == {key: text for key, text in whole.items() if key[0] not in failed}
+
+
+class Failing:
+    """Stands before `generate` and raises for batches that a rule picks."""
+
+    def __init__(self, asked: HfEngine, rule: Any) -> None:
+        self._generate, self._rule, self.sizes = asked._loaded.model.generate, rule, []
+
+    def __call__(self, **inputs: Any) -> Any:
+        self.sizes.append(len(inputs["input_ids"]))
+        if (error := self._rule(inputs)) is not None:
+            raise error
+        return self._generate(**inputs)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+    ids=["gpu", "cpu", "python"],
+)
+def test_out_of_memory_halves_the_batch_and_goes_on(
+    error: Exception, tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = table(collect(engine(tiny_llava).answer(tasks)))
+    asked = engine(tiny_llava, batch_size=16)
+    failing = Failing(asked, lambda inputs: error if len(inputs["input_ids"]) > 5 else None)
+    monkeypatch.setattr(asked._loaded.model, "generate", failing)
+    assert table(collect(asked.answer(tasks))) == expected
+    assert failing.sizes[:3] == [16, 8, 4]
+    assert max(failing.sizes[3:]) == 4
+    assert asked.runtime()["batch_size"] == 4
+
+
+def test_memory_for_not_even_one_is_an_error_row(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = engine(tiny_llava, batch_size=4)
+    monkeypatch.setattr(asked._loaded.model, "generate", Failing(asked, lambda inputs: MemoryError("none left")))
+    answers = collect(asked.answer(tasks[:2]))
+    assert len(answers) == 6
+    assert all("none left" in (answer.error or "") for answer in answers)
+
+
+def test_one_bad_answer_spoils_no_other(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = table(collect(engine(tiny_llava).answer(tasks)))
+    asked = engine(tiny_llava, batch_size=8)
+    memo, bad = asked._loaded.pictures, []
+
+    def rule(inputs: dict[str, Any]) -> Exception | None:
+        if not bad:  # the first row of the first batch is the one that fails from now on
+            bad.append(inputs["pixel_values"][0].clone())
+        hit = any(torch.equal(row, bad[0]) for row in inputs["pixel_values"])
+        return RuntimeError("an index is out of range\nin a long trace") if hit else None
+
+    monkeypatch.setattr(asked._loaded.model, "generate", Failing(asked, rule))
+    answers = collect(asked.answer(tasks))
+    failed = {answer.image_id for answer in answers if answer.error}
+    assert len(answers) == 21
+    assert failed == {tasks[0].image_id}
+    assert all(answer.text == expected[answer.image_id, answer.question_id] for answer in answers if not answer.error)
+    assert memo.exact
+
+
+def test_ctrl_c_is_not_swallowed(tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = engine(tiny_llava, batch_size=4)
+
+    def stop(**inputs: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asked._loaded.model, "generate", stop)
+    with pytest.raises(KeyboardInterrupt):
+        collect(asked.answer(tasks))
+
+
+def test_sampled_answers_do_not_depend_on_the_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    hot = Decoding(max_new_tokens=8, temperature=1.5, seed=3)
+    first = table(collect(engine(tiny_llava, decoding=hot, batch_size=16).answer(tasks)))
+    again = table(collect(engine(tiny_llava, decoding=hot, batch_size=2).answer(reversed(tasks))))
+    other = table(collect(engine(tiny_llava, decoding=dataclasses.replace(hot, seed=4)).answer(tasks)))
+    assert first == again
+    assert first != other
+
+
+def test_identity_imports_nothing_heavy_and_holds_no_path(tiny_llava: Path) -> None:
+    script = (
+        "import json, sys\n"
+        "from fp2.engines.build import build_engine\n"
+        "from fp2.engines.base import Decoding\n"
+        "model = {'name': 'tiny', 'engine': 'hf', 'id': sys.argv[1]}\n"
+        "engine = build_engine(model, {'name': 'hf'}, Decoding(), None)\n"
+        "identity, runtime = engine.identity(), engine.runtime()\n"
+        "heavy = sorted({'torch', 'transformers', 'pandas', 'scipy', 'sklearn', 'mlflow'} & set(sys.modules))\n"
+        "print(json.dumps([identity, heavy]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tiny_llava)], capture_output=True, text=True, check=True)
+    identity, heavy = json.loads(done.stdout)
+    assert heavy == []
+    assert str(tiny_llava) not in done.stdout
+    assert tiny_llava.parent.name not in done.stdout
+    assert identity["processor"]["backend"] == "pil"
+    assert identity["processor"]["class"] == "LlavaProcessor"
+
+
+def test_identity_is_the_same_in_another_folder_and_follows_the_files(tiny_llava: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(tiny_llava, tmp_path / "elsewhere"))
+    before = engine(copy).identity()
+    assert before == engine(tiny_llava).identity()
+    for name, field in [
+        ("model.safetensors", "weights"),
+        ("processor_config.json", "processor"),
+        ("chat_template.jinja", "chat_template"),
+    ]:
+        file = copy / name
+        original = file.read_bytes()
+        changed = original[:-1] + b"\x01" if name.endswith("safetensors") else original.replace(b"32", b"48") + b" "
+        file.write_bytes(changed)
+        after = engine(copy).identity()
+        assert after[field] != before[field], name
+        file.write_bytes(original)
+    assert engine(copy).identity() == before
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"chat": False}],
+    ids=["dtype", "quantisation", "chat"],
+)
+def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) -> None:
+    plain = HfEngine(HfSpec(str(tiny_llava)), DECODING).identity()
+    assert HfEngine(HfSpec(str(tiny_llava), **spec), DECODING).identity() != plain
+
+
+@pytest.mark.parametrize(
+    "spec", [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"quantisation": "int4"}], ids=["bf16", "int8", "int4"]
+)
+def test_smaller_numbers_answer_too(tiny_llava: Path, tasks: list[ImageTask], spec: dict[str, Any]) -> None:
+    answers = collect(HfEngine(HfSpec(str(tiny_llava), **spec), DECODING, threads=1).answer(tasks[:2]))
+    assert len(answers) == 6
+    assert [answer.error for answer in answers] == [None] * 6
+
+
+def _break(folder: Path, how: str) -> None:
+    weights = folder / "model.safetensors"
+    config = json.loads((folder / "config.json").read_text())
+    if how == "truncated":
+        weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    elif how == "no weights":
+        weights.unlink()
+    elif how == "missing tensors":
+        from safetensors.torch import load_file, save_file
+
+        tensors = load_file(weights)
+        save_file(dict(list(tensors.items())[3:]), weights, metadata={"format": "pt"})
+    elif how == "wrong size":
+        config["text_config"]["intermediate_size"] = 80
+        (folder / "config.json").write_text(json.dumps(config))
+    elif how == "no processor":
+        (folder / "processor_config.json").unlink()
+    elif how == "no tokenizer":
+        (folder / "tokenizer.json").unlink()
+    elif how == "not a VLM":
+        from transformers import BertConfig
+
+        BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2).save_pretrained(folder)
+    elif how == "no config":
+        (folder / "config.json").unlink()
+    elif how == "broken config":
+        (folder / "config.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("truncated", "cannot be loaded"),
+        ("no weights", "no weights"),
+        ("missing tensors", "3 weights"),
+        ("wrong size", "wrong size"),
+        ("no processor", "no processor_config.json"),
+        ("no tokenizer", "tokenizer files"),
+        ("not a VLM", "picture"),
+        ("no config", "no config.json"),
+        ("broken config", "cannot be read"),
+    ],
+)
+def test_a_bad_checkpoint_is_one_clear_line(
+    tiny_llava: Path, tmp_path: Path, tasks: list[ImageTask], how: str, says: str
+) -> None:
+    folder = Path(shutil.copytree(tiny_llava, tmp_path / "bad"))
+    _break(folder, how)
+    with pytest.raises(Fp2Error, match=says) as told:
+        collect(engine(folder).answer(tasks[:1]))
+    line = str(told.value)
+    assert "\n" not in line
+    assert len(line) < 700
+
+
+def test_a_gpu_that_is_not_there(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    with pytest.raises(Fp2Error, match="does not see it"):
+        collect(engine(tiny_llava, device="cuda:99").answer(tasks[:1]))
+
+
+def test_options_that_do_not_exist(tiny_llava: Path, tiny_llava_raw: Path, tasks: list[ImageTask]) -> None:
+    with pytest.raises(Fp2Error, match="Did you mean 'cpu'"):
+        collect(engine(tiny_llava, device="cpuu").answer(tasks[:1]))
+    with pytest.raises(Fp2Error, match="Did you mean 'float32'"):
+        HfSpec("x", dtype="float23")  # type: ignore[arg-type]
+    with pytest.raises(Fp2Error, match="int8"):
+        HfSpec("x", quantisation="int")  # type: ignore[arg-type]
+    with pytest.raises(Fp2Error, match="no batch"):
+        engine(tiny_llava, batch_size=0)
+    with pytest.raises(Fp2Error, match="no chat template"):
+        HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).identity()

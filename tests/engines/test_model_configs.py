@@ -1,0 +1,96 @@
+"""The model and engine YAMLs: each composes, says which engine it is for, and builds without loading anything."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from fp2.engines.base import Decoding
+from fp2.engines.build import LATER_ENGINES, build_engine
+from fp2.engines.hf import HfEngine
+from fp2.engines.planted import PlantedEngine
+from fp2.errors import Fp2Error
+
+CONF = Path(__file__).parents[2] / "conf"
+MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+KEYS = {"name", "engine", "id", "revision", "dtype", "quantisation", "trust_remote_code"}
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The two groups under a primary config of the test's own, `engine` before `model` as the real one has it."""
+    folder = tmp_path_factory.mktemp("conf")
+    for group in ("model", "engine"):
+        shutil.copytree(CONF / group, folder / group)
+    (folder / "primary.yaml").write_text("defaults:\n  - engine: hf\n  - model: peeps_vlm\n  - _self_\n")
+    return folder
+
+
+def composed(conf: Path, *overrides: str) -> dict[str, Any]:
+    with initialize_config_dir(str(conf), version_base="1.3"):
+        found = OmegaConf.to_container(compose("primary", overrides=list(overrides)), resolve=True)
+    assert isinstance(found, dict)
+    return {str(key): value for key, value in found.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_composes_and_builds(conf: Path, name: str) -> None:
+    settings = composed(conf, f"model={name}")
+    assert set(settings["model"]) - {"truth"} == KEYS
+    assert settings["model"]["name"] == name
+    assert settings["engine"]["name"] == settings["model"]["engine"]
+    engine = build_engine(settings["model"], settings["engine"], Decoding())
+    assert isinstance(engine, PlantedEngine if name == "planted" else HfEngine)
+    if isinstance(engine, HfEngine):
+        assert engine.spec.id == settings["model"]["id"]
+        assert engine.spec.dtype == settings["model"]["dtype"]
+
+
+def test_the_models_that_were_promised_are_there() -> None:
+    promised = {
+        "google/paligemma-3b-mix-448",
+        "HuggingFaceTB/SmolVLM2-2.2B-Instruct",
+        "Qwen/Qwen2.5-VL-3B-Instruct",
+        "OpenGVLab/InternVL2-2B",
+        "vikhyatk/moondream2",
+        "google/paligemma2-3b-mix-224",
+        "llava-hf/llava-1.5-7b-hf",
+        "Salesforce/blip2-opt-2.7b",
+        "openai/clip-vit-large-patch14",
+        "pkg://fp2/models/peeps_vlm",
+        None,
+    }
+    assert {OmegaConf.load(CONF / "model" / f"{name}.yaml").id for name in MODELS} == promised
+
+
+def test_choosing_the_simulator_chooses_its_engine_and_back(conf: Path) -> None:
+    assert composed(conf)["engine"]["name"] == "hf"
+    planted = composed(conf, "model=planted", "engine.batch_size=7", "+model.truth.seed=5")
+    assert (planted["engine"]["name"], planted["engine"]["batch_size"]) == ("planted", 7)
+    engine = build_engine(planted["model"], planted["engine"], Decoding())
+    assert isinstance(engine, PlantedEngine)
+    assert engine.truth.seed == 5
+
+
+def test_an_engine_that_does_not_fit_the_model_is_refused(conf: Path) -> None:
+    clash = composed(conf, "model=planted", "engine=hf")
+    with pytest.raises(Fp2Error, match="Set engine=planted"):
+        build_engine(clash["model"], clash["engine"], Decoding())
+
+
+@pytest.mark.parametrize("name", LATER_ENGINES)
+def test_engines_of_later_versions_say_so(name: str) -> None:
+    with pytest.raises(Fp2Error, match="not in this version"):
+        build_engine({"name": "m", "engine": name}, {"name": name}, Decoding())
+
+
+def test_unknown_engines_are_answered_with_the_nearest() -> None:
+    with pytest.raises(Fp2Error, match="Did you mean 'planted'"):
+        build_engine({"name": "m"}, {"name": "plantd"}, Decoding())
+    with pytest.raises(Fp2Error, match="has no id"):
+        build_engine({"name": "m"}, {"name": "hf"}, Decoding())
