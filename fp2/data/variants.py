@@ -24,15 +24,36 @@ BLUR_RADIUS = 100.0
 def region_mask(size: tuple[int, int], polygons: Sequence[Polygon]) -> Image.Image:
     """Return the union of filled polygons as an 8-bit mask (255 inside) of `size` = (width, height).
 
-    A pixel belongs to a polygon when its centre does (edges included), so vertices are moved by half a pixel into
-    Pillow's grid. Polygons with fewer than three vertices are ignored.
+    A pixel belongs to a polygon when its centre does (even-odd rule, so a polygon may run round a hole over a bridge
+    of no width). Parts outside the picture are cut; polygons with fewer than three vertices are ignored.
     """
-    mask = Image.new("L", size, 0)
-    draw = ImageDraw.Draw(mask)
+    width, height = size
+    inside = np.zeros((height, width), dtype=bool)
     for polygon in polygons:
         if len(polygon) >= 3:
-            draw.polygon([(x - 0.5, y - 0.5) for x, y in polygon], fill=255)
-    return mask
+            _fill(inside, np.asarray(polygon, dtype=np.float64))
+    return Image.fromarray(inside.astype(np.uint8) * 255)
+
+
+def _fill(inside: npt.NDArray[np.bool_], points: npt.NDArray[np.float64]) -> None:
+    """Set the pixels of one polygon, row by row: between an odd and the next even crossing of the row's middle line."""
+    height, width = inside.shape
+    after = np.roll(points, -1, axis=0)
+    low, high = np.minimum(points[:, 1], after[:, 1]), np.maximum(points[:, 1], after[:, 1])
+    # Rows whose middle lies in [low, high), which counts a vertex on a middle line once.
+    first = np.clip(np.ceil(low - 0.5), 0, height).astype(int)
+    last = np.clip(np.ceil(high - 0.5), 0, height).astype(int)
+    if not (last > first).any():
+        return
+    edge = np.repeat(np.arange(len(points)), last - first)
+    row = np.arange(len(edge)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[edge]
+    start, end = points[edge], after[edge]
+    x = start[:, 0] + (row + 0.5 - start[:, 1]) / (end[:, 1] - start[:, 1]) * (end[:, 0] - start[:, 0])
+    column = np.clip(np.ceil(x - 0.5), 0, width).astype(int)
+    top, bottom = int(row.min()), int(row.max()) + 1
+    crossings = np.zeros((bottom - top, width + 1), dtype=np.int32)
+    np.add.at(crossings, (row - top, column), 1)
+    inside[top:bottom] |= np.cumsum(crossings, axis=1)[:, :-1] % 2 == 1
 
 
 def box_mask(size: tuple[int, int], box: Box) -> Image.Image:

@@ -172,13 +172,13 @@ def _head(name: str) -> _Part:
     ear = np.zeros_like(face)
     ear[_window(_RIGHT_EAR)] = masks["skin"][_window(_RIGHT_EAR)]
     keypoints = {"Right ear": (_centroid(ear), "")} if ear.sum() / _ZOOM**2 >= _EAR_SKIN else {}
-    outlines = (
-        ("Face skin", tuple(_outlines(face))),
-        ("Upper body skin", tuple(_outlines(neck))),
-        ("Head hair", tuple(_outlines(hair))),
-        ("Upper body clothes", tuple(_outlines(clothes))),
+    classes = {"Face skin": face, "Upper body skin": neck, "Head hair": hair, "Upper body clothes": clothes}
+    whole = face | hair | neck | clothes
+    # Neighbours overlap by a pixel, so no seam of the picture shows between their polygons.
+    outlines = tuple(
+        (name, tuple(_outlines(ndimage.binary_dilation(mask) & whole))) for name, mask in classes.items() if mask.any()
     )
-    return _Part(outlines, {"face": face, "hair": hair}, keypoints)
+    return _Part(outlines, {"hair": hair}, keypoints)
 
 
 def _feature(box: tuple[float, float, float, float]) -> str:
