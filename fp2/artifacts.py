@@ -1,0 +1,126 @@
+"""The files of a run, in one folder: tables with salted keys, results, figures, dashboard and the signed passport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.config import Config
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+RESULTS = "results.json"
+DASHBOARD = "dashboard.html"
+CONFIG = "config.yaml"
+OVERRIDES = "overrides.yaml"
+# Folders of this machine say nothing about the result, and do not leave it.
+LOCAL_KEYS = ("paths",)
+
+
+@contextmanager
+def told_plainly(folder: Path) -> Iterator[None]:
+    """Turn a full disk or a folder that cannot be written into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise Fp2Error(
+            f"cannot write: {error.strerror or error}",
+            where=str(error.filename or folder),
+            fix="Free some space or choose another folder; every answer is kept, run the same command again",
+        ) from error
+
+
+def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> None:
+    """Write the resolved config without machine folders, and the overrides it came from."""
+    from omegaconf import OmegaConf
+
+    plain = {key: value for key, value in asdict(config).items() if key not in LOCAL_KEYS}
+    (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(plain)), encoding="utf-8")
+    (folder / OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(list(overrides))), encoding="utf-8")
+
+
+def write_tables(
+    folder: Path, people: pd.DataFrame, answers: pd.DataFrame, scores: pd.DataFrame, rows: list[dict[str, Any]], salt: bytes
+) -> None:
+    """Write the four tables as Parquet; ids become salted keys, and no path, place or time leaves."""
+    import pandas as pd
+
+    from fp2.data.identity import shareable
+
+    shareable(people, salt).to_parquet(folder / "people.parquet", compression="zstd", index=False)
+    _keyed(answers, salt).to_parquet(folder / "responses.parquet", compression="zstd", index=False)
+    _keyed(scores, salt).to_parquet(folder / "scores.parquet", compression="zstd", index=False)
+    frame = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
+    frame["extreme_pair"] = [None if pair is None else list(pair) for pair in frame["extreme_pair"]]
+    frame.to_parquet(folder / "disparities.parquet", compression="zstd", index=False)
+
+
+def _keyed(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
+    from fp2.data.identity import salted
+
+    return table.assign(
+        image_id=salted(table["image_id"], salt, "image"), subject_id=salted(table["subject_id"], salt)
+    )
+
+
+TABLE_COLUMNS = (
+    "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",
+    "adjusted_p", "verdict", "worst_group", "best_group", "hedges_g", "epsilon_squared", "omega_squared",
+    "js_divergence", "mde80", "n_subjects", "n_images",
+)  # fmt: skip
+
+
+def disparity_table(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the disparities as columns, in the form that MLflow's table view compares side by side."""
+    return {name: [row[name] for row in rows] for name in TABLE_COLUMNS}
+
+
+def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
+    """Write `results.json` (finite numbers only)."""
+    path = folder / RESULTS
+    path.write_text(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def examples(answers: pd.DataFrame, per_probe: int) -> list[dict[str, Any]]:
+    """Return the most frequent distinct answers of each probe."""
+    answered = answers[answers["status"] == "answered"]
+    out: list[dict[str, Any]] = []
+    for probe, part in answered.groupby("probe", sort=False):
+        counts = part["text"].value_counts().head(per_probe)
+        out += [{"probe": str(probe), "text": str(text), "count": int(n)} for text, n in counts.items()]
+    return out
+
+
+def draw(folder: Path, results: Mapping[str, Any], tick: Callable[[], None]) -> None:
+    """Draw the figures: radar, intervals, and one heatmap per cut."""
+    from fp2.report import figures
+
+    target = folder / "figures"
+    target.mkdir(exist_ok=True)
+    figures.radar(results, target / "fingerprint.png")
+    tick()
+    figures.intervals(results, target / "intervals.png")
+    tick()
+    for cut in results["cuts"]:
+        figures.heatmap(results, cut, target / f"heatmap_{cut}.png")
+        tick()
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """Return every file of the run by its name relative to `folder`, the passport left out."""
+    from fp2.report.statement import PASSPORT_NAME
+
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != PASSPORT_NAME and not path.relative_to(folder).parts[0].startswith(".")
+    }

@@ -1,0 +1,152 @@
+"""From command-line overrides to a composed config, with a hint at the nearest valid name for every typing error."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fp2.config import Config, register_schema, validate
+from fp2.cuts import expand_overrides
+from fp2.errors import Fp2Error, nearest
+
+CONFIG_NAME = "config"
+
+
+def conf_dir() -> Path:
+    """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "conf"
+    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
+
+
+def project_root() -> Path:
+    """Return the folder that runs, store and outputs live in (`FP2_ROOT`, or the current folder)."""
+    return Path(os.environ.setdefault("FP2_ROOT", str(Path.cwd()))).resolve()
+
+
+def prepare(overrides: Sequence[str]) -> list[str]:
+    """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands."""
+    from hydra.core.config_store import ConfigStore
+
+    project_root()
+    register_schema()
+    expanded, nodes = expand_overrides(overrides)
+    for name, node in nodes.items():
+        ConfigStore.instance().store(group="cut", name=name, node=node)
+    return expanded
+
+
+def compose_config(overrides: Sequence[str]) -> Any:
+    """Compose `overrides` (already prepared) into an OmegaConf config.
+
+    Raises
+    ------
+    Fp2Error
+        With the nearest valid name, for an unknown group, choice or key and for a value of the wrong type.
+    """
+    from hydra import compose
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    with _hydra():
+        try:
+            return compose(CONFIG_NAME, overrides=list(overrides))
+        except HydraException as error:
+            raise _explained(error) from error
+        except OmegaConfBaseException as error:
+            raise Fp2Error(_first_line(error), where="override") from error
+
+
+def load_config(overrides: Sequence[str]) -> Config:
+    """Prepare, compose and validate in one step."""
+    return validate(compose_config(prepare(overrides)))
+
+
+def check_overrides(overrides: Sequence[str]) -> None:
+    """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise Fp2Error(_first_line(error), where="override") from error
+    plain = [override for override in parsed if not override.is_hydra_override()]
+    variants: list[list[str]] = []
+    for override in plain:
+        if override.is_sweep_override():
+            variants.append([f"{override.input_line.partition('=')[0]}={v}" for v in override.sweep_string_iterator()])
+        else:
+            variants.append([str(override.input_line)])
+    first = [choices[0] for choices in variants]
+    validate(compose_config(first))
+    for place, choices in enumerate(variants):
+        for choice in choices[1:]:
+            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+
+
+@contextmanager
+def _hydra() -> Iterator[None]:
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        yield
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _explained(error: Exception) -> Fp2Error:
+    """Turn Hydra's error into one line with the nearest valid name."""
+    from hydra.errors import MissingConfigException
+
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=nearest(name, error.options or _choices(group)))
+    text = str(error)
+    cause = error.__cause__
+    found = re.search(r"Could not override '([^']+)'", text)
+    if found:
+        return _unknown_key(found.group(1), text, cause)
+    if cause is not None and "could not be converted" in str(cause):
+        return _wrong_type(cause)
+    return Fp2Error(_first_line(error), where="override")
+
+
+def _unknown_key(key: str, text: str, cause: BaseException | None) -> Fp2Error:
+    head = key.split(".")[0].split("@")[0]
+    groups = sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
+    sections = [*groups, *(name for name in Config.__dataclass_fields__)]
+    if head not in sections:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
+    section, _, last = key.rpartition(".")
+    known = _keys_of(section)
+    if last and known and last not in known:
+        return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(last, known))
+    return Fp2Error(_first_line(cause or Exception(text)), where=key)
+
+
+def _keys_of(section: str) -> list[str]:
+    """Return the keys below `section` in the default config."""
+    from hydra import compose
+    from omegaconf import DictConfig, OmegaConf
+
+    node = OmegaConf.select(compose(CONFIG_NAME), section) if section else None
+    return [str(key) for key in node] if isinstance(node, DictConfig) else []
+
+
+def _wrong_type(cause: BaseException) -> Fp2Error:
+    key = re.search(r"full_key: (\S+)", str(cause))
+    return Fp2Error(_first_line(cause), where=key.group(1) if key else "override")
+
+
+def _choices(group: str) -> list[str]:
+    folder = conf_dir() / group
+    return [path.stem for path in folder.glob("*.yaml")] if folder.is_dir() else []

@@ -1,0 +1,292 @@
+"""The typed configuration: one set of dataclasses that Hydra fills and pydantic checks, and the digest of its meaning.
+
+Hydra refuses unknown keys and wrong types while it composes; `validate` then checks ranges and what must fit together.
+`config_hash` covers what decides a result and nothing else: no path, no device, no batch size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest
+
+CONFIG_SCHEMA = 1
+
+CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
+FAMILIES = ("scorer", "run")
+DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table")
+DTYPES = ("float32", "bfloat16", "float16")
+QUANTISATIONS = ("int8", "int4")
+
+Share = Annotated[float, Ge(0), Le(1)]
+Level = Annotated[float, Gt(0), Lt(1)]
+Positive = Annotated[int, Ge(1)]
+NotNegative = Annotated[int, Ge(0)]
+
+
+@dataclass
+class ModelConfig:
+    """Who is asked: a checkpoint folder, a hub id, or the simulator (`engine=planted`)."""
+
+    name: str = "peeps_vlm"
+    engine: str = "hf"
+    id: str | None = None
+    revision: str | None = None
+    dtype: str | None = "float32"
+    quantisation: str | None = None
+    trust_remote_code: bool = False
+    chat: bool | None = None
+    truth: Any = None
+
+
+@dataclass
+class EngineConfig:
+    """How it is asked on this machine; nothing here changes an answer beyond the tolerance of the dtype."""
+
+    name: str = "hf"
+    batch_size: Positive = 16
+    device: str = "auto"
+    threads: int | None = None
+
+
+@dataclass
+class ProbeConfig:
+    """What is asked: a battery (see `fp2/probes/battery.py`)."""
+
+    name: str = "fingerprint"
+    version: str = "1"
+    description: str = ""
+    decoding: dict[str, Any] = field(default_factory=dict)
+    select: list[str] | None = None
+    probes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class CutConfig:
+    """How people are grouped: `by` is one intersection, `each` is several cuts in one run."""
+
+    name: str | None = None
+    by: list[str] | None = None
+    each: list[str] | None = None
+    groups: Any = None
+
+
+@dataclass
+class DataConfig:
+    """Who is in the pictures."""
+
+    name: str = "peeps"
+    kind: str = "peeps"
+    root: str | None = None
+    path: str | None = None
+    image_root: str | None = None
+    columns: Any = None
+    seed: NotNegative = 20260101
+    n_subjects: Positive = 400
+    images_per_subject: Positive = 3
+    n_pairs: NotNegative = 60
+    n_sets: Positive = 40
+    limit: int | None = None
+    offset: NotNegative = 0
+    stratify: list[str] | None = None
+
+
+@dataclass
+class AnalysisConfig:
+    """How groups are compared. `permutations: null` takes what the family's correction needs (at least 10,000)."""
+
+    alpha: Level = 0.05
+    correction: str = "holm"
+    family: str = "scorer"
+    primary: str = "valence"
+    min_subjects: Annotated[int, Ge(2)] = 10
+    permutations: int | None = None
+    bootstrap: NotNegative = 2000
+    severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
+
+
+@dataclass
+class ReportConfig:
+    """What is drawn and written."""
+
+    figures: bool = True
+    dashboard: bool = True
+    examples_per_probe: NotNegative = 5
+    suppress_below: Annotated[int, Ge(1)] = 10
+
+
+@dataclass
+class TrackingConfig:
+    """Where runs are logged. `uri: null` is the SQLite store under `paths.mlruns`."""
+
+    enabled: bool = True
+    uri: str | None = None
+    experiment: str = "fingerprint"
+    sweep_id: str | None = None
+
+
+@dataclass
+class PathsConfig:
+    """Folders, all below the project's root unless told otherwise."""
+
+    root: str = "."
+    state: str = "${paths.root}/.fp2"
+    store: str = "${paths.state}/responses.sqlite"
+    data: str = "${paths.state}/data"
+    keys: str = "${paths.state}/keys"
+    mlruns: str = "${paths.root}/mlruns"
+    outputs: str = "${paths.root}/outputs"
+
+
+@dataclass
+class AnswersConfig:
+    """When an answer fails: how often it is tried again, and how many failures end the run (share, or count above 1)."""
+
+    attempts: Positive = 2
+    error_budget: Annotated[float, Ge(0)] = 0.05
+
+
+@dataclass
+class Config:
+    """Everything a run is made from."""
+
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    probe: ProbeConfig = field(default_factory=ProbeConfig)
+    cut: CutConfig = field(default_factory=CutConfig)
+    scorer: Any = field(default_factory=dict)
+    data: DataConfig = field(default_factory=DataConfig)
+    analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
+    report: ReportConfig = field(default_factory=ReportConfig)
+    tracking: TrackingConfig = field(default_factory=TrackingConfig)
+    paths: PathsConfig = field(default_factory=PathsConfig)
+    answers: AnswersConfig = field(default_factory=AnswersConfig)
+    seed: NotNegative = 20260101
+    verify_inputs: bool = False
+    experiment: str | None = None
+
+
+for _section in (
+    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, AnalysisConfig, ReportConfig,
+    TrackingConfig, PathsConfig, AnswersConfig,
+):  # fmt: skip
+    _section.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+
+
+def register_schema() -> None:
+    """Tell Hydra the types (its config `fp2_schema`)."""
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store(name="fp2_schema", node=Config)
+
+
+def validate(cfg: Any) -> Config:
+    """Turn a composed Hydra config into a checked `Config`.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the first key whose value is out of range or does not fit the others.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True, enum_to_str=True)
+    except OmegaConfBaseException as error:
+        raise Fp2Error(str(error).splitlines()[0], where="config") from error
+    return from_plain(plain)
+
+
+def from_plain(plain: Any) -> Config:
+    """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
+    import pydantic
+
+    try:
+        config = pydantic.TypeAdapter(Config).validate_python(plain)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Fp2Error(f"{where}={first['input']!r}: {first['msg']}", fix="Mend it in the config or override") from error
+    _cross_check(config)
+    return config
+
+
+def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
+    if value not in known:
+        raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
+
+
+def _cross_check(c: Config) -> None:
+    """Check what depends on more than one key, and choices."""
+    _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
+    _one_of(c.analysis.family, FAMILIES, "analysis.family")
+    _one_of(c.data.kind, DATA_KINDS, "data.kind")
+    if c.model.dtype is not None:
+        _one_of(c.model.dtype, DTYPES, "model.dtype")
+    if c.model.quantisation is not None:
+        _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
+    bounds = c.analysis.severity
+    if list(bounds) != ["low", "moderate", "high"] or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
+        raise Fp2Error(f"severity bounds must be 0 <= low < moderate < high, got {bounds}", where="analysis.severity")
+    if c.analysis.permutations is not None and c.analysis.permutations < 99:
+        raise Fp2Error(f"{c.analysis.permutations} permutations are too few", where="analysis.permutations", fix="At least 99, or null")
+    if c.data.kind == "fhibe" and not c.data.root:
+        raise Fp2Error("data=fhibe needs the folder of the release", where="data.root", fix="Add data.root=PATH")
+    if c.data.kind == "table" and not c.data.path:
+        raise Fp2Error("data=table needs the table of your pictures", where="data.path", fix="Add data.path=FILE")
+    if c.data.limit is not None and c.data.limit < 1:
+        raise Fp2Error(f"limit is {c.data.limit}", where="data.limit", fix="At least 1, or null for all pictures")
+    if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
+        raise Fp2Error("a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1")
+    _check_probes(c)
+
+
+def _check_probes(c: Config) -> None:
+    for probe in c.probe.select or []:
+        if probe not in c.probe.probes:
+            raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, c.probe.probes))
+    for name, spec in c.scorer.items():
+        if not isinstance(spec, Mapping):
+            raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
+
+
+def identity_of(config: Config) -> dict[str, Any]:
+    """Return the allow-listed part of the config that decides a result, without paths and devices."""
+    model = asdict(config.model)
+    if model["id"] and _is_path(model["id"]):
+        model["id"] = Path(model["id"]).name
+    if isinstance(model["truth"], str):
+        model["truth"] = Path(model["truth"]).name
+    data = asdict(config.data)
+    for name in ("root", "path", "image_root"):
+        data.pop(name)
+    if config.data.kind not in ("peeps", "peeps_twins"):
+        for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
+            data.pop(name)
+    return {
+        "model": model,
+        "probe": asdict(config.probe),
+        "cut": asdict(config.cut),
+        "scorer": config.scorer,
+        "data": data,
+        "analysis": asdict(config.analysis),
+        "seed": config.seed,
+    }
+
+
+def _is_path(model_id: str) -> bool:
+    if model_id.startswith("pkg://"):
+        return False
+    return model_id.startswith((".", "/", "~")) or Path(model_id).expanduser().exists()
+
+
+def config_hash(config: Config) -> str:
+    """Return the hex SHA-256 of the config's identity: the same on another machine, folder, device or key order."""
+    return digest({"schema": CONFIG_SCHEMA, "config": identity_of(config)})

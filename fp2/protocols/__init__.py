@@ -1,0 +1,1 @@
+"""The published methods, built from the rooms before them."""

@@ -1,0 +1,262 @@
+"""Planning and asking: which answers a run needs, which the store has, and getting the rest.
+
+A picture that cannot be read and an answer that fails are rows with a reason; they are tried again on the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.engines.base import Answer, Decoding, Engine, ImageTask, Question
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.store.keys import response_key, response_set
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.data.pixels import PixelDigest
+    from fp2.store.responses import ResponseStore
+
+ORIGINAL = "original"
+# A pass is given up early when this many answers were tried and most of them failed.
+EARLY_TRIES = 100
+BYTES_PER_ANSWER = 600
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One answer that a run needs; `error` tells why it can never come (the picture cannot be read)."""
+
+    response_key: str
+    image_id: str
+    subject_id: str
+    question: Question
+    row: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every answer that a run needs, and one task per picture to get it."""
+
+    planned: tuple[Planned, ...]
+    tasks: tuple[ImageTask, ...]
+
+    @property
+    def response_set(self) -> str:
+        """Digest of all planned keys."""
+        return response_set(item.response_key for item in self.planned)
+
+
+@dataclass
+class Asked:
+    """What came of a plan: the answers by key, and how the asking went."""
+
+    answers: dict[str, dict[str, Any]]
+    cached: int
+    model_calls: int
+    interrupted: bool = False
+    over_budget: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned answer was tried as often as allowed."""
+        return not self.interrupted and self.over_budget is None
+
+
+def make_plan(
+    people: pd.DataFrame,
+    questions: Sequence[Question],
+    engine: Engine,
+    decoding: Decoding,
+    pixels: Mapping[Path, PixelDigest],
+) -> Plan:
+    """Return the plan for `people` (one row per picture) and `questions`; loads no model."""
+    identity = engine.identity()
+    names = attribute_columns(people)
+    columns = [people[ATTRIBUTE_PREFIX + name] for name in names]
+    planned: list[Planned] = []
+    tasks: list[ImageTask] = []
+    heads = zip(people["image_id"], people["subject_id"], people["image_path"], strict=True)
+    for row, (image_id, subject_id, path) in enumerate(heads):
+        pixel = pixels[Path(path)]
+        if pixel.sha256 is None:
+            reason = f"picture cannot be read: {pixel.error}"
+            planned += [
+                Planned(digest(["unreadable", image_id, q.text]), image_id, subject_id, q, row, reason) for q in questions
+            ]
+            continue
+        attributes = {name: tuple(column.iloc[row]) for name, column in zip(names, columns, strict=True)}
+        task = ImageTask(image_id, subject_id, Path(path), pixel.sha256, tuple(questions), ORIGINAL, attributes)
+        own = engine.task_identity(task)
+        tasks.append(task)
+        for question in questions:
+            key = response_key(
+                engine=identity,
+                question=question,
+                pixel_sha256=pixel.sha256,
+                variant=ORIGINAL,
+                variant_params={},
+                decoding=decoding,
+                task_identity=own,
+            )
+            planned.append(Planned(key, image_id, subject_id, question, row))
+    return Plan(tuple(planned), tuple(tasks))
+
+
+@dataclass
+class _Asking:
+    """The state of one run's asking."""
+
+    plan: Plan
+    engine: Engine
+    store: ResponseStore
+    attempts: int
+    allowed: float
+    tick: Callable[[int, int], None]
+    key_of: dict[tuple[str, str], str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    tried: int = 0
+
+    def open_tasks(self, have: set[str]) -> list[ImageTask]:
+        """Return the tasks with the questions that have no answer yet."""
+        tasks = []
+        for task in self.plan.tasks:
+            left = tuple(q for q in task.questions if self.key_of[task.image_id, q.question_id] not in have)
+            if left:
+                tasks.append(
+                    ImageTask(
+                        task.image_id, task.subject_id, task.path, task.pixel_sha256, left, task.variant, task.attributes
+                    )
+                )
+        return tasks
+
+    def keep(self, batch: Sequence[Answer]) -> set[str]:
+        """Store a batch; return the keys that are answered now."""
+        rows = [(self.key_of[a.image_id, a.question_id], a) for a in batch]
+        self.store.put_many(rows, self.engine.runtime())
+        done = {key for key, answer in rows if answer.error is None}
+        for key, answer in rows:
+            if answer.error is None:
+                self.failed.pop(key, None)
+            else:
+                self.failed[key] = answer.error
+        self.tried += len(rows)
+        self.tick(len(done), len(self.failed))
+        return done
+
+    def spent(self, last: bool) -> str | None:
+        """Return why the run must end now, or None."""
+        n = len(self.failed)
+        hopeless = self.tried >= EARLY_TRIES and n > self.tried / 2
+        if n > self.allowed and (last or hopeless):
+            reason = next(iter(self.failed.values()))
+            return f"{n} of {len(self.plan.planned)} answers failed, more than the run allows; the first: {reason}"
+        return None
+
+
+def ask(
+    plan: Plan,
+    engine: Engine,
+    store: ResponseStore,
+    *,
+    attempts: int,
+    error_budget: float,
+    tick: Callable[[int, int], None] = lambda done, failed: None,
+    start: Callable[[int, int], None] = lambda planned, cached: None,
+) -> Asked:
+    """Get every answer of `plan` that the store does not have; each batch is safe in the store as it comes.
+
+    Parameters
+    ----------
+    attempts : int
+        How often a failed answer is tried in this run.
+    error_budget : float
+        Failures that end the run: a share of the planned answers up to 1, a count above.
+    tick, start : callable
+        Told (answers got, failures standing) per batch, and (planned, cached) once.
+    """
+    distinct = {item.response_key for item in plan.planned}
+    stored = store.get_many(distinct)
+    n_cached = sum(item.response_key in stored for item in plan.planned)
+    start(len(plan.planned), n_cached)
+    allowed = error_budget * len(plan.planned) if error_budget <= 1 else error_budget
+    asking = _Asking(plan, engine, store, attempts, allowed, tick)
+    asking.key_of = {(i.image_id, i.question.question_id): i.response_key for i in plan.planned}
+    asking.failed = {i.response_key: i.error for i in plan.planned if i.error is not None}
+    outcome = Asked({}, n_cached, 0, over_budget=asking.spent(last=True))
+    calls_before = engine.model_calls
+    try:
+        if outcome.over_budget is None:
+            outcome.over_budget = _passes(asking, set(stored))
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    outcome.model_calls = engine.model_calls - calls_before
+    outcome.answers = _collect(plan, store, asking, set(stored))
+    return outcome
+
+
+def _passes(asking: _Asking, have: set[str]) -> str | None:
+    """Ask up to `attempts` times for what is missing; return why the run ended early, or None."""
+    for attempt in range(asking.attempts):
+        tasks = asking.open_tasks(have)
+        if not tasks:
+            return None
+        last = attempt == asking.attempts - 1
+        for batch in asking.engine.answer(tasks):
+            have |= asking.keep(batch)
+            if reason := asking.spent(last):
+                return reason
+    return None
+
+
+def _collect(plan: Plan, store: ResponseStore, asking: _Asking, cached: set[str]) -> dict[str, dict[str, Any]]:
+    """Return for every planned key what is known of it now."""
+    keys = {item.response_key for item in plan.planned}
+    found = store.get_many(keys)
+    failures = store.get_failures(keys)
+    known: dict[str, dict[str, Any]] = {}
+    for item in plan.planned:
+        key = item.response_key
+        if key in found:
+            a = found[key]
+            known[key] = {
+                "text": a.text, "status": "answered", "error": None, "attempts": a.attempts,
+                "seconds": a.seconds, "tokens": a.tokens, "cached": key in cached,
+            }  # fmt: skip
+        elif key in asking.failed:
+            tries = failures[key].attempts if key in failures else 1
+            known[key] = {
+                "text": None, "status": "error", "error": asking.failed[key], "attempts": tries,
+                "seconds": 0.0, "tokens": 0, "cached": False,
+            }  # fmt: skip
+    return known
+
+
+def answers_table(plan: Plan, asked: Asked) -> pd.DataFrame:
+    """Return the answers table: one row per planned answer that was tried."""
+    import pandas as pd
+
+    from fp2.tables import ANSWERS
+
+    rows = [
+        {
+            "response_key": item.response_key,
+            "image_id": item.image_id,
+            "subject_id": item.subject_id,
+            "variant": ORIGINAL,
+            "question_id": item.question.question_id,
+            "probe": item.question.probe,
+            **asked.answers[item.response_key],
+        }
+        for item in plan.planned
+        if item.response_key in asked.answers
+    ]
+    if not rows:
+        raise Fp2Error("no question was answered, so there is nothing to compare")
+    return ANSWERS.check(pd.DataFrame(rows, columns=ANSWERS.names))

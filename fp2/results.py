@@ -1,0 +1,137 @@
+"""`results.json`: everything a run found, in one documented, finite, path-free object that reports read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fp2 import __version__
+from fp2.config import Config
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.probes.battery import Battery
+    from fp2.protocols.fingerprint import Comparison, Fingerprint
+    from fp2.scorers.base import Scorer
+
+SCHEMA_VERSION = 1
+
+LIMITATIONS = (
+    "A disparity says that descriptions differ between groups in these pictures; it does not say why.",
+    "Valence is VADER's: polite refusals can score positive and some occupation words carry valence of their own.",
+    "A raw max-min gap is above zero by chance alone; read it beside its chance level.",
+    "Lexicons and the valence scorer are for English answers.",
+    "A signature proves origin and integrity of this result, not that the measurement is true.",
+)
+EMBEDDED = (
+    "The model was trained on drawings with effects planted on purpose: this run is calibration, never a finding about people."
+)
+
+
+def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who answered, without machine paths. `embedded` marks a model whose effects were planted."""
+    model = config.model
+    given = str(model.id or "")
+    return {
+        "name": model.name,
+        "id": identity.get("model", given or model.name),
+        "engine": config.engine.name,
+        "revision": identity.get("revision"),
+        "weights_digest": identity.get("weights_digest") or identity.get("truth"),
+        "dtype": model.dtype,
+        "quantisation": model.quantisation,
+        "processor": identity.get("processor"),
+        "embedded": given.startswith("pkg://") or config.engine.name == "planted",
+    }
+
+
+def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return cut -> group -> number of subjects and of images."""
+    from fp2.cuts import memberships
+
+    sizes: dict[str, dict[str, dict[str, int]]] = {}
+    for cut in cuts:
+        grouped = memberships(people, cut).groupby("group", sort=True)
+        sizes[cut.name] = {
+            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
+            for group, part in grouped
+        }
+    return sizes
+
+
+def diversity_block(answers: pd.DataFrame, probes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return per probe how many distinct answers there are, their entropy in bits, and whether that says nothing."""
+    from fp2.stats import response_diversity
+
+    answered = answers[answers["status"] == "answered"]
+    return [
+        {"probe": probe, **asdict(response_diversity(answered.loc[answered["probe"] == probe, "text"].tolist()))}
+        for probe in probes
+    ]
+
+
+def scorer_block(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
+    """Return the scorers as reports and the passport name them."""
+    return [
+        {
+            "name": name,
+            "version": scorer.version,
+            "higher_is_better": scorer.higher_is_better,
+            "value_range": list(scorer.value_range),
+            "smallest_effect": scorer.smallest_effect,
+            "lexicon": scorer.lexicon,
+        }
+        for name, scorer in scorers.items()
+    ]
+
+
+def probe_block(battery: Battery) -> list[dict[str, Any]]:
+    """Return the probes with the exact text that was asked."""
+    return [
+        {
+            "id": probe.id,
+            "label": probe.label,
+            "text": " | ".join(q.text for q in battery.questions if q.probe == probe.id),
+        }
+        for probe in battery.probes
+    ]
+
+
+def analysis_block(config: Config, comparison: Comparison, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
+    """Return the settings of the comparison, resolved."""
+    family = "all probes x cuts of one scorer" if comparison.family == "scorer" else "all rows of the run"
+    return {
+        "unit": "subject",
+        "alpha": comparison.alpha,
+        "n_permutations": comparison.n_permutations,
+        "n_bootstrap": comparison.n_bootstrap,
+        "min_subjects": comparison.min_subjects,
+        "correction": comparison.correction,
+        "family": family,
+        "primary": comparison.primary,
+        "seed": comparison.seed,
+        "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
+    }
+
+
+def headline(found: Fingerprint, cuts: Sequence[Cut]) -> dict[str, Any]:
+    """Return `composite`, `severity` (first cut) and `composites` (every cut)."""
+    first = found.composites[cuts[0].name]
+    return {"composite": first["value"], "severity": first["severity"], "composites": found.composites}
+
+
+def base_block(config: Config) -> dict[str, Any]:
+    """Return the versions and bounds that every results file carries."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "fp2_version": __version__,
+        "severity_bounds": config.analysis.severity,
+    }
+
+
+def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
+    """Return what a reader has to know, the data set's notes included."""
+    return [*([EMBEDDED] if model["embedded"] else []), *LIMITATIONS, *notes]
