@@ -73,7 +73,7 @@ def build_engine(
     return HfEngine(
         spec,
         decoding,
-        batch_size=int(engine["batch_size"]) if engine.get("batch_size") is not None else 16,
+        batch_size=engine.get("batch_size"),
         device=str(engine.get("device") or "auto"),
         threads=engine.get("threads"),
         connection=store.connection if store is not None else None,

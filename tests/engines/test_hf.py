@@ -95,6 +95,13 @@ def test_a_picture_is_resized_once_for_all_its_questions(
     assert len(resized) <= 2 * len(tasks) + 1, "once a picture and run, and once more for the proof"
 
 
+def test_without_a_batch_size_a_small_model_gets_big_batches(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    asked = engine(tiny_llava)
+    assert asked.runtime()["batch_size"] is None
+    assert len(list(asked.answer(tasks))) == asked.model_calls == 1
+    assert asked.runtime()["batch_size"] == 96
+
+
 def test_the_model_is_called_once_a_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     asked = engine(tiny_llava, batch_size=7)
     batches = list(asked.answer(tasks))

@@ -85,7 +85,7 @@ def save_tiny_llava(folder: Path, *, chat: bool = True, seed: int = 0) -> Path:
 
 
 def _byte_tokenizer() -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -97,4 +97,6 @@ def _byte_tokenizer() -> Any:
         show_progress=False,
     )
     tokenizer.train_from_iterator(TEXTS, trainer)
+    # like most real tokenizers: a start token of its own accord, which a chat template must not double
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     return tokenizer

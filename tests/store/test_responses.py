@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from fp2.engines.base import Answer
 from fp2.errors import Fp2Error
+from fp2.store.database import _wal
 from fp2.store.responses import ResponseStore, StoreCounts, count_stored
 
 
@@ -160,7 +161,8 @@ def test_counting_sees_what_a_writer_has_put(store: ResponseStore) -> None:
 
 def test_counting_in_a_folder_that_cannot_be_written() -> None:
     script = (
-        "import os, sys; from pathlib import Path; from fp2.store.responses import count_stored\n"
+        "import os, sys; from pathlib import Path; from fp2.store.database import _wal
+from fp2.store.responses import count_stored\n"
         "if os.getuid() == 0: os.setuid(65534)\n"  # root may write anywhere, so become somebody who may not
         "print(count_stored(Path(sys.argv[1]), ['a', 'b']))"
     )
@@ -181,6 +183,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from fp2.engines.base import Answer
+from fp2.store.database import _wal
 from fp2.store.responses import ResponseStore
 store, who, stop = ResponseStore(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 for batch in range(stop):
@@ -225,6 +228,45 @@ def test_six_processes_open_an_empty_store_at_once(tmp_path: Path) -> None:
     with ResponseStore(path) as store:
         keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(5) for i in range(8)]
         assert len(store.get_many(keys)) == len(keys) == 240
+
+
+def test_a_file_that_is_locked_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    script = (
+        "import sqlite3, sys, time\n"
+        "other = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "other.execute('CREATE TABLE x (y)'); other.execute('BEGIN EXCLUSIVE')\n"
+        "print('locked', flush=True); time.sleep(0.5); other.execute('COMMIT'); other.close()"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    with ResponseStore(path) as store:
+        store.put_many([row("a")])
+        assert store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert holder.wait() == 0
+
+
+class Busy:
+    """A connection on which others are switching the journal: busy a few times, then free (or broken)."""
+
+    def __init__(self, name: str, times: int) -> None:
+        self.name, self.left = name, times
+
+    def execute(self, statement: str) -> None:
+        if self.left:
+            self.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorname = self.name
+            raise error
+
+
+def test_the_switch_to_the_log_is_tried_again_while_others_do_it() -> None:
+    busy = Busy("SQLITE_BUSY", 3)
+    _wal(busy)  # type: ignore[arg-type]
+    assert busy.left == 0
+    with pytest.raises(sqlite3.OperationalError):
+        _wal(Busy("SQLITE_READONLY", 1))  # type: ignore[arg-type]
 
 
 def test_a_hundred_thousand_keys(tmp_path: Path) -> None:
