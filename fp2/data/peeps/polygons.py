@@ -95,6 +95,8 @@ def clip(ring: Ring, width: float, height: float) -> Ring:
         if not len(points):
             break
         inside = sign * (points[:, axis] - limit) >= 0
+        if inside.all():
+            continue
         kept: list[npt.NDArray[np.float64]] = []
         for index in range(len(points)):
             before, here = points[index - 1], points[index]
