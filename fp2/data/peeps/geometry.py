@@ -15,45 +15,16 @@ How a drawing's parts map to FHIBE's classes:
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import resvg_py
-from PIL import Image
-from scipy import ndimage
 
 from fp2.data.peeps.figure import EXPRESSIONS, GLASSES, Cues
-from fp2.data.peeps.polygons import Mask, Ring, clip, trace
+from fp2.data.peeps.parts import expression_part, head_part, overlay_part
+from fp2.data.peeps.polygons import Ring, clip, trace
 from fp2.data.peeps.scene import Placement
-from fp2.data.peeps.style import figure_markup
 from fp2.data.variants import mask_array, region_mask
-
-# The part of the canvas that can show in a picture, and the resolution of its masks.
-_LEFT, _TOP, _RIGHT, _BOTTOM = -80, -90, 784, 774
-_ZOOM = 0.75
-_KEYS = {
-    "neck": (255, 0, 0),
-    "clothing": (0, 255, 0),
-    "outline": (0, 0, 255),
-    "skin": (255, 255, 0),
-    "hair": (255, 0, 255),
-    "ink": (0, 255, 255),
-    "teeth": (128, 255, 0),
-    "frames": (255, 128, 0),
-}
-_STROKE = 13  # half a canvas unit more than the radius of the widest outline
-_NEAR_SKIN = 26  # an outline this near to the face's skin is the face's
-_STRANDS = ("twists", "bantuKnots", "dreads1", "dreads2", "cornrows2", "mediumBangs3", "bun2", "buns", "short4")
-_HAIRLINE = 262  # canvas row above which a head of strands shows no outline of its own
-_SCRAP = 0.03  # share of the largest piece of face below which a piece is a scrap between strands
-_RIGHT_EAR = (195, 345, 272, 445)  # canvas box round the ear that a head turned to its left shows
-_EAR_SKIN = 1900.0  # skin in that box, in square canvas units, from which the ear counts as showing
-# Where an eyebrow that touches its eye ends, in canvas units: (of the right eye, of the left eye).
-_BROW_ENDS = {"serious": (351, 351), "solemn": (0, 352)}
-_MIDDLE, _NOSE_TOP, _MOUTH_TOP = 482, 379, 434
 
 
 @dataclass(frozen=True)
@@ -86,205 +57,18 @@ class Geometry:
         return [segment.polygon for segment in self.segments if segment.class_name == class_name]
 
 
-def _masks(parts: dict[str, str]) -> dict[str, Mask]:
-    """Return one mask per key colour of a figure drawn from `parts`."""
-    colours = {name: "#{:02x}{:02x}{:02x}".format(*rgb) for name, rgb in _KEYS.items()}
-    body = figure_markup(parts, colours | {"tie": colours["hair"]})
-    width, height = round((_RIGHT - _LEFT) * _ZOOM), round((_BOTTOM - _TOP) * _ZOOM)
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" fill="none" '
-        f'shape-rendering="crispEdges"><g transform="scale({_ZOOM}) translate({-_LEFT} {-_TOP})">{body}</g></svg>'
-    )
-    png = resvg_py.svg_to_bytes(svg_string=svg, skip_system_fonts=True, background="#ffffff")
-    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(np.uint32)
-    codes = pixels[:, :, 0] << 16 | pixels[:, :, 1] << 8 | pixels[:, :, 2]
-    return {name: codes == (red << 16 | green << 8 | blue) for name, (red, green, blue) in _KEYS.items()}
-
-
-def _window(box: tuple[float, float, float, float]) -> tuple[slice, slice]:
-    """Return the rows and columns of a mask that a canvas box (x0, y0, x1, y1) covers."""
-    x0, y0, x1, y1 = ((value - start) * _ZOOM for value, start in zip(box, (_LEFT, _TOP, _LEFT, _TOP), strict=True))
-    return slice(max(0, round(y0)), round(y1)), slice(max(0, round(x0)), round(x1))
-
-
-def _outlines(mask: Mask, smallest: float = 90.0) -> list[Ring]:
-    """Return a mask's outlines in canvas units."""
-    rings = trace(mask, tolerance=0.7, smallest=smallest)
-    return [ring / _ZOOM + (_LEFT, _TOP) for ring in rings]
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Outlines by class in canvas units, with the masks that hide other parts or are hidden by them."""
-
-    outlines: tuple[tuple[str, tuple[Ring, ...]], ...]
-    masks: dict[str, Mask]
-    keypoints: dict[str, tuple[tuple[float, float], str]]  # name -> (point, mask that must show)
-
-
-def _split_hair(skin: Mask, dark: Mask, strands: bool) -> tuple[Mask, Mask]:
-    """Return (face, hair): the head's thin outlines go to the face, everything thick or far from skin is hair.
-
-    With `strands`, what is thin above the hairline is hair as well. Scraps of skin between strands count as hair.
-    """
-    rows, columns = np.nonzero(skin | dark)
-    box = slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
-    core_skin, core_dark = np.pad(skin[box], 2), np.pad(dark[box], 2)
-    radius = _STROKE * _ZOOM
-    thick = ndimage.distance_transform_edt(core_dark) > radius
-    near = ndimage.distance_transform_edt(~thick) <= radius + 1.5 if thick.any() else thick
-    thin = core_dark & ~near
-    outline = thin & (ndimage.distance_transform_edt(~core_skin) <= _NEAR_SKIN * _ZOOM)
-    if strands:
-        outline[: max(0, _window((0, 0, 1, _HAIRLINE))[0].stop - rows.min() + 2)] = False
-    pieces, _ = ndimage.label(core_skin | outline)
-    sizes = np.bincount(pieces.ravel())
-    sizes[0] = 0
-    main = np.isin(pieces, np.nonzero(sizes > _SCRAP * sizes.max())[0])
-    face, hair = np.zeros_like(skin), np.zeros_like(skin)
-    face[box] = main[2:-2, 2:-2]
-    hair[box] = ((core_skin | core_dark) & ~main)[2:-2, 2:-2]
-    return face, hair
-
-
-def _with_outline(neck: Mask, clothes: Mask, outline: Mask) -> tuple[Mask, Mask]:
-    """Return neck and clothes, each with the outline that is nearer to it than to the other."""
-    rows = slice(int(np.nonzero(outline)[0].min()), None)
-    nearer = ndimage.distance_transform_edt(~neck[rows]) < ndimage.distance_transform_edt(~clothes[rows])
-    neck, clothes = neck.copy(), clothes.copy()
-    neck[rows] |= outline[rows] & nearer
-    clothes[rows] |= outline[rows] & ~nearer
-    return neck, clothes
-
-
-def _centroid(mask: Mask) -> tuple[float, float]:
-    """Return the mean position of a mask in canvas units."""
-    rows, columns = np.nonzero(mask)
-    return float(columns.mean() + 0.5) / _ZOOM + _LEFT, float(rows.mean() + 0.5) / _ZOOM + _TOP
-
-
-@lru_cache(maxsize=64)
-def _head(name: str) -> _Part:
-    """Return a head on its body: face, hair, neck and clothes as they show."""
-    masks = _masks({"skull": name, "head": name})
-    face, hair = _split_hair(masks["skin"], masks["hair"], name in _STRANDS)
-    neck, clothes = _with_outline(masks["neck"], masks["clothing"], masks["outline"])
-    ear = np.zeros_like(face)
-    ear[_window(_RIGHT_EAR)] = masks["skin"][_window(_RIGHT_EAR)]
-    keypoints = {"Right ear": (_centroid(ear), "")} if ear.sum() / _ZOOM**2 >= _EAR_SKIN else {}
-    classes = {"Face skin": face, "Upper body skin": neck, "Head hair": hair, "Upper body clothes": clothes}
-    whole = face | hair | neck | clothes
-    # Neighbours overlap by a pixel, so no seam of the picture shows between their polygons.
-    outlines = tuple(
-        (name, tuple(_outlines(ndimage.binary_dilation(mask) & whole))) for name, mask in classes.items() if mask.any()
-    )
-    return _Part(outlines, {"hair": hair}, keypoints)
-
-
-def _feature(box: tuple[float, float, float, float]) -> str:
-    """Return the class of a connected shape of an expression from its canvas box (x0, y0, x1, y1)."""
-    x0, y0, x1, _ = box
-    if y0 >= _MOUTH_TOP:
-        return "Inner mouth"
-    if y0 >= _NOSE_TOP and x0 < _MIDDLE < x1:
-        return "Nose"
-    side = "Right" if (x0 + x1) / 2 < _MIDDLE else "Left"
-    return side
-
-
-def _features(name: str) -> dict[str, Mask]:
-    """Return one mask per class of an expression."""
-    masks = _masks({"expression": name})
-    shapes = masks["ink"] | masks["teeth"]
-    found: dict[str, Mask] = {}
-    if name in _BROW_ENDS:
-        ends = _BROW_ENDS[name]
-        middle = _window((_MIDDLE, 0, _RIGHT, _BOTTOM))[1].start
-        for end, columns in ((ends[0], slice(0, middle)), (ends[1], slice(middle, None))):
-            if end:
-                shapes[_window((0, end - 2, 1, end))[0], columns] = False
-    labels, _ = ndimage.label(shapes, np.ones((3, 3)))
-    sided: dict[str, list[tuple[float, Mask]]] = {"Right": [], "Left": []}
-    for index, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):
-        mask = labels == index
-        if mask.sum() < 40:
-            continue
-        x0, x1 = columns.start / _ZOOM + _LEFT, columns.stop / _ZOOM + _LEFT
-        y0, y1 = rows.start / _ZOOM + _TOP, rows.stop / _ZOOM + _TOP
-        kind = _feature((x0, y0, x1, y1))
-        if kind in sided:
-            sided[kind].append((y0, mask))
-        else:
-            found[kind] = found.get(kind, np.zeros_like(mask)) | mask
-    if name == "serious":  # one brow over both eyes
-        sided = _one_brow(sided)
-    for side, pieces in sided.items():
-        pieces.sort(key=lambda piece: piece[0])
-        found[f"{side} eyebrow"], found[f"{side} eye"] = pieces[0][1], pieces[1][1]
-    return found
-
-
-def _one_brow(sided: dict[str, list[tuple[float, Mask]]]) -> dict[str, list[tuple[float, Mask]]]:
-    """Return the pieces with the single brow shared out to both sides at the middle of the face."""
-    pieces = sorted(sided["Right"] + sided["Left"], key=lambda piece: piece[0])
-    top, brow = pieces[0]
-    middle = _window((_MIDDLE, 0, _RIGHT, _BOTTOM))[1].start
-    right, left = brow.copy(), brow.copy()
-    right[:, middle:], left[:, :middle] = False, False
-    eyes = sorted(pieces[1:], key=lambda piece: float(np.nonzero(piece[1])[1].mean()))
-    return {"Right": [(top, right), eyes[0]], "Left": [(top, left), eyes[-1]]}
-
-
-def _ends(mask: Mask) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-    """Return the leftmost point, the centre of the box, and the rightmost point of a mask, in canvas units."""
-    rows, columns = np.nonzero(mask)
-    first, last = columns.min(), columns.max()
-
-    def at(column: float, row: float) -> tuple[float, float]:
-        return (column + 0.5) / _ZOOM + _LEFT, (row + 0.5) / _ZOOM + _TOP
-
-    centre = at((first + last) / 2, (rows.min() + rows.max()) / 2)
-    return at(first, float(rows[columns == first].mean())), centre, at(last, float(rows[columns == last].mean()))
-
-
-@lru_cache(maxsize=16)
-def _expression(name: str) -> _Part:
-    """Return an expression's features and their keypoints."""
-    features = _features(name)
-    keypoints: dict[str, tuple[tuple[float, float], str]] = {}
-    for side, (first, last) in {"Right": ("outer", "inner"), "Left": ("inner", "outer")}.items():
-        low, centre, high = _ends(features[f"{side} eye"])
-        eye = f"{side} eye"
-        keypoints |= {f"{eye} {first}": (low, eye), eye: (centre, eye), f"{eye} {last}": (high, eye)}
-    keypoints["Nose"] = (_ends(features["Nose"])[2], "Nose")
-    low, _, high = _ends(features["Inner mouth"])
-    keypoints |= {"Mouth right": (low, "Inner mouth"), "Mouth left": (high, "Inner mouth")}
-    outlines = tuple((name, tuple(_outlines(mask, 25.0))) for name, mask in features.items())
-    return _Part(outlines, features, keypoints)
-
-
-@lru_cache(maxsize=16)
-def _overlay(component: str, variant: str) -> _Part:
-    """Return facial hair (as part of the face) or glasses (frame and lenses)."""
-    masks = _masks({component: variant})
-    if component == "facialHair":
-        return _Part((("Face skin", tuple(_outlines(masks["hair"]))),), {"hair": masks["hair"]}, {})
-    filled = ndimage.binary_fill_holes(masks["frames"])
-    return _Part((("Eyewear", tuple(_outlines(filled))),), {}, {})
-
-
 def _visible(cues: Cues) -> tuple[list[tuple[str, Ring]], dict[str, tuple[float, float]]]:
     """Return the outlines and keypoints that show in a picture, in canvas units."""
-    head, expression = _head(cues.head), _expression(EXPRESSIONS[cues.expression])
+    head, expression = head_part(cues.head), expression_part(EXPRESSIONS[cues.expression])
     cover = head.masks["hair"]
     parts = [head]
     if cues.beard:
-        beard = _overlay("facialHair", cues.beard)
+        beard = overlay_part("facialHair", cues.beard)
         parts.append(beard)
         cover = cover | beard.masks["hair"]
     hidden = {name for name, mask in expression.masks.items() if cover[mask].mean() > 0.5}
     if cues.glasses:
-        parts.append(_overlay("accessories", GLASSES[cues.glasses]))
+        parts.append(overlay_part("accessories", GLASSES[cues.glasses]))
     outlines = [(name, ring) for part in parts for name, rings in part.outlines for ring in rings]
     outlines += [(name, ring) for name, rings in expression.outlines if name not in hidden for ring in rings]
     keypoints = {**head.keypoints, **expression.keypoints}
