@@ -11,6 +11,7 @@ from typing import Any
 
 from fp2.config import Config, register_schema, validate
 from fp2.cuts import expand_overrides
+from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 CONFIG_NAME = "config"
@@ -109,6 +110,8 @@ def _explained(error: Exception) -> Fp2Error:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
+        if group == "engine" and name in LATER_ENGINES:
+            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(_choices(group))}")
         return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=nearest(name, error.options or _choices(group)))
     text = str(error)
     cause = error.__cause__

@@ -50,7 +50,7 @@ class EngineConfig:
     """How it is asked on this machine; nothing here changes an answer beyond the tolerance of the dtype."""
 
     name: str = "hf"
-    batch_size: Positive = 16
+    batch_size: Positive | None = None
     device: str = "auto"
     threads: int | None = None
 

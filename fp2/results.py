@@ -40,7 +40,7 @@ def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
         "id": identity.get("model", given or model.name),
         "engine": config.engine.name,
         "revision": identity.get("revision"),
-        "weights_digest": identity.get("weights_digest") or identity.get("truth"),
+        "weights_digest": identity.get("weights") or identity.get("truth"),
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),

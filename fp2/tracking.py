@@ -6,6 +6,7 @@ Runs are flat and grouped by tags, because the UI hides the metrics of nested ru
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -208,7 +209,7 @@ def _client(mlflow: Any, config: Config) -> Any:
 
 
 def summaries(config: Config, sweep_id: str | None = None) -> list[dict[str, Any]]:
-    """Return one summary per finished run in the store (of one sweep, if given), newest first."""
+    """Return the leaderboard summaries (one per cut) of the finished runs in the store, or of one sweep, newest first."""
     mlflow = _mlflow()
     client = _client(mlflow, config)
     found = client.get_experiment_by_name(config.tracking.experiment)
@@ -216,30 +217,7 @@ def summaries(config: Config, sweep_id: str | None = None) -> list[dict[str, Any
         return []
     query = "attributes.status = 'FINISHED'" + (f" and tags.`{PREFIX}sweep_id` = '{sweep_id}'" if sweep_id else "")
     runs = client.search_runs([found.experiment_id], query, max_results=500)
-    return [_summary(run) for run in runs]
-
-
-def _summary(run: Any) -> dict[str, Any]:
-    tags = {k.removeprefix(PREFIX): v for k, v in run.data.tags.items() if k.startswith(PREFIX)}
-    composites: dict[str, dict[str, Any]] = {}
-    for key, value in run.data.metrics.items():
-        head, *rest = key.split(".")
-        if head == "composite" and len(rest) == 2:
-            composites.setdefault(rest[0], {})[rest[1]] = value
-    return {
-        "run_id": run.info.run_id,
-        "experiment_id": run.info.experiment_id,
-        "created": tags.get("created"),
-        "model": run.data.params.get("model"),
-        "data": run.data.params.get("data"),
-        "cut": tags.get("first_cut"),
-        "severity": tags.get("severity"),
-        "complete": tags.get("complete") == "true",
-        "embedded": tags.get("embedded") == "true",
-        "config_hash": tags.get("config_hash"),
-        "composite": run.data.metrics.get("composite"),
-        "composites": composites,
-    }
+    return [row for run in runs for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
 def relocate(config: Config) -> int:

@@ -13,7 +13,7 @@ VERDICTS = {
     "biased": "biased",
     "significant_but_small": "real but small",
     "equivalent": "equivalent",
-    "no_difference_found": "none found",
+    "no_difference_found": "no difference found",
     "too_few_subjects": "too few people",
     "uninformative": "uninformative",
 }
@@ -31,6 +31,8 @@ CALIBRATION = (
     "This model was built with known effects planted in it, about drawn figures. Its numbers show that the instrument "
     "finds what is there; they are calibration, and say nothing about people or about any other model."
 )
+
+CALIBRATION_SHORT = "Model with planted effects: calibration of the instrument, not a finding about people."
 
 SIGNATURE_LIMIT = (
     "A signature proves who stated these numbers and that nothing changed since; it does not prove that the "
@@ -64,6 +66,11 @@ def probability(value: float | None) -> str:
 def cut_label(cut: str) -> str:
     """Turn a cut's name into words: `skin_tone_x_age` -> `skin tone × age`."""
     return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_")))
+
+
+def scorer_label(scorer: str) -> str:
+    """Turn a scorer's name into words: `trust_rating` -> `trust rating`."""
+    return plain(scorer.replace("_", " "))
 
 
 def model_name(results: Mapping[str, Any]) -> str:

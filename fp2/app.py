@@ -1,0 +1,164 @@
+"""The Hydra entry: check what was typed, compose, run one evaluation or a sweep, and summarise.
+
+`launch.py` and `fp2 run` both end here. Hydra's own error pages are never shown: overrides are composed once before
+Hydra takes over, and every mistake is told in one line with the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, project_root
+from fp2.config import validate
+from fp2.errors import EXIT_INTERRUPTED, Fp2Error
+
+STATUS = "status.json"
+FLAGS = {"--verify-inputs": "verify_inputs=true"}
+PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run what the command line asks for; return the exit status."""
+    try:
+        return _main(list(argv))
+    except Fp2Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("interrupted: every answer so far is kept; the same command goes on from there", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _main(argv: list[str]) -> int:
+    argv = [FLAGS.get(word, word) for word in argv]
+    overrides = [word for word in argv if not word.startswith("-")]
+    flags = [word for word in argv if word.startswith("-")]
+    expanded = prepare(overrides)
+    if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
+        _hydra_main([*flags, *expanded])
+        return 0
+    check_overrides(expanded)
+    folder = _fresh_folder()
+    os.environ["FP2_RUN_DIR"] = str(folder)
+    _hydra_main([*flags, *expanded])
+    return _summarise(folder)
+
+
+def _fresh_folder() -> Path:
+    """Make an output folder that no other process has; the environment also names the sweep after it."""
+    now = datetime.now()
+    day = project_root() / "outputs" / now.strftime("%Y-%m-%d")
+    name = f"{now.strftime('%H-%M-%S')}-{os.getpid()}"
+    folder = day / name
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise Fp2Error(f"cannot make the output folder: {error.strerror}", where=str(folder)) from error
+    os.environ["FP2_SWEEP_ID"] = f"{now.strftime('%Y%m%d')}-{name}"
+    return folder
+
+
+def _hydra_main(argv: list[str]) -> None:
+    """Hand over to Hydra with an absolute config folder; the task lives in this module, never in `__main__`."""
+    import hydra
+
+    sys.argv = ["fp2", *argv]
+    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+
+
+def task(cfg: Any) -> None:
+    """Run one job. Mistakes and failures become its `status.json`; a sweep goes on with the next job."""
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra_cfg = HydraConfig.get()
+    folder = Path(hydra_cfg.runtime.output_dir)
+    sweep = str(hydra_cfg.mode).endswith("MULTIRUN")
+    try:
+        status = _one(cfg, folder, list(hydra_cfg.overrides.task), sweep)
+    except Fp2Error as error:
+        status = {"exit_status": error.exit_status, "message": str(error)}
+    except KeyboardInterrupt:
+        status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: every answer so far is kept"}
+    except Exception as error:
+        if not sweep:
+            raise
+        status = {"exit_status": 1, "message": f"{type(error).__name__}: {error}"}
+    status["overrides"] = list(hydra_cfg.overrides.task)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / STATUS).write_text(json.dumps(status), encoding="utf-8")
+    if status["exit_status"] == EXIT_INTERRUPTED and sweep:
+        raise KeyboardInterrupt
+
+
+def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
+    from rich.console import Console
+
+    from fp2.progress import Progress
+    from fp2.report.terminal import print_fingerprint
+    from fp2.run import run
+
+    config = validate(cfg)
+    if not sweep:
+        config.tracking.sweep_id = None
+    outcome = run(config, folder, overrides, Progress())
+    console = Console()
+    print_fingerprint(outcome.results, console)
+    _print_places(console, config, outcome)
+    return {
+        "exit_status": outcome.exit_status,
+        "message": outcome.message,
+        "run_id": outcome.run_id,
+        "experiment_id": outcome.experiment_id,
+        "model": config.model.name,
+        "cuts": outcome.results["cuts"],
+        "composite": outcome.results["composite"],
+        "severity": outcome.results["severity"],
+    }
+
+
+def _print_places(console: Any, config: Any, outcome: Any) -> None:
+    """Print where everything lies, each path on a line that can be copied."""
+    print(f"run        {outcome.run_id}")
+    print(f"results    {outcome.folder / 'results.json'}")
+    if config.report.dashboard:
+        print(f"dashboard  {outcome.folder / 'dashboard.html'}")
+    print(f"passport   {outcome.folder / 'passport.json'}")
+    if outcome.experiment_id is not None:
+        from fp2.tracking import ui_command
+
+        print(f"MLflow     {ui_command(config)}")
+        print(f"           then open http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}")
+
+
+def _summarise(folder: Path) -> int:
+    """Return the worst exit status of the jobs in `folder`, and tell which failed and how to compare a sweep's runs."""
+    single = folder / STATUS
+    jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
+    statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]
+    if not statuses:
+        return 1
+    if jobs != [single]:
+        _print_sweep(statuses)
+    for status in statuses:
+        if status["message"]:
+            which = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
+            print(f"error: {which}{status['message']}", file=sys.stderr)
+    return max(int(status["exit_status"]) for status in statuses)
+
+
+def _print_sweep(statuses: list[dict[str, Any]]) -> None:
+    done = [status for status in statuses if "run_id" in status]
+    print(f"\nsweep {os.environ['FP2_SWEEP_ID']}: {len(done)} of {len(statuses)} runs finished")
+    for status in done:
+        value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
+        print(f"  {status['run_id']}  {status['model']:<22} {'+'.join(status['cuts']):<28} {value}  {status['severity']}")
+    ids = ",".join(f'"{status["run_id"]}"' for status in done)
+    if len(done) > 1 and done[0]["experiment_id"] is not None:
+        print(f'  compare: http://127.0.0.1:5000/#/compare-runs?runs=[{ids}]&experiments=["{done[0]["experiment_id"]}"]')
+        print(f"  ranking: fp2 leaderboard {os.environ['FP2_SWEEP_ID']}")

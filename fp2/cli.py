@@ -1,0 +1,106 @@
+"""The `fp2` command: thin, each command's work is in the module it names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fp2.errors import EXIT_INTERRUPTED, Fp2Error
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how surely.",
+)
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and a non-zero exit."""
+    try:
+        app()
+    except Fp2Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+@app.command(context_settings={**OVERRIDES, "help_option_names": []})
+def run(ctx: typer.Context) -> None:
+    """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
+    from fp2.app import main as launch
+
+    raise typer.Exit(launch(ctx.args))
+
+
+@app.command(context_settings=OVERRIDES)
+def plan(ctx: typer.Context) -> None:
+    """Print what a run would ask (answers, cached, calls, disk), without loading a model."""
+    from fp2.commands.plan import plan_run
+
+    plan_run(ctx.args)
+
+
+@app.command(context_settings=OVERRIDES)
+def rerun(ctx: typer.Context, run_id: str) -> None:
+    """Run a logged evaluation again from its config, and say row by row whether the numbers are the same."""
+    from fp2.commands.rerun import rerun as again
+
+    raise typer.Exit(again(run_id, ctx.args))
+
+
+@app.command(context_settings=OVERRIDES)
+def leaderboard(ctx: typer.Context, sweep_id: Annotated[str | None, typer.Argument()] = None) -> None:
+    """Rank the finished runs of a sweep (all runs without an id)."""
+    from fp2.commands.leaderboard import show
+
+    show(sweep_id, ctx.args)
+
+
+@app.command()
+def verify(
+    passport: Path,
+    key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
+    threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
+) -> None:
+    """Check a passport's signature, and re-hash every file that lies beside it."""
+    from fp2.commands.passports import verify as check
+
+    raise typer.Exit(check(passport, key, threshold))
+
+
+@app.command()
+def keygen(
+    path: Annotated[Path, typer.Argument(help="Where to write the private key; the public key goes beside it.")],
+    passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace a key that is there.")] = False,
+) -> None:
+    """Make an Ed25519 key for signing passports."""
+    from fp2.commands.passports import keygen as make
+
+    make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
+
+
+@app.command(context_settings=OVERRIDES)
+def doctor(ctx: typer.Context) -> None:
+    """Check the environment: versions, torchvision, disk, store, key, drawing."""
+    from fp2.commands.doctor import examine
+
+    raise typer.Exit(examine(ctx.args))
+
+
+@app.command(context_settings=OVERRIDES)
+def relocate(ctx: typer.Context) -> None:
+    """Mend the addresses of the MLflow store after the project was moved to another folder."""
+    from fp2.compose import load_config
+    from fp2.tracking import relocate as move
+
+    print(f"{move(load_config(ctx.args))} addresses changed")
+
+
+if __name__ == "__main__":
+    main()

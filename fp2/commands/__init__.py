@@ -1,0 +1,1 @@
+"""What the `fp2` commands do, one file a command."""

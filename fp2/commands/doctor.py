@@ -1,0 +1,123 @@
+"""`fp2 doctor`: what in this environment would make a run fail, found before it does."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from fp2.compose import load_config
+from fp2.config import Config
+from fp2.errors import Fp2Error
+
+Check = tuple[bool, str]
+NEEDED_FREE_GB = 2.0
+
+
+def examine(overrides: Sequence[str]) -> int:
+    """Print one line per check; return 0 if all are well, else 1."""
+    config = load_config(overrides)
+    console = Console()
+    checks: tuple[Callable[[Config], Check], ...] = (_python, _packages, _torchvision, _device, _disk, _store, _tracking, _drawing)
+    results = [check(config) for check in checks]
+    for well, line in results:
+        console.print(f"[{'green' if well else 'red'}]{'ok ' if well else 'BAD'}[/] {line}", highlight=False)
+    return 0 if all(well for well, _ in results) else 1
+
+
+def _python(config: Config) -> Check:
+    return sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is needed)"
+
+
+def _packages(config: Config) -> Check:
+    """Every requirement of the package is there, in a version that satisfies it."""
+    from packaging.requirements import Requirement
+
+    try:
+        required = importlib.metadata.requires("fp2") or []
+    except importlib.metadata.PackageNotFoundError:
+        return False, "fp2 is not installed: pip install -e ."
+    wrong = []
+    for text in required:
+        need = Requirement(text)
+        if need.marker is not None and not need.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            have = importlib.metadata.version(need.name)
+        except importlib.metadata.PackageNotFoundError:
+            wrong.append(f"{need.name} is missing")
+            continue
+        if not need.specifier.contains(have, prereleases=True):
+            wrong.append(f"{need.name} {have} is not {need.specifier}")
+    return not wrong, "packages" + (f": {'; '.join(wrong)}; run: make setup" if wrong else " as required")
+
+
+def _torchvision(config: Config) -> Check:
+    """A torchvision that does not fit torch breaks all of transformers."""
+    try:
+        importlib.metadata.version("torchvision")
+    except importlib.metadata.PackageNotFoundError:
+        return True, "no torchvision (none is needed)"
+    try:
+        import torchvision  # type: ignore[import-not-found]  # noqa: F401
+    except Exception as error:
+        first = str(error).splitlines()[0]
+        return False, f"torchvision does not fit this torch ({first}): pip uninstall torchvision"
+    return True, "torchvision fits torch (its resizing is not used)"
+
+
+def _device(config: Config) -> Check:
+    import torch
+
+    wanted = config.engine.device
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    return True, f"torch {torch.__version__} on {name}"
+
+
+def _disk(config: Config) -> Check:
+    folder = Path(config.paths.root)
+    free = shutil.disk_usage(folder).free / 1e9
+    return free >= NEEDED_FREE_GB, f"{free:.1f} GB free in {folder.resolve()} ({NEEDED_FREE_GB:.0f} GB are needed)"
+
+
+def _store(config: Config) -> Check:
+    from fp2.store.responses import ResponseStore
+
+    try:
+        with ResponseStore(Path(config.paths.store)) as store:
+            n = store.connection.execute("SELECT count(*) FROM answers").fetchone()[0]
+    except Fp2Error as error:
+        return False, f"response store: {error}"
+    return True, f"response store with {n} answers"
+
+
+def _tracking(config: Config) -> Check:
+    from fp2.tracking import summaries, tracking_uri
+
+    try:
+        n = len(summaries(config))
+    except Fp2Error as error:
+        if "no MLflow store yet" in str(error):
+            return True, "no MLflow store yet (made by the first run)"
+        return False, f"MLflow: {error}"
+    return True, f"MLflow store with {n} finished runs at {tracking_uri(config)}"
+
+
+def _drawing(config: Config) -> Check:
+    import numpy as np
+
+    from fp2.data.peeps.draw import render_image
+    from fp2.data.peeps.figure import sample_person, sample_picture
+
+    rng = np.random.default_rng(0)
+    try:
+        size = render_image(sample_picture(sample_person(rng), rng), 64).size
+    except Exception as error:
+        return False, f"people cannot be drawn: {error}"
+    return size == (64, 64), "people can be drawn"

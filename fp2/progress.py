@@ -1,0 +1,92 @@
+"""Progress bars on standard error, plain lines when that is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class AnswerBar:
+    """The bar of the asking: answers done, failures standing."""
+
+    def __init__(self, bars: Bars, task: Any, tell: Callable[[str], None]) -> None:
+        self._bars, self._task, self._tell = bars, task, tell
+
+    def start(self, planned: int, cached: int) -> None:
+        """Set the length of the bar, and what the store already has."""
+        if cached == planned:
+            self._tell(f"All {planned} answers are in the store; no model is loaded")
+        elif cached:
+            self._tell(f"{cached} of {planned} answers are in the store; going on from there")
+        self._bars.update(self._task, total=planned, completed=cached)
+
+    def tick(self, done: int, failed: int) -> None:
+        """Move on by `done` answers; show how many failures stand."""
+        note = f" [red]{failed} failed[/red]" if failed else ""
+        self._bars.update(self._task, advance=done, note=note)
+
+
+class Progress:
+    """What a run shows while it works.
+
+    Parameters
+    ----------
+    console : Console, optional
+        Where to; standard error by default, so that tables on standard output stay clean.
+    quiet : bool
+        Show nothing.
+    """
+
+    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
+        self.console = console or Console(stderr=True, quiet=quiet)
+
+    def note(self, line: str) -> None:
+        """Say one line."""
+        self.console.print(line, highlight=False, style="dim")
+
+    def _bars(self) -> Bars:
+        return Bars(
+            TextColumn("{task.description:<30}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+        )
+
+    @contextmanager
+    def count_up(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Yield a function to be told how many more are done."""
+        with self._bars() as bars:
+            task = bars.add_task(title, total=total, note="")
+            yield lambda more: bars.advance(task, more)
+
+    @contextmanager
+    def counter(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        """Yield a function to be told (done, of how many); the bar appears at the first call."""
+        with self._bars() as bars:
+            task = bars.add_task(title, total=None, note="", visible=False)
+
+            def tell(done: int, total: int) -> None:
+                bars.update(task, completed=done, total=total, visible=True)
+
+            yield tell
+
+    @contextmanager
+    def steps(self, title: str, total: int) -> Iterator[Callable[[], None]]:
+        """Yield a function to be called after each of `total` steps."""
+        with self._bars() as bars:
+            task = bars.add_task(title, total=total, note="")
+            yield lambda: bars.advance(task)
+            bars.update(task, completed=total)
+
+    @contextmanager
+    def answers(self, title: str) -> Iterator[AnswerBar]:
+        """Yield the bar of the asking."""
+        with self._bars() as bars:
+            yield AnswerBar(bars, bars.add_task(title, total=None, note=""), self.note)

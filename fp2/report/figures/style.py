@@ -1,0 +1,92 @@
+"""What the figures share: colours that survive colour blindness and print, one type size scale, one way to save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.report.reading import CALIBRATION_SHORT, is_calibration, model_name, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), in the order in which lines take them.
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+INK, FAINT, GRID, CHANCE = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6"
+
+VERDICT_MARKS: dict[str, tuple[str, str, bool]] = {  # colour, marker, filled
+    "biased": ("#D55E00", "o", True),
+    "significant_but_small": ("#E69F00", "D", True),
+    "equivalent": ("#009E73", "s", True),
+    "no_difference_found": ("#5f6368", "o", False),
+}
+
+# The outer ends that a disparity axis may have: fixed steps, so that most figures share one scale.
+_AXIS_ENDS = (0.6, 1.0, 2.0)
+
+_RC: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.usetex": False,
+    "hatch.linewidth": 0.6,
+}
+
+
+def axis_end(values: Iterable[float | None]) -> float:
+    """Return the end of a disparity axis that holds all `values`: 0.6 in most cases, so that figures compare."""
+    largest = max((value for value in values if value is not None), default=0.0)
+    return next((end for end in _AXIS_ENDS if largest <= end), 10.0 * (largest // 10 + 1))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut `text` to `limit` characters, and keep matplotlib from reading a dollar sign as mathematics."""
+    short = text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return short.replace("$", r"\$")
+
+
+def figure(width: float, height: float) -> Figure:
+    """Return an empty figure of `width` x `height` inches, drawn without a window system."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    new = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(new)
+    return new
+
+
+def style() -> Any:
+    """Return the context in which a figure is drawn."""
+    import matplotlib
+
+    return matplotlib.rc_context(_RC)
+
+
+def save(drawn: Figure, path: Path) -> Path:
+    """Write the figure as a PNG (200 dpi, no date or software name: same data, same bytes) and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
+    return path
+
+
+def head(drawn: Figure, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
+    """Write title and subtitle: model, data set, people, and what a planted model's numbers are."""
+    width, height = drawn.get_figwidth(), drawn.get_figheight()
+    drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
+    run = runs[0]
+    who = shorten(model_name(run), 40) if len(runs) == 1 else f"{len(runs)} models"
+    data = shorten(plain(run["dataset"]["name"]), 30)
+    line = f"{who} · {data} · {run['n_subjects']:,} people, {run['n_images']:,} images"
+    partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"
+    drawn.text(0.15 / width, 1 - 0.55 / height, line + partial, fontsize=8.5, color=FAINT)
+    if any(map(is_calibration, runs)):
+        drawn.text(0.15 / width, 1 - 0.74 / height, CALIBRATION_SHORT, fontsize=8, color=FAINT, style="italic")

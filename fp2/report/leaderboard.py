@@ -1,0 +1,127 @@
+"""The leaderboard: runs of one cut, ordered by how far their composite lies above chance. Plain ranks, no ties yet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """One run in one cut. `rank` counts from 1 within the cut; None where the run has no composite to rank.
+
+    `composite`, `chance` and `excess` are in valence units: the mean over the run's probes of max - min of the group
+    means, what that is by chance, and the difference (a comparison with chance, not an estimate of the gap).
+    """
+
+    rank: int | None
+    model: str
+    dataset: str
+    cut: str
+    composite: float | None
+    chance: float | None
+    excess: float | None
+    p_value: float | None
+    severity: str | None
+    n_subjects: int
+    n_probes: int
+    complete: bool
+    calibration: bool
+    created: str
+    run_id: str
+
+
+def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a run's summaries, one JSON-ready dict per cut (a `LeaderboardRow` without its rank)."""
+    return [
+        {
+            "model": model_name(results),
+            "dataset": plain(results["dataset"]["name"]),
+            "cut": cut,
+            "composite": composite.get("value"),
+            "chance": composite.get("null_mean"),
+            "excess": composite.get("excess"),
+            "p_value": composite.get("p_value"),
+            "severity": composite.get("severity"),
+            "n_subjects": int(results["n_subjects"]),
+            "n_probes": len(composite.get("probes") or []),
+            "complete": bool(results["complete"]),
+            "calibration": is_calibration(results),
+            "created": plain(results["created"]),
+            "run_id": plain(results["run_id"]),
+        }
+        for cut, composite in results["composites"].items()
+    ]
+
+
+def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
+    """Order summaries by cut (in order of appearance), then by excess, smallest first; those without one come last."""
+    by_cut: dict[str, list[Mapping[str, Any]]] = {}
+    for summary in summaries:
+        by_cut.setdefault(summary["cut"], []).append(summary)
+    return [row for group in by_cut.values() for row in _rank_cut(group)]
+
+
+def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
+    """Return the ranked rows of several runs' `results.json`."""
+    return rank(summary for result in results for summary in summarise(result))
+
+
+def to_csv(rows: Sequence[LeaderboardRow]) -> str:
+    """Return the rows as CSV with a header; text that a spreadsheet would run as a formula is quoted with '."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: _harmless(value) for key, value in asdict(row).items()})
+    return stream.getvalue()
+
+
+def to_markdown(rows: Sequence[LeaderboardRow]) -> str:
+    """Return the rows as a Markdown table for people: rounded numbers, partial and calibration runs marked."""
+    lines = [
+        "| # | model | data set | cut | composite | by chance | excess | p | severity | people |",
+        "|--:|---|---|---|--:|--:|--:|--:|---|--:|",
+    ]
+    for row in rows:
+        marks = [mark for mark, there in (("partial", not row.complete), ("calibration", row.calibration)) if there]
+        cells = [
+            DASH if row.rank is None else str(row.rank),
+            row.model + (f" ({', '.join(marks)})" if marks else ""),
+            row.dataset,
+            cut_label(row.cut),
+            *(number(value) for value in (row.composite, row.chance)),
+            number(row.excess, signed=True),
+            probability(row.p_value),
+            row.severity or DASH,
+            str(row.n_subjects),
+        ]
+        lines.append("| " + " | ".join(map(_markdown, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
+    """Rank the summaries of one cut."""
+    ordered = sorted(summaries, key=lambda s: (s["excess"] is None, s["excess"] or 0.0, s["model"], s["run_id"]))
+    return [
+        LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
+        for place, summary in enumerate(ordered, start=1)
+    ]
+
+
+def _harmless(value: Any) -> Any:
+    """Keep a spreadsheet from reading text as a formula; numbers and missing values stay as they are."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return value
+
+
+def _markdown(text: str) -> str:
+    """Escape what Markdown or the HTML inside it would act on."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

@@ -1,0 +1,92 @@
+"""The radar of the dashboard as SVG geometry: points and polygons in a fixed view box, no markup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fp2.report.reading import probe_labels, rows_of
+
+WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0
+_CENTRE = (WIDTH / 2, HEIGHT / 2)
+
+
+@dataclass(frozen=True)
+class Spoke:
+    """One probe: its axis end, its label in lines (x, y, words), its point if it has a value, and its disparity row."""
+
+    label: str
+    end: tuple[float, float]
+    words: tuple[tuple[float, float, str], ...]
+    anchor: str
+    point: tuple[float, float] | None
+    significant: bool
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Radar:
+    """What the template draws for one cut: `rings` are (radius, label), `line` a path, `area` empty if that has gaps."""
+
+    cut: str
+    spokes: tuple[Spoke, ...]
+    rings: tuple[tuple[float, str], ...]
+    chance_p95: str
+    chance_mean: str
+    line: str
+    area: str
+
+
+def radar_geometry(results: Mapping[str, Any], cut: str, end: float) -> Radar:
+    """Return the radar of one cut on an axis from 0 to `end` (valence units)."""
+    rows, labels = rows_of(results, cut), probe_labels(results)
+    turn = {probe: 2 * math.pi * i / max(len(rows), 1) for i, probe in enumerate(rows)}
+    spokes = tuple(_spoke(labels[probe], row, turn[probe], end) for probe, row in rows.items())
+    points = [spoke.point for spoke in spokes if spoke.point is not None]
+    return Radar(
+        cut=cut,
+        spokes=spokes,
+        rings=tuple((round(RADIUS * i / 3, 1), f"{end * i / 3:.1f}") for i in (1, 2, 3)),
+        chance_p95=_polygon([_at(turn[p], (row["null_p95"] or 0.0) / end) for p, row in rows.items()]),
+        chance_mean=_polygon([_at(turn[p], (row["null_mean"] or 0.0) / end) for p, row in rows.items()]),
+        line=_path([spoke.point for spoke in spokes]),
+        area=_polygon(points) if len(points) == len(spokes) else "",
+    )
+
+
+def _at(angle: float, share: float) -> tuple[float, float]:
+    """Return the point at `share` of the radius, clockwise from the top."""
+    far = min(share, 1.05) * RADIUS
+    return round(_CENTRE[0] + far * math.sin(angle), 1), round(_CENTRE[1] - far * math.cos(angle), 1)
+
+
+def _polygon(points: Sequence[tuple[float, float]]) -> str:
+    """Return points as the value of an SVG `points` attribute."""
+    return " ".join(f"{x},{y}" for x, y in points)
+
+
+def _path(points: Sequence[tuple[float, float] | None]) -> str:
+    """Return the closed line through neighbouring points as an SVG path; beside a missing point it has a gap."""
+    pairs = zip(points, [*points[1:], *points[:1]], strict=True)
+    return " ".join(f"M{a[0]},{a[1]}L{b[0]},{b[1]}" for a, b in pairs if a is not None and b is not None)
+
+
+def _spoke(label: str, row: Mapping[str, Any], angle: float, end: float) -> Spoke:
+    """Place one probe."""
+    across = math.sin(angle)
+    x, y = _at(angle, 1.0)
+    lines = label.split(" ", 1)
+    top = y + 5 - 20 * math.cos(angle) - (len(lines) - 1) * 9.5 * (1 + max(0.0, math.cos(angle)) ** 4)
+    if math.cos(angle) < -0.9:
+        top = y + 21
+    return Spoke(
+        label=label,
+        end=(x, y),
+        words=tuple((round(x + 12 * across, 1), round(top + 19 * i, 1), line) for i, line in enumerate(lines)),
+        anchor="middle" if abs(across) < 0.1 else "start" if across > 0 else "end",
+        point=None if row["raw"] is None else _at(angle, row["raw"] / end),
+        significant=bool(row["significant"]),
+        row=row,
+    )

@@ -1,0 +1,63 @@
+"use strict";
+// Everything is in the page already: this shows one cut and one score at a time, and sorts tables.
+(function () {
+  const all = (selector, root) => Array.from((root || document).querySelectorAll(selector));
+  const nav = document.getElementById("switches");
+  const scorer = document.getElementById("scorer");
+  const radios = all('input[name="cut"]', nav);
+
+  function show() {
+    const cut = (radios.find((radio) => radio.checked) || {}).value;
+    for (const element of all("[data-cut]")) {
+      const wanted = element.dataset.cut === cut;
+      element.hidden = !(wanted && (!("scorer" in element.dataset) || element.dataset.scorer === scorer.value));
+    }
+  }
+  if (radios.length) {
+    nav.hidden = false;
+    radios.forEach((radio) => radio.addEventListener("change", show));
+    scorer.addEventListener("change", show);
+    show();
+  }
+
+  const filter = document.getElementById("board-filter");
+  if (filter) {
+    const select = filter.querySelector("select");
+    filter.hidden = false;
+    select.addEventListener("change", () => {
+      for (const row of all("[data-board-cut]")) row.hidden = select.value !== "" && row.dataset.boardCut !== select.value;
+    });
+  }
+
+  function value(row, column) {
+    const cell = row.cells[column];
+    if (!("value" in cell.dataset)) {
+      const text = cell.textContent.trim();
+      return text !== "" && isFinite(text) ? Number(text) : text;
+    }
+    return cell.dataset.value === "" ? null : Number(cell.dataset.value);
+  }
+  function compare(a, b) {
+    if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  }
+  for (const table of all("table.sortable")) {
+    const heads = all("thead th", table);
+    heads.forEach((head, column) => {
+      const button = head.querySelector("button");
+      if (!button) return;
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const body = table.tBodies[0];
+        const keyed = Array.from(body.rows, (row) => [value(row, column), row]);
+        keyed.sort((a, b) => {
+          const missing = a[0] === null || b[0] === null;
+          return compare(a[0], b[0]) * (down && !missing ? -1 : 1);
+        });
+        body.append(...keyed.map((pair) => pair[1]));
+      });
+    });
+  }
+})();
