@@ -1,0 +1,90 @@
+"""Train peeps_vlm from random weights: `python -m training.peeps`.
+
+Every stage leaves its result in `build/train-peeps` and is skipped when it is there; a stage that was stopped goes on
+from its last checkpoint. Fixed steps and seeds, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from training.peeps.evaluate import Held, evaluate
+from training.peeps.language import LanguagePlan
+from training.peeps.settings import MODEL_FOLDER, WORK_FOLDER, Recipe
+from training.peeps.stages import draw, export, language, vision
+from training.peeps.vision import VisionPlan
+
+VISION_1 = VisionPlan(steps=5000)
+LANGUAGE_1 = LanguagePlan(steps=1500)
+VISION_2 = VisionPlan(steps=9000, pairs=40, rate=1.2e-3, pair_weight=2.0)
+LANGUAGE_2 = LanguagePlan(steps=1800, rate=1.0e-3)
+
+
+def _timed(folder: Path, name: str, stage: Callable[[], None]) -> None:
+    """Run a stage unless it is marked as done; remember how many seconds it took in `folder/seconds.json`."""
+    log = folder / "seconds.json"
+    seconds: dict[str, float] = json.loads(log.read_text()) if log.exists() else {}
+    if name in seconds:
+        print(f"{name}: done before, in {seconds[name]:.0f} s", flush=True)
+        return
+    began = time.monotonic()
+    stage()
+    seconds[name] = time.monotonic() - began
+    log.write_text(json.dumps(seconds, indent=2))
+    print(f"{name}: {seconds[name]:.0f} s", flush=True)
+
+
+def train(folder: Path, target: Path, recipe: Recipe) -> None:
+    """Run every stage that is not done, write the model into `target` and its report beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stages: dict[str, Callable[[], None]] = {
+        "draw": lambda: draw(folder, recipe),
+        "vision1": lambda: vision(folder, recipe, VISION_1, "vision1"),
+        "language1": lambda: language(folder, recipe, LANGUAGE_1, "language1", "vision1"),
+        "vision2": lambda: vision(folder, recipe, VISION_2, "vision2", "vision1"),
+        "language2": lambda: language(folder, recipe, LANGUAGE_2, "language2", "vision2", "language1"),
+    }
+    for name, stage in stages.items():
+        _timed(folder, name, stage)
+    export(folder, recipe, "language2", target)
+    report(folder, target, recipe)
+
+
+def report(folder: Path, target: Path, recipe: Recipe) -> None:
+    """Evaluate the model in `target` on the people held out for the report and write `evaluation.json`."""
+    log = folder / "seconds.json"
+    plans: dict[str, Any] = {"vision1": VISION_1, "language1": LANGUAGE_1, "vision2": VISION_2, "language2": LANGUAGE_2}
+    result = {
+        "recipe": {
+            "seeds": dataclasses.asdict(recipe.seeds),
+            "pictures": dataclasses.asdict(recipe.sizes),
+            "stages": {name: dataclasses.asdict(plan) for name, plan in plans.items()},
+            "seconds": json.loads(log.read_text()) if log.exists() else {},
+            "threads": 1,
+        },
+        "report": evaluate(target, recipe.seeds.report, Held()),
+    }
+    (target / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+def main() -> None:
+    """Read the command line and train."""
+    parser = argparse.ArgumentParser(prog="python -m training.peeps", description=__doc__)
+    parser.add_argument("--work", type=Path, default=WORK_FOLDER, help="where stages leave their results")
+    parser.add_argument("--target", type=Path, default=MODEL_FOLDER, help="where the model is written")
+    parser.add_argument("--report-only", action="store_true", help="only evaluate the model that is there")
+    options = parser.parse_args()
+    if options.report_only:
+        report(options.work, options.target, Recipe())
+    else:
+        train(options.work, options.target, Recipe())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The stages of the training and what each leaves on disk; a stage that is complete is not run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fp2.models.planted import Planted, load_planted
+from training.peeps.build import TOKENS, build_model, build_processor, save
+from training.peeps.dialogue import Dialogues
+from training.peeps.language import LanguagePlan, Lessons, train_language
+from training.peeps.layers import backdrops, draw_pairs, draw_people, read_pairs, read_people
+from training.peeps.pictures import Mix, Source
+from training.peeps.settings import Recipe
+from training.peeps.tokens import build_tokenizer
+from training.peeps.truth import PairTargets, Targets, pair_targets, targets
+from training.peeps.vision import Heads, VisionPlan, train_vision
+
+
+def draw(folder: Path, recipe: Recipe) -> None:
+    """Draw all training material that is not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "backdrops.npy").exists():
+        np.save(folder / "backdrops.npy", backdrops())
+    draw_people(folder, "people", recipe.seeds.people, recipe.sizes.people)
+    draw_pairs(folder, "pairs", recipe.seeds.pairs, recipe.sizes.pairs)
+
+
+@dataclass(frozen=True)
+class Material:
+    """Pictures with their planted targets."""
+
+    people: Source
+    truth: Targets
+    pairs: Source
+    pair_truth: PairTargets
+
+
+def read_material(folder: Path, planted: Planted, mix: Mix) -> Material:
+    """Return the training material as pictures and targets."""
+    layers, cues = read_people(folder, "people")
+    pair_layers, pairs = read_pairs(folder, "pairs")
+    regions = np.array([c.region for c in cues])
+    pair_regions = np.array([p.region for p in pairs])
+    return Material(
+        Source(layers, regions, folder / "backdrops.npy", mix),
+        targets(planted, cues),
+        Source(pair_layers, pair_regions, folder / "backdrops.npy", mix),
+        pair_targets(planted, pairs),
+    )
+
+
+def new_model(recipe: Recipe, planted: Planted) -> tuple[Any, Heads]:
+    """Return the model and the vision stage's heads with random weights."""
+    model = build_model(build_tokenizer(planted), recipe.seeds.weights)
+    heads = Heads(TOKENS, model.config.vision_config.hidden_size, len(planted.probes))
+    return model, heads
+
+
+def vision(folder: Path, recipe: Recipe, plan: VisionPlan, name: str, start: str | None = None) -> None:
+    """Train the vision tower by `plan` into `folder/name.pt`, from random weights or from `folder/start.pt`."""
+    torch.set_num_threads(1)
+    planted = load_planted()
+    model, heads = new_model(recipe, planted)
+    tower = model.model.vision_tower
+    if start is not None:
+        saved = torch.load(folder / f"{start}.pt", weights_only=False)
+        tower.load_state_dict(saved["tower"])
+        heads.load_state_dict(saved["heads"])
+    material = read_material(folder, planted, Mix())
+    train_vision(
+        tower,
+        heads,
+        (material.people, material.truth),
+        (material.pairs, material.pair_truth),
+        plan,
+        recipe.seeds.vision + (start is not None),
+        folder / f"{name}.pt",
+    )
+
+
+def language(folder: Path, recipe: Recipe, plan: LanguagePlan, name: str, tower: str, start: str | None = None) -> None:
+    """Train projector and language model by `plan` on the tower of `folder/tower.pt` into `folder/name.pt`.
+
+    `start` names an earlier language stage whose words go on; its tower is replaced.
+    """
+    torch.set_num_threads(1)
+    planted = load_planted()
+    model, _ = new_model(recipe, planted)
+    if start is not None:
+        model.load_state_dict(torch.load(folder / f"{start}.pt", weights_only=False)["model"])
+    model.model.vision_tower.load_state_dict(torch.load(folder / f"{tower}.pt", weights_only=False)["tower"])
+    material = read_material(folder, planted, Mix())
+    _, couples = read_pairs(folder, "pairs")
+    lessons = Lessons(
+        Dialogues(planted, build_tokenizer(planted), TOKENS), material.people, material.truth, material.pairs, couples
+    )
+    train_language(model, lessons, plan, recipe.seeds.language + (start is not None), folder / f"{name}.pt")
+
+
+def export(folder: Path, recipe: Recipe, name: str, target: Path) -> None:
+    """Write the model of stage `name`, with its processor, into `target`."""
+    planted = load_planted()
+    model, _ = new_model(recipe, planted)
+    model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=False)["model"])
+    save(model, build_processor(build_tokenizer(planted)), target)
