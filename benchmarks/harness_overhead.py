@@ -1,0 +1,124 @@
+"""How much time the harness adds to the bare model calls: the same pictures, questions and batches, asked twice a round.
+
+Bare: open the pictures, processor, `generate`, decode, in plain transformers. Harness: pixel digests, plan, engine,
+store and tables on an empty store. Rounds alternate; the result is the median ratio. The model is loaded beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fp2.compose import load_config
+from fp2.engines.base import Decoding
+from fp2.respond import answers_table, ask, make_plan
+
+BATCH = 96
+
+
+def _inputs(root: Path, n_people: int) -> tuple[Any, Any]:
+    """Return people (one picture each) and the six questions."""
+    from dataclasses import asdict
+
+    from fp2.data.peeps.load import load_peeps
+    from fp2.data.peeps.spec import PeepsSpec
+    from fp2.probes.battery import load_battery
+
+    spec = PeepsSpec(seed=7, n_subjects=n_people, images_per_subject=1, n_pairs=0)
+    return load_peeps(root, spec).people, load_battery(asdict(load_config([]).probe))
+
+
+def _bare(loaded: Any, processor: Any, people: Any, battery: Any, decoding: Decoding) -> tuple[float, list[str]]:
+    import torch
+    from PIL import Image
+
+    texts: list[str] = []
+    started = time.perf_counter()
+    pairs = [(path, q.text) for path in people["image_path"] for q in battery.questions]
+    pairs.sort(key=lambda pair: len(pair[1]))
+    for i in range(0, len(pairs), BATCH):
+        chunk = pairs[i : i + BATCH]
+        prompts = [
+            processor.apply_chat_template(
+                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
+            for _, text in chunk
+        ]
+        pictures = []
+        for path, _ in chunk:
+            with Image.open(path) as picture:
+                pictures.append(picture.convert("RGB"))
+        inputs = processor(images=pictures, text=prompts, return_tensors="pt", padding=True)
+        with torch.inference_mode():
+            out = loaded.generate(**inputs, do_sample=False, max_new_tokens=decoding.max_new_tokens)
+        texts += processor.batch_decode(out[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+    return time.perf_counter() - started, texts
+
+
+def _harness(engine: Any, people: Any, battery: Any) -> tuple[float, int]:
+    from fp2.data.pixels import PixelIndex
+    from fp2.store.responses import ResponseStore
+
+    with tempfile.TemporaryDirectory() as folder, ResponseStore(Path(folder) / "store.sqlite") as store:
+        started = time.perf_counter()
+        pixels = PixelIndex(store.connection).digest_many([Path(p) for p in people["image_path"]])
+        plan = make_plan(people, battery.questions, engine, battery.decoding, pixels)
+        asked = ask(plan, engine, store, attempts=1, error_budget=0)
+        table = answers_table(plan, asked)
+        seconds = time.perf_counter() - started
+    return seconds, int((table["status"] == "answered").sum())
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--people", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    from fp2.engines.checkpoint import resolve_checkpoint
+    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf_loading import HfSpec
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as cache:
+        people, battery = _inputs(Path(cache), args.people)
+        checkpoint = resolve_checkpoint("pkg://fp2/models/peeps_vlm")
+        model = AutoModelForImageTextToText.from_pretrained(checkpoint.path, dtype=torch.float32).eval()
+        processor = AutoProcessor.from_pretrained(checkpoint.path)
+        engine = HfEngine(HfSpec("pkg://fp2/models/peeps_vlm"), battery.decoding, batch_size=BATCH, threads=1)
+        _bare(model, processor, people.head(4), battery, battery.decoding)
+        _harness(engine, people.head(4), battery)
+        rounds = []
+        for _ in range(args.rounds):
+            bare, texts = _bare(model, processor, people, battery, battery.decoding)
+            harness, answered = _harness(engine, people, battery)
+            assert answered == len(texts)
+            rounds.append((bare, harness))
+    ratios = [harness / bare for bare, harness in rounds]
+    result = {
+        "benchmark": "harness_overhead",
+        "answers": len(texts),
+        "bare_seconds": round(statistics.median(b for b, _ in rounds), 3),
+        "harness_seconds": round(statistics.median(h for _, h in rounds), 3),
+        "overhead": round(statistics.median(ratios) - 1, 4),
+        "overhead_rounds": [round(ratio - 1, 4) for ratio in ratios],
+        "target": 0.05,
+    }
+    if not args.json:
+        print(f"harness / bare - 1 = {result['overhead']:+.1%} (rounds: {result['overhead_rounds']})")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
