@@ -24,6 +24,7 @@ from fp2.report.radar_svg import HEIGHT, WIDTH, radar_geometry
 from fp2.report.suppress import MIN_CELL, suppress_small_cells
 
 _TEMPLATES = Path(__file__).parent / "templates"
+MIN_EXAMPLE_COUNT = 2  # an answer that came once is about one picture, and may describe who is in it
 _EXAMPLES_PER_PROBE = 8
 _EXAMPLE_LENGTH = 400
 
@@ -42,7 +43,8 @@ def write_dashboard(
     results : mapping
         What `results.json` holds.
     examples : sequence of {probe, text, count}
-        Frequent distinct answers; the most frequent few of each probe are shown.
+        Distinct answers with how often each came; the most frequent few of each probe are shown, and none that came
+        fewer than `MIN_EXAMPLE_COUNT` times.
     leaderboard : sequence of dicts
         Summaries of the runs in the store, as `fp2.report.leaderboard.summarise` gives them (one per run and cut).
     path : Path
@@ -89,6 +91,7 @@ def render_dashboard(
         "examples": _examples(results, examples),
         "leaderboard": rank(leaderboard),
         "min_cell": min_cell,
+        "min_count": MIN_EXAMPLE_COUNT,
         "wording": wording,
         "labels": reading.probe_labels(results),
     }
@@ -228,8 +231,10 @@ def _examples(results: Mapping[str, Any], examples: Sequence[Mapping[str, Any]])
     shown = []
     for probe in results["probes"]:
         mine = sorted((e for e in examples if e["probe"] == probe["id"]), key=lambda e: (-e["count"], e["text"]))
-        texts = [{"text": _shorten(e["text"]), "count": e["count"]} for e in mine[:_EXAMPLES_PER_PROBE]]
-        shown.append({"probe": probe, "answers": texts, "more": max(0, len(mine) - _EXAMPLES_PER_PROBE)})
+        frequent = [e for e in mine if e["count"] >= MIN_EXAMPLE_COUNT]
+        texts = [{"text": _shorten(e["text"]), "count": e["count"]} for e in frequent[:_EXAMPLES_PER_PROBE]]
+        more, rare = max(0, len(frequent) - _EXAMPLES_PER_PROBE), len(mine) - len(frequent)
+        shown.append({"probe": probe, "answers": texts, "more": more, "rare": rare})
     return shown
 
 

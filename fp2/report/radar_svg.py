@@ -28,7 +28,7 @@ class Spoke:
 
 @dataclass(frozen=True)
 class Radar:
-    """What the template draws for one cut: `rings` are (radius, label), `line` a path, `area` empty if that has gaps."""
+    """What is drawn for one cut: `rings` are (radius, label), `line` a path, `area` empty if that has gaps."""
 
     cut: str
     spokes: tuple[Spoke, ...]

@@ -59,14 +59,11 @@ def print_fingerprint(
     if not results["complete"]:
         console.print(Text("Partial run: some of the planned answers are missing.", style="bold yellow"))
     console.print(_table(results))
+    console.print()
     for cut in results["cuts"]:
         console.print(_composite_line(results, cut))
-    console.print(
-        Text(
-            f"composite: mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}",
-            style="dim",
-        )
-    )
+    bounds = f"mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}"
+    console.print(Text(bounds, style="dim"))
     console.print(_answers_line(results))
     for name, path in (paths or {}).items():
         console.print(Text(f"{name:<12} {plain(path)}"), soft_wrap=True)

@@ -284,7 +284,7 @@ def make_results(
                 "probe": p,
                 "n": 1186,
                 "distinct": 1 if (p, seed) == ("trust", 2) else 41,
-                "entropy": 3.4,
+                "entropy": 0.0 if (p, seed) == ("trust", 2) else 3.4,
                 "uninformative": (p, seed) == ("trust", 2),
             }
             for p in PROBES

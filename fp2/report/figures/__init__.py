@@ -5,8 +5,28 @@ All read `results.json` as it is; groups below the reporting minimum are blanked
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from fp2.report.figures.disparity_intervals import intervals
 from fp2.report.figures.fingerprint import radar
 from fp2.report.figures.group_means import heatmap
+from fp2.report.reading import rows_of, scorer_names
 
-__all__ = ["heatmap", "intervals", "radar"]
+__all__ = ["heatmap", "intervals", "radar", "write_figures"]
+
+
+def write_figures(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
+    """Draw every figure that the run has rows for and return them by file name.
+
+    `fingerprint.png` and `heatmap_CUT.png` need the valence scorer, `intervals.png` shows the first scorer there is.
+    """
+    drawn = [cut for cut in results["cuts"] if rows_of(results, cut)]
+    paths = [heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png") for cut in drawn]
+    if drawn:
+        paths.insert(0, radar(results, folder / "fingerprint.png", cuts=drawn))
+    if scorer_names(results):
+        paths.append(intervals(results, folder / "intervals.png"))
+    return {path.name: path for path in paths}

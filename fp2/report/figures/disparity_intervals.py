@@ -35,18 +35,18 @@ def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
     lines = math.ceil(len(cuts) / columns)
     depth = max(len(panel) for panel in panels.values())
     with style():
-        drawn = figure(5.6 * columns, (0.36 * depth + 0.75) * lines + 1.55)
+        drawn = figure(5.6 * columns, (0.36 * depth + 0.75) * lines + 1.65)
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         grid = drawn.add_gridspec(
-            lines, columns, left=1.35 / width, right=1 - 1.45 / width, top=1 - 1.1 / height, bottom=0.85 / height,
-            wspace=2.95 / ((width - 2.8 - 2.95 * (columns - 1)) / columns), hspace=0.75 / (0.36 * depth + 0.1),
+            lines, columns, left=1.5 / width, right=1 - 1.45 / width, top=1 - 1.1 / height, bottom=0.95 / height,
+            wspace=3.1 / ((width - 2.95 - 3.1 * (columns - 1)) / columns), hspace=0.75 / (0.36 * depth + 0.1),
         )  # fmt: skip
         for place, cut in enumerate(cuts):
             axes = drawn.add_subplot(grid[place // columns, place % columns])
             _interval_panel(axes, panels[cut], labels, largest * 1.04)
             axes.set_title(shorten(cut_label(cut), 40), loc="left")
         what = shorten(scorer_label(scorer), 24).capitalize()
-        head(drawn, f"{what} disparity (max \u2212 min of group means) against chance", [results])
+        head(drawn, f"{what} disparity (max \u2212 min) against chance", [results])
         _interval_legend(drawn)
         return save(drawn, path)
 
@@ -74,7 +74,7 @@ def _interval_panel(axes: Axes, rows: Mapping[str, Mapping[str, Any]], labels: M
             fontweight="bold" if row["verdict"] == "biased" else "normal",
         )
     axes.set(xlim=(0, end), ylim=(max(len(rows), 1) - 0.5, -0.5))
-    axes.set_yticks(range(len(rows)), [shorten(labels[probe], 20) for probe in rows], fontsize=8.5)
+    axes.set_yticks(range(len(rows)), [shorten(labels[probe], 18) for probe in rows], fontsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -96,4 +96,6 @@ def _interval_legend(drawn: Figure) -> None:
         point = Line2D([], [], color=colour, marker=marker, markerfacecolor=face, linestyle="", markersize=6)
         point.set_label(verdict_words(verdict))
         marks.append(point)
-    drawn.legend(handles=marks, loc="lower center", ncols=4, frameon=False, fontsize=8)
+    drawn.legend(
+        handles=marks, loc="lower center", ncols=4 if drawn.get_figwidth() > 8 else 3, frameon=False, fontsize=8
+    )

@@ -81,7 +81,7 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     polar.grid(color=GRID, linewidth=0.7)
     polar.spines["polar"].set_color(GRID)
     for angle, probe in zip(turn, probes, strict=True):
-        words = "\n".join(shorten(labels[probe], 26).split(" ", 1))
+        words = "\n".join(shorten(part, 15) for part in labels[probe].split(" ", 1))
         across = "center" if abs(math.sin(angle)) < 0.1 else "left" if math.sin(angle) > 0 else "right"
         upright = "bottom" if math.cos(angle) > 0.9 else "top" if math.cos(angle) < -0.9 else "center"
         polar.text(angle, end * 1.06, words, ha=across, va=upright, fontsize=8.5)

@@ -32,9 +32,9 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
     means = [abs(cell["mean"]) for cell in cells.values() if cell["mean"] is not None]
     limit = math.ceil(max([*means, 0.2]) * 5) / 5
     with style():
-        drawn = figure(2.9 + 1.08 * max(len(rows), 3), 2.0 + 0.42 * max(len(groups), 2))
+        drawn = figure(3.1 + 1.08 * max(len(rows), 3), 2.0 + 0.42 * max(len(groups), 2))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((2.0 / width, 0.95 / height, 1 - 2.8 / width, 1 - 1.85 / height))
+        axes = drawn.add_axes((2.2 / width, 0.95 / height, 1 - 3.0 / width, 1 - 1.85 / height))
         colours: Any = matplotlib.colormaps["PuOr"]
         for x, (probe, row) in enumerate(rows.items()):
             for y, group in enumerate(groups):
@@ -58,7 +58,7 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
 def _group_label(results: Results, cut: str, group: str) -> str:
     """Return a group's name with its number of people, as the run counted them."""
     size = results["dataset"]["groups"].get(cut, {}).get(group, {}).get("n_subjects")
-    return shorten(plain(group), 22) + (f" (n={size})" if size is not None else "")
+    return shorten(plain(group), 20) + (f" (n={size})" if size is not None else "")
 
 
 def _cell(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,9 @@ def style() -> Any:
 def save(drawn: Figure, path: Path) -> Path:
     """Write the figure as a PNG (200 dpi, no date or software name: same data, same bytes) and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
+        drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
     return path
 
 

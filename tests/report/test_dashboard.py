@@ -1,0 +1,233 @@
+"""The dashboard: self-contained, closed to the network, deaf to hostile words, and silent about small groups."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HOSTILE_TEXTS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fp2.errors import Fp2Error
+from fp2.report.dashboard import render_dashboard, write_dashboard
+from fp2.report.leaderboard import summarise
+from fp2.report.reading import plain
+
+VOID = {"meta", "input", "br", "hr", "img", "link"}
+
+
+class Page(HTMLParser):
+    """A parsed page: its tags with attributes in order, the text under each kind of tag, and whether it is balanced."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.setdefault(self.open[-1] if self.open else "", []).append(data)
+        if ("td" in self.open or "th" in self.open) and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+    @property
+    def shape(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(tag, tuple(attrs)) for tag, attrs in self.tags]
+
+
+def page_of(results: dict[str, Any], examples: list[dict[str, Any]]) -> tuple[str, Page]:
+    html = render_dashboard(results, examples, summarise(results))
+    return html, Page(html)
+
+
+def assert_closed_to_the_network(page: Page) -> None:
+    counts = Counter(tag for tag, _ in page.tags)
+    assert (counts["script"], counts["style"]) == (1, 1)
+    assert not counts.keys() & {"iframe", "object", "embed", "img", "link", "base", "form", "image", "use", "a:href"}
+    for tag, attrs in page.tags:
+        assert not [name for name in attrs if name.startswith("on") or name in ("src", "style", "srcdoc", "xlink:href")]
+        assert attrs.get("href") in (None, "#main"), tag
+    css = "".join(page.text["style"])
+    assert not re.search(r"url\(|@import|expression|https?:|//", css)
+    assert not re.search(
+        r"fetch|XMLHttp|WebSocket|import\(|eval|https?:|innerHTML|document\.write", page.text["script"][0]
+    )
+
+
+def test_it_is_one_file_that_needs_no_network(
+    results: dict[str, Any], examples: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    path = write_dashboard(results, examples, summarise(results), tmp_path / "deep" / "dashboard.html")
+    page = Page(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    assert_closed_to_the_network(page)
+    assert [p.name for p in path.parent.iterdir()] == ["dashboard.html"]
+
+
+def test_the_policy_admits_exactly_this_style_and_this_script(results: dict[str, Any]) -> None:
+    _, page = page_of(results, [])
+    policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    for kind in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256("".join(page.text[kind]).encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+
+
+def test_hostile_words_change_no_tag(hostile_results: dict[str, Any], examples: list[dict[str, Any]]) -> None:
+    harmless = copy.deepcopy(hostile_results)
+    letters = iter(f"word{i}" for i in range(10_000))
+    known: dict[str, str] = {}
+
+    def swap(value: Any) -> Any:
+        if isinstance(value, str) and value in HOSTILE_TEXTS:
+            return known.setdefault(value, next(letters))
+        if isinstance(value, dict):
+            return {swap(key): swap(item) for key, item in value.items()}
+        return [swap(item) for item in value] if isinstance(value, list) else value
+
+    html, page = page_of(hostile_results, examples)
+    _, tame = page_of(swap(harmless), swap(examples))
+    assert page.shape == tame.shape
+    assert_closed_to_the_network(page)
+    for raw in ("</script><script>", "<img", "onerror='", "<style>@import", "\x1b", "\u202e", "{{ 7 * 7 }} {% raw %}<"):
+        assert raw not in html
+    assert not re.search(r"&amp;(lt|gt|amp|quot|#\d+);", html)  # escaped once, not twice
+    shown = "".join(piece for pieces in page.text.values() for piece in pieces)
+    for text in HOSTILE_TEXTS:
+        assert plain(text) in shown
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(min_size=1, max_size=40).filter(lambda t: plain(t) != ""))
+def test_no_text_at_all_changes_a_tag(results: dict[str, Any], text: str) -> None:
+    small = {
+        **results,
+        "cuts": ["region"],
+        "disparities": [r for r in results["disparities"] if r["scorer"] == "valence"],
+    }
+    small["model"] = {**results["model"], "name": text, "id": text}
+    small["limitations"] = [text]
+    _, page = page_of(small, [{"probe": "trust", "text": text, "count": 3}])
+    small["model"] = {**results["model"], "name": "a", "id": "a"}
+    small["limitations"] = ["a"]
+    _, tame = page_of(small, [{"probe": "trust", "text": "a", "count": 3}])
+    assert page.shape == tame.shape
+
+
+def test_small_groups_show_their_size_and_nothing_else(results: dict[str, Any]) -> None:
+    for row in results["disparities"]:
+        for group in row["groups"]:
+            if group["group"] == "Not stated":
+                group["mean"] = 0.7698989
+    for row in results["answers_by_group"]:
+        if row["group"] == "Not stated":
+            row["refused"] = 53
+    html, page = page_of(results, [])
+    lines = [row for row in page.rows if row and row[0] == "Not stated"]
+    assert len(lines) >= 2
+    for line in lines:
+        assert line[1] == "7"
+        assert not re.search(r"0[.]77|53", " ".join(line))
+    hidden = [line for line in lines if any("too few people" in cell for cell in line)]
+    assert hidden
+    assert "0.76989" not in html
+
+
+def test_numbers_of_the_rows_are_on_the_page(results: dict[str, Any]) -> None:
+    _, page = page_of(results, [])
+    row = next(
+        r
+        for r in results["disparities"]
+        if (r["probe"], r["scorer"], r["cut"]) == ("neighbourhood", "valence", "region")
+    )
+    line = next(r for r in page.rows if len(r) > 8 and r[0] == "P6 Neighbourhood")
+    assert line[1] == f"{row['raw']:.3f}"
+    assert line[2] == f"{row['null_mean']:.3f} ({row['null_p95']:.3f})"
+    assert line[3] == f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
+    assert line[7:] == ["biased", "Africa", "Oceania"]
+    tables = [a for t, a in page.tags if t == "div" and "data-scorer" in a]
+    assert {(a["data-cut"], a["data-scorer"]) for a in tables} == {
+        (r["cut"], r["scorer"]) for r in results["disparities"]
+    }
+
+
+def test_answers_that_came_once_are_counted_but_not_shown(results: dict[str, Any]) -> None:
+    examples = [{"probe": "trust", "text": f"answer {n}", "count": n} for n in range(1, 13)]
+    html, page = page_of(results, examples)
+    quoted = [text for text in page.text["q"] if text.startswith("answer")]
+    assert quoted == [f"answer {n}" for n in range(12, 4, -1)]
+    assert "Further frequent answers: 3." in html
+    assert "Answers that came fewer than 2 times (1) are not shown" in html
+
+
+def test_calibration_and_partial_runs_are_said(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    first, _ = page_of(results, [])
+    second, _ = page_of(other_results, [])
+    assert "say nothing about people" in first
+    assert "This run is partial" not in first
+    assert "say nothing about people" not in second
+    assert "This run is partial" in second
+    other_results["model"]["engine"] = "planted"
+    assert "say nothing about people" in page_of(other_results, [])[0]
+
+
+def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, Any]) -> None:
+    html, page = page_of(other_results, [])
+    figures = [i for i, (tag, _) in enumerate(page.tags) if tag == "figure"]
+    first = page.tags[figures[0] : figures[1]]
+    assert sum("point" in (a.get("class") or "") for _, a in first) == 5
+    assert not [a for _, a in first if a.get("class") == "area"]
+    path = next(a["d"] for _, a in first if a.get("class") == "line")
+    assert path is not None
+    assert path.count("M") == 4
+    assert "uninformative" in html
+
+
+def test_a_bare_run_still_renders(results: dict[str, Any]) -> None:
+    bare = {
+        **results,
+        "composites": {},
+        "disparities": [],
+        "diversity": [],
+        "answers_by_group": [],
+        "limitations": [],
+        "composite": None,
+        "severity": None,
+    }
+    page = Page(render_dashboard(bare, [], []))
+    assert page.open == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(results: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Fp2Error, match="cannot be written"):
+        write_dashboard(results, [], [], tmp_path / "file" / "dashboard.html")

@@ -1,0 +1,172 @@
+"""Figures: nothing overlaps or leaves the page, small groups leave no trace, the same data draw the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from fp2.report.figures import heatmap, intervals, radar, write_figures
+from fp2.report.figures.style import axis_end, shorten
+
+MODULES = ("fingerprint", "group_means", "disparity_intervals")
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Catch the figures instead of writing them."""
+    caught: list[Figure] = []
+
+    def keep(figure: Figure, path: Path) -> Path:
+        caught.append(figure)
+        return path
+
+    for module in MODULES:
+        monkeypatch.setattr(f"fp2.report.figures.{module}.save", keep)
+    return caught
+
+
+def words_of(figure: Figure) -> list[tuple[str, Any]]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.canvas.draw()
+    found = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
+    boxes = [(t.get_text(), t.get_window_extent()) for t in found]
+    return [(text, box) for text, box in boxes if box.width > 0]
+
+
+def assert_tidy(figure: Figure) -> None:
+    words = words_of(figure)
+    assert len(words) > 5
+    for text, box in words:
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.width, text
+        assert box.y1 <= figure.bbox.height, text
+    for (one, a), (two, b) in itertools.combinations(words, 2):
+        across, along = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= 1 or along <= 1, f"{one!r} overlaps {two!r}"
+
+
+Draw = Callable[[dict[str, Any], dict[str, Any], Path], Path]
+DRAWINGS: dict[str, Draw] = {
+    "radar of all cuts": lambda a, b, path: radar(a, path),
+    "radar of one cut": lambda a, b, path: radar(b, path, cuts=["region"]),
+    "radar of two models": lambda a, b, path: radar([a, b], path),
+    "heatmap by region": lambda a, b, path: heatmap(a, "region", path),
+    "heatmap by pronoun": lambda a, b, path: heatmap(b, "pronoun", path),
+    "intervals": lambda a, b, path: intervals(a, path),
+    "intervals of one probe": lambda a, b, path: intervals(b, path, "trust_rating"),
+    "intervals of one cut": lambda a, b, path: intervals({**b, "cuts": ["age"]}, path),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_nothing_overlaps(
+    name: str, results: dict[str, Any], other_results: dict[str, Any], drawn: list[Figure], tmp_path: Path
+) -> None:
+    DRAWINGS[name](results, other_results, tmp_path / "x.png")
+    assert_tidy(drawn[0])
+
+
+@pytest.mark.parametrize("name", ["radar of all cuts", "heatmap by region", "intervals"])
+def test_long_and_hostile_names_stay_tidy(
+    name: str, hostile_results: dict[str, Any], drawn: list[Figure], tmp_path: Path
+) -> None:
+    hostile_results["model"]["name"] = "a model with a very long name indeed $x^2$ " * 4
+    hostile_results["probes"][1]["label"] = "P2 An uncommonly long label of a probe"
+    DRAWINGS[name](hostile_results, hostile_results, tmp_path / "x.png")
+    assert_tidy(drawn[0])
+
+
+def test_the_numbers_drawn_are_the_rows_numbers(results: dict[str, Any], drawn: list[Figure], tmp_path: Path) -> None:
+    radar(results, tmp_path / "x.png", cuts=["region"])
+    rows = [r for r in results["disparities"] if (r["cut"], r["scorer"]) == ("region", "valence")]
+    lines = [list(line.get_ydata()) for line in drawn[0].axes[0].lines]
+    raws = [row["raw"] for row in rows]
+    assert [*raws, raws[0]] in lines
+    assert [*[row["null_mean"] for row in rows], rows[0]["null_mean"]] in lines
+    assert drawn[0].axes[0].get_ylim() == (0, 0.6)
+
+
+def test_verdicts_are_written_beside_the_intervals(
+    other_results: dict[str, Any], drawn: list[Figure], tmp_path: Path
+) -> None:
+    intervals(other_results, tmp_path / "x.png")
+    written = [text for text, _ in words_of(drawn[0])]
+    assert written.count("uninformative") == 4
+    assert "biased" in written
+
+
+def test_small_groups_leave_no_trace(results: dict[str, Any], tmp_path: Path) -> None:
+    one = heatmap(results, "region", tmp_path / "one.png").read_bytes()
+    for row in results["disparities"]:
+        for group in row["groups"]:
+            if group["n_subjects"] < 10:
+                group["mean"] = -0.9
+    assert heatmap(results, "region", tmp_path / "two.png").read_bytes() == one
+
+
+def test_the_heatmap_says_how_many_people(results: dict[str, Any], drawn: list[Figure], tmp_path: Path) -> None:
+    heatmap(results, "region", tmp_path / "x.png")
+    written = [text for text, _ in words_of(drawn[0])]
+    assert "Africa (n=78)" in written
+    assert "Not stated (n=7)" in written
+    assert sum("▼" in text for text in written) == 1 + 3  # three significant probes and the note
+
+
+def test_files_are_png_and_reproducible(results: dict[str, Any], tmp_path: Path) -> None:
+    one, two = (radar(results, tmp_path / name / "radar.png", cuts=["region"]) for name in "ab")
+    assert one.read_bytes() == two.read_bytes()
+    with Image.open(one) as image:
+        assert image.format == "PNG"
+        assert min(image.size) > 700
+
+
+def test_all_figures_of_a_run(results: dict[str, Any], tmp_path: Path) -> None:
+    written = write_figures(results, tmp_path / "figures")
+    cuts = [f"heatmap_{cut}.png" for cut in results["cuts"]]
+    assert list(written) == ["fingerprint.png", *cuts, "intervals.png"]
+    assert sorted(written) == sorted(p.name for p in (tmp_path / "figures").iterdir())
+
+
+def test_a_run_without_valence_draws_what_it_has(results: dict[str, Any], tmp_path: Path) -> None:
+    results["disparities"] = [row for row in results["disparities"] if row["scorer"] == "refusal"]
+    assert list(write_figures(results, tmp_path)) == ["intervals.png"]
+    results["disparities"] = []
+    assert write_figures(results, tmp_path) == {}
+
+
+def test_letters_that_the_font_lacks_end_nothing(hostile_results: dict[str, Any], tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert heatmap(hostile_results, "region", tmp_path / "x.png").stat().st_size > 10_000
+
+
+def test_axis_and_names() -> None:
+    assert [axis_end(v) for v in ([], [None], [0.1], [0.6], [0.61], [1.7], [8.5])] == [
+        0.6,
+        0.6,
+        0.6,
+        0.6,
+        1.0,
+        2.0,
+        10.0,
+    ]
+    assert shorten("abcdef", 4) == "abc…"
+    assert shorten("$x$", 9) == r"\$x\$"
+
+
+def test_matplotlib_loads_only_when_something_is_drawn() -> None:
+    code = "import fp2.report.figures, sys; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

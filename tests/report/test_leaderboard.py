@@ -1,0 +1,68 @@
+"""The leaderboard: order, ranks within a cut, and exports that no spreadsheet or renderer acts on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from fp2.report.leaderboard import leaderboard, rank, summarise, to_csv, to_markdown
+
+
+def test_less_excess_ranks_first_within_each_cut(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    rows = leaderboard([results, other_results])
+    assert [row.cut for row in rows] == [
+        "region",
+        "region",
+        "pronoun",
+        "pronoun",
+        "age",
+        "age",
+        "skin_tone",
+        "skin_tone",
+    ]
+    for cut in results["cuts"]:
+        mine = [row for row in rows if row.cut == cut]
+        assert [row.rank for row in mine] == [1, 2]
+        assert mine[0].excess is not None
+        assert mine[1].excess is not None
+        assert mine[0].excess <= mine[1].excess
+    top = rows[0]
+    assert (top.model, top.complete, top.calibration, top.n_probes) == ("other-vlm-2b", False, False, 5)
+    assert top.composite == other_results["composites"]["region"]["value"]
+
+
+def test_runs_without_a_composite_come_last_and_unranked(
+    results: dict[str, Any], other_results: dict[str, Any]
+) -> None:
+    other_results["composites"]["region"] = {"value": None, "null_mean": None, "excess": None, "severity": None}
+    rows = [row for row in leaderboard([other_results, results]) if row.cut == "region"]
+    assert [(row.model, row.rank) for row in rows] == [("peeps-vlm", 1), ("other-vlm-2b", None)]
+
+
+def test_order_does_not_depend_on_the_order_given(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    assert leaderboard([results, other_results]) == leaderboard([other_results, results])
+    assert leaderboard([]) == []
+
+
+def test_summaries_are_json_and_enough_to_rank(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    summaries = json.loads(json.dumps(summarise(results) + summarise(other_results)))
+    assert rank(summaries) == leaderboard([results, other_results])
+
+
+def test_csv_reads_back_and_runs_no_formula(results: dict[str, Any]) -> None:
+    results["model"]["name"] = "=HYPERLINK(1)"
+    read = list(csv.DictReader(io.StringIO(to_csv(leaderboard([results])))))
+    assert read[0]["model"] == "'=HYPERLINK(1)"
+    assert float(read[0]["composite"]) == results["composites"]["region"]["value"]
+    assert [row["rank"] for row in read] == ["1"] * 4
+
+
+def test_markdown_is_a_table_whatever_the_names(hostile_results: dict[str, Any]) -> None:
+    hostile_results["model"]["name"] = "a|b <script> *c* [d](e)"
+    lines = to_markdown(leaderboard([hostile_results])).splitlines()
+    assert len(lines) == 2 + 4
+    assert all(line.replace("\\|", "").count("|") == 11 for line in lines)
+    assert "<script>" not in lines[2]
+    assert r"\[d\](e) (partial)" in lines[2]

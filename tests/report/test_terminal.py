@@ -1,0 +1,83 @@
+"""The terminal's fingerprint: fits its width, says what matters, and passes no control character on."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fp2.report.terminal import print_fingerprint
+
+
+def printed(results: dict[str, Any], width: int, **more: Any) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    print_fingerprint(results, console, **more)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_lines_fit_and_nothing_is_lost(results: dict[str, Any], width: int) -> None:
+    text = printed(results, width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert "…" not in text
+    for row in results["disparities"]:
+        if row["scorer"] == "valence":
+            assert f"{row['raw']:.3f}" in text
+    for word in (
+        "by skin tone",
+        "P6 Neighbourhood",
+        "biased",
+        "severity moderate",
+        "7,186 answered",
+        "213 refused",
+        "calibration",
+    ):
+        assert word in " ".join(text.split())
+
+
+def test_a_line_says_disparity_chance_verdict_and_groups(results: dict[str, Any]) -> None:
+    row = next(
+        r for r in results["disparities"] if (r["probe"], r["scorer"], r["cut"]) == ("occupation", "valence", "region")
+    )
+    line = next(line for line in printed(results, 100).splitlines() if line.startswith("P1 Occupation"))
+    assert line.split() == [
+        "P1",
+        "Occupation",
+        f"{row['raw']:.3f}",
+        f"{row['null_mean']:.3f}",
+        "biased",
+        "Africa",
+        "→",
+        "Oceania",
+    ]
+
+
+def test_partial_and_uninformative_runs_say_so(other_results: dict[str, Any]) -> None:
+    text = printed(other_results, 100)
+    assert "Partial run" in text
+    assert "uninformative" in text
+    assert "calibration" not in text
+
+
+def test_paths_are_never_wrapped(results: dict[str, Any]) -> None:
+    path = "/a/long/path" * 12 + "/dashboard.html"
+    text = printed(results, 80, paths={"dashboard": path}, next_command="mlflow ui")
+    assert f"dashboard    {path}\n" in text
+    assert text.endswith("mlflow ui\n")
+
+
+def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> None:
+    hostile_results["model"]["name"] = "[bold red]x[/] \x1b[2J\x07 \u202eabc"
+    text = printed(hostile_results, 100)
+    assert "[bold red]x[/] [2J abc" in text
+    assert not any(ord(c) < 32 and c != "\n" for c in text)
+    assert "\u202e" not in text
+
+
+def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
+    results["composites"]["age"]["value"] = None
+    assert "composite by age: – (no probe could be compared)" in printed(results, 100)
