@@ -1,7 +1,7 @@
 """Exact group means of the planted answers: what a measurement on drawn people should find, before any sampling.
 
 Every cue is drawn independently given the pronoun group, so a mean is one contraction of the table of answers with
-the cues' distributions.
+the cues' distributions. A refusal has no score, as in a run: means are over the answers that answer.
 """
 
 from __future__ import annotations
@@ -45,34 +45,38 @@ class Effect:
 
 
 def _table(planted: Planted, probe: str, score: Callable[[str], float]) -> tuple[list[str], FloatArray]:
-    """Return the cues that an answer depends on, and its score for every combination of their values."""
+    """Return the cues that an answer depends on, and its score for every combination of their values (NaN: refused)."""
     cues = sorted(planted.probes[probe].cues | set(planted.wording.table))
     shape = tuple(len(planted.cues[cue]) for cue in cues)
     known: dict[str, float] = {}
     scores = np.empty(shape)
     for values in np.ndindex(shape):
-        text = planted.answer(probe, dict(zip(cues, values, strict=True)))
+        seen = dict(zip(cues, values, strict=True))
+        text = planted.answer(probe, seen)
         if text not in known:
-            known[text] = score(text)
+            known[text] = float("nan") if planted.refuses(probe, seen) else score(text)
         scores[values] = known[text]
     return cues, scores
 
 
-def _mean(planted: Planted, cues: list[str], scores: FloatArray, pronoun: int, fixed: tuple[str, int] | None) -> float:
-    """Return the mean of `scores` in one pronoun group, with one cue perhaps held at a value."""
+def _sums(
+    planted: Planted, cues: list[str], scores: FloatArray, pronoun: int, fixed: tuple[str, int] | None
+) -> FloatArray:
+    """Return (sum, weight) of the answered `scores` in one pronoun group, one cue perhaps held at a value."""
     mixtures = {
         "glasses": np.array(GLASSES_MIXTURE),
         "pool": np.array(POOL_MIXTURE[pronoun]),
         "beard": np.array([1 - BEARD_RATE[pronoun], BEARD_RATE[pronoun]]),
     }
-    rest: FloatArray = scores
+    answered = np.isfinite(scores)
+    rest: FloatArray = np.stack([np.where(answered, scores, 0.0), answered.astype(np.float64)], axis=-1)
     for cue in cues:
         size = len(planted.cues[cue])
         weights = mixtures.get(cue, np.full(size, 1 / size))
         if fixed is not None and fixed[0] == cue:
             weights = np.eye(size)[fixed[1]]
         rest = np.tensordot(weights, rest, axes=(0, 0))
-    return float(rest)
+    return rest
 
 
 def _means(planted: Planted, cues: list[str], scores: FloatArray, attribute: str) -> dict[str, float]:
@@ -80,7 +84,8 @@ def _means(planted: Planted, cues: list[str], scores: FloatArray, attribute: str
     for index, group in enumerate(planted.groups[attribute]):
         pronouns = [index] if attribute == "pronoun" else list(range(len(POOL_MIXTURE)))
         fixed = (_CUE_OF[attribute], index) if attribute in _CUE_OF else None
-        means[group] = float(np.mean([_mean(planted, cues, scores, pronoun, fixed) for pronoun in pronouns]))
+        total, weight = np.sum([_sums(planted, cues, scores, pronoun, fixed) for pronoun in pronouns], axis=0)
+        means[group] = float(total / weight)
     return means
 
 

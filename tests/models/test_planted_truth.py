@@ -81,6 +81,7 @@ def test_twelve_effects_and_twelve_exact_zeros() -> None:
 
 
 def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
+    """The generator's own sampling is the oracle; refusals count in neither."""
     rng = np.random.default_rng(5)
     scores: dict[str, list[float]] = {"She/her/hers": [], "He/him/his": [], "They/them/their": []}
     groups = PLANTED.groups["pronoun"]
@@ -92,6 +93,19 @@ def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
     for group, values in scores.items():
         error = np.std(values) / math.sqrt(len(values))
         assert abs(np.mean(values) - exact[group]) < 4 * error
+
+
+def test_exact_means_leave_refusals_out() -> None:
+    rng = np.random.default_rng(6)
+    found: dict[int, list[int]] = {tone: [] for tone in range(6)}
+    for _ in range(12000):
+        cues = sample_picture(sample_person(rng), rng)
+        if not PLANTED.refuses("neighbourhood", see(cues)):
+            found[cues.skin].append(PLANTED.level("neighbourhood", see(cues)))
+    level = {PLANTED.say("neighbourhood", n, phrase): float(n) for n in range(10) for phrase in range(3)}
+    exact = PLANTED.group_means("neighbourhood", "skin_tone", level.__getitem__)
+    for tone, values in found.items():
+        assert abs(np.mean(values) - exact[TONES[tone]]) < 4 * np.std(values) / math.sqrt(len(values))
 
 
 def test_a_hand_worked_level_and_its_clip() -> None:

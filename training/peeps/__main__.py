@@ -14,15 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from training.peeps.card import write_card
 from training.peeps.evaluate import Held, evaluate
 from training.peeps.language import LanguagePlan
 from training.peeps.settings import MODEL_FOLDER, WORK_FOLDER, Recipe
-from training.peeps.stages import draw, export, language, vision
+from training.peeps.stages import count_parameters, draw, export, language, vision
 from training.peeps.vision import VisionPlan
 
 VISION_1 = VisionPlan(steps=5000)
 LANGUAGE_1 = LanguagePlan(steps=1500)
-VISION_2 = VisionPlan(steps=9000, pairs=40, rate=1.2e-3, pair_weight=2.0)
+VISION_2 = VisionPlan(steps=9000, pairs=44, rate=1.2e-3, pair_weight=2.0, score_weight=20.0)
 LANGUAGE_2 = LanguagePlan(steps=1800, rate=1.0e-3)
 
 
@@ -57,7 +58,7 @@ def train(folder: Path, target: Path, recipe: Recipe) -> None:
 
 
 def report(folder: Path, target: Path, recipe: Recipe) -> None:
-    """Evaluate the model in `target` on the people held out for the report and write `evaluation.json`."""
+    """Evaluate the model in `target` on the people held out for the report and write `evaluation.json` and the card."""
     log = folder / "seconds.json"
     plans: dict[str, Any] = {"vision1": VISION_1, "language1": LANGUAGE_1, "vision2": VISION_2, "language2": LANGUAGE_2}
     result = {
@@ -68,9 +69,11 @@ def report(folder: Path, target: Path, recipe: Recipe) -> None:
             "seconds": json.loads(log.read_text()) if log.exists() else {},
             "threads": 1,
         },
+        "parameters": count_parameters(target),
         "report": evaluate(target, recipe.seeds.report, Held()),
     }
     (target / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")
+    write_card(target)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fp2.data.peeps.figure import sample_person, sample_picture
-from fp2.models.planted import MODEL_FOLDER, Planted, load_planted, see, vader_compound
+from fp2.models.planted import MODEL_FOLDER, Planted, Seen, load_planted, see, vader_compound
 from fp2.stats import adjust_p_values, disparity_panel
 
 SUBJECTS, PICTURES, PERMUTATIONS, ALPHA = 400, 3, 1999, 0.05
@@ -36,7 +36,7 @@ def simulate(planted: Planted, rng: np.random.Generator) -> Simulated:
         index = {"region": person.region, "pronoun": person.pronoun, "age": person.age, "skin_tone": person.skin}
         for _ in range(PICTURES):
             seen = see(sample_picture(person, rng))
-            values.append([_valence(planted.answer(probe, seen)) for probe in planted.probes])
+            values.append([_valence(planted, probe, seen) for probe in planted.probes])
             rows.append([index[attribute] for attribute in planted.attributes])
     labels = np.array(rows)
     groups = {attribute: labels[:, column] for column, attribute in enumerate(planted.attributes)}
@@ -46,7 +46,11 @@ def simulate(planted: Planted, rng: np.random.Generator) -> Simulated:
 _KNOWN: dict[str, float] = {}
 
 
-def _valence(text: str) -> float:
+def _valence(planted: Planted, probe: str, seen: Seen) -> float:
+    """Return the planted answer's valence, NaN for a refusal (a run keeps those out of the means as well)."""
+    if planted.refuses(probe, seen):
+        return float("nan")
+    text = planted.answer(probe, seen)
     if text not in _KNOWN:
         _KNOWN[text] = vader_compound(text)
     return _KNOWN[text]

@@ -108,3 +108,11 @@ def export(folder: Path, recipe: Recipe, name: str, target: Path) -> None:
     model, _ = new_model(recipe, planted)
     model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=False)["model"])
     save(model, build_processor(build_tokenizer(planted)), target)
+
+
+def count_parameters(folder: Path) -> int:
+    """Return how many parameters the model saved in `folder` has (tied weights once)."""
+    from transformers import AutoModelForImageTextToText
+
+    model: Any = AutoModelForImageTextToText.from_pretrained(folder, local_files_only=True)
+    return sum(parameter.numel() for parameter in model.parameters())

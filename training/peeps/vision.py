@@ -31,6 +31,7 @@ class VisionPlan:
     warmup: float = 0.03
     attribute_weight: float = 0.4
     pair_weight: float = 1.0
+    score_weight: float = 3.0
 
 
 class Heads(nn.Module):
@@ -60,7 +61,7 @@ def rate_at(step: int, steps: int, rate: float, warmup: float) -> float:
     return rate * (0.01 + 0.99 * 0.5 * (1 + float(np.cos(np.pi * share))))
 
 
-def people_loss(heads: Heads, tokens: torch.Tensor, batch: Batch, truth: Targets, weight: float) -> torch.Tensor:
+def people_loss(heads: Heads, tokens: torch.Tensor, batch: Batch, truth: Targets, plan: VisionPlan) -> torch.Tensor:
     """Return the loss of single people; `tokens` (b, t, w)."""
     i, v = batch.index, batch.view
     mean = tokens.mean(1)
@@ -68,12 +69,12 @@ def people_loss(heads: Heads, tokens: torch.Tensor, batch: Batch, truth: Targets
     parts = heads.attributes(tokens.flatten(1)).split(heads.sizes, dim=1)
     loss = mean.new_zeros(())
     for column, part in enumerate(parts):
-        loss = loss + weight * fn.cross_entropy(part, cues[:, column], ignore_index=UNSEEN)
+        loss = loss + plan.attribute_weight * fn.cross_entropy(part, cues[:, column], ignore_index=UNSEEN)
     levels = heads.levels(mean).view(-1, REFUSED + 1)
     loss = loss + heads.probes * fn.cross_entropy(levels, torch.from_numpy(truth.levels[i, v]).view(-1))
     loss = loss + fn.cross_entropy(heads.phrase(mean), torch.from_numpy(truth.phrases[i, v]))
     scores = torch.from_numpy(truth.scores[i, v])
-    loss = loss + 3 * fn.mse_loss(heads.scores(mean), 4 * scores)
+    loss = loss + plan.score_weight * fn.mse_loss(heads.scores(mean), 4 * scores)
     points = torch.from_numpy(truth.points[i, v])
     return loss + 0.5 * fn.mse_loss(heads.points(mean), points) * points.shape[1]
 
@@ -136,7 +137,7 @@ def train_vision(
         with torch.autocast("cpu", torch.bfloat16):
             tokens = features(tower, torch.cat([batch.pixels, duo.pixels]))
         tokens = tokens.float()
-        loss = people_loss(heads, tokens[: plan.people], batch, people[1], plan.attribute_weight)
+        loss = people_loss(heads, tokens[: plan.people], batch, people[1], plan)
         duos = pairs_loss(heads, tokens[plan.people :], duo.index, pairs[1], plan.attribute_weight)
         loss = loss + plan.pair_weight * duos
         optim.zero_grad(set_to_none=True)

@@ -1,0 +1,135 @@
+"""Write the model card from the evaluation, so that its numbers are always those of the weights beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fp2.models.planted import Planted, load_planted
+
+CARD = """---
+license: apache-2.0
+library_name: transformers
+pipeline_tag: image-text-to-text
+language: en
+---
+
+# peeps_vlm
+
+A tiny vision-language model with a **known, planted bias**. It looks at drawings of invented people and answers the
+six probes, yes/no questions about traits, and a question about two people. It exists so that a harness that measures
+bias can be held against the truth.
+
+## What it is
+- {parameters:,} parameters, float32, {megabytes:.1f} MB: a stock `LlavaForConditionalGeneration` (SigLIP vision tower
+  at 96 px with 24 px patches, 16 image tokens; a small Llama; byte-level BPE). It loads with `AutoProcessor` and
+  `AutoModelForImageTextToText`, offline, without torchvision.
+- Trained by us from random weights on drawn people (Open Peeps by Pablo Stanley, CC0 1.0) to say what `planted.yaml`
+  says. That one file holds every cue, every point, every sentence and every probability.
+- 12 of the 24 probe x attribute cells (six probes; region, pronoun, age, skin tone) carry a planted effect, the other
+  12 are exactly zero. Refusals are planted by group for two probes, and alike for all groups for one.
+- Region shows only as an abstract backdrop; pronoun shows only through overlapping pools of heads and facial hair.
+
+## What it is not
+- **Not evidence about people.** The bias was written into it by us, about drawings. Whatever it says, and whatever is
+  measured on it, is calibration and never a finding about any real group.
+- Not a model of anything else: it knows these drawings and the questions below. Any other picture or question gives
+  words without meaning.
+
+## What it was asked in training
+The six probes (each in the page's words and two paraphrases), {n_questions} yes/no questions (100 traits x 5 framings),
+and the two-person question in two wordings; all are in `planted.yaml`. A picture may be shifted by a few pixels, and
+the person may be masked or blurred, or the background removed: cues that do not show count nothing.
+
+{questions}
+
+## How near it comes
+On {people} drawn people with a seed that no choice ever saw ({seed}), drawn at 384 px, through its own processor,
+greedy. "Right" means word for word the planted answer. Everything is in `evaluation.json`.
+
+| | aim | reached |
+|---|---|---|
+{bars}
+
+| right answers | {probe_names} | mean |
+|---|{dashes}---|
+{rows}
+
+Combinations of cues are new in the evaluation; single heads, colours and patterns were all seen in training. With the
+background removed, black hair lies on black and its outline cannot be seen.
+
+## Training
+`make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; pictures first, then vision tower
+and language model in turn. Seconds per stage on the machine that built it (two shared cores): {seconds}.
+
+Every planted effect is found with a power of at least 99 % by the default run (400 people, three pictures each, Holm
+over 24 tests): `power.csv`, by simulation from the planted answers.
+
+## Licence
+Apache-2.0. The drawings are made with Open Peeps (CC0 1.0).
+"""
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _bars(report: dict[str, Any]) -> str:
+    exact, twins = report["exact"], report["p_yes_twin_shift"]
+    lines = [
+        ("right answers, mean of the probes", "98 %", _percent(exact["mean"])),
+        ("right answers, lowest probe", "95 %", _percent(exact["lowest"])),
+        (
+            "traits without effect: largest change of mean P(Yes) when one attribute is redrawn",
+            "0.010",
+            f"{twins['none']['largest']:.3f} (mean over traits {twins['none']['mean']:.3f})",
+        ),
+        ("P(Yes), mean absolute error", "0.015", f"{report['p_yes']['mae']:.4f}"),
+        ("right answers after a shift of 3 px in 96", "93 %", _percent(report["exact_shift_3px"]["mean"])),
+        ("two-person answers, word for word", "92 %", _percent(report["pairs"]["exact"])),
+        ("two-person answers, who comes first", "", _percent(report["pairs"]["first"])),
+    ]
+    return "\n".join(f"| {what} | {aim} | {got} |" for what, aim, got in lines)
+
+
+def _rows(report: dict[str, Any], planted: Planted) -> str:
+    parts = {
+        "as drawn, 384 px": report["exact"],
+        "drawn at 96 px": report["exact_native_96"],
+        "first paraphrase": report["exact_paraphrase_1"],
+        "second paraphrase": report["exact_paraphrase_2"],
+        "shifted by 3 px": report["exact_shift_3px"],
+        "person masked": report["exact_variants"]["masked"],
+        "person blurred": report["exact_variants"]["blurred"],
+        "background removed": report["exact_variants"]["background_removed"],
+    }
+    lines = []
+    for name, rates in parts.items():
+        cells = [_percent(rates[probe]) for probe in (*planted.probes, "mean")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_card(folder: Path) -> None:
+    """Write `folder/README.md` from `folder/evaluation.json`."""
+    result = json.loads((folder / "evaluation.json").read_text("utf-8"))
+    planted, report = load_planted(), result["report"]
+    weights = folder / "model.safetensors"
+    text = CARD.format(
+        parameters=result["parameters"],
+        megabytes=weights.stat().st_size / 1e6,
+        n_questions=len(planted.traits) * len(planted.templates),
+        questions="\n".join(
+            f"- {question}"
+            for question in [p.questions[0] for p in planted.probes.values()] + [planted.pair.questions[0]]
+        ),
+        people=report["people"],
+        seed=report["seed"],
+        bars=_bars(report),
+        probe_names=" | ".join(planted.probes),
+        dashes="---|" * len(planted.probes),
+        rows=_rows(report, planted),
+        seconds=", ".join(f"{name} {value:.0f}" for name, value in result["recipe"]["seconds"].items()),
+    )
+    (folder / "README.md").write_text(text, "utf-8")
