@@ -1,4 +1,4 @@
-"""Run one evaluation, or with -m a sweep of them: python launch.py [-m] [key=value ...]. Everything lives in fp2.app."""
+"""Run one evaluation, or with -m a sweep: python launch.py [-m] [key=value ...]. Everything lives in fp2.app."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("FP2_ROOT", str(Path(__file__).resolve().parent))
 
-from fp2.app import main  # noqa: E402  (FP2_ROOT has to be set first)
+from fp2.app import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, project_root
+from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare
 from fp2.config import validate
-from fp2.errors import EXIT_INTERRUPTED, Fp2Error
+from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
 
 STATUS = "status.json"
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
@@ -43,24 +44,25 @@ def _main(argv: list[str]) -> int:
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
         return 0
-    check_overrides(expanded)
-    folder = _fresh_folder()
+    sweep = any(flag in ("-m", "--multirun") for flag in flags)
+    config = check_overrides(expanded, sweep=sweep)
+    folder = fresh_folder(Path(config.paths.outputs))
     os.environ["FP2_RUN_DIR"] = str(folder)
     _hydra_main([*flags, *expanded])
     return _summarise(folder)
 
 
-def _fresh_folder() -> Path:
+def fresh_folder(outputs: Path) -> Path:
     """Make an output folder that no other process has; the environment also names the sweep after it."""
     now = datetime.now()
-    day = project_root() / "outputs" / now.strftime("%Y-%m-%d")
-    name = f"{now.strftime('%H-%M-%S')}-{os.getpid()}"
-    folder = day / name
+    day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
     try:
-        folder.mkdir(parents=True)
+        day.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
+        folder.chmod(0o755)
     except OSError as error:
-        raise Fp2Error(f"cannot make the output folder: {error.strerror}", where=str(folder)) from error
-    os.environ["FP2_SWEEP_ID"] = f"{now.strftime('%Y%m%d')}-{name}"
+        raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
+    os.environ["FP2_SWEEP_ID"] = f"{now.strftime('%Y%m%d')}-{folder.name}"
     return folder
 
 
@@ -68,8 +70,11 @@ def _hydra_main(argv: list[str]) -> None:
     """Hand over to Hydra with an absolute config folder; the task lives in this module, never in `__main__`."""
     import hydra
 
-    sys.argv = ["fp2", *argv]
-    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+    typed, sys.argv = sys.argv, ["fp2", *argv]
+    try:
+        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=CONFIG_NAME)(task)()
+    finally:
+        sys.argv = typed
 
 
 def task(cfg: Any) -> None:
@@ -90,10 +95,21 @@ def task(cfg: Any) -> None:
             raise
         status = {"exit_status": 1, "message": f"{type(error).__name__}: {error}"}
     status["overrides"] = list(hydra_cfg.overrides.task)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / STATUS).write_text(json.dumps(status), encoding="utf-8")
+    _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
         raise KeyboardInterrupt
+
+
+def _write_status(folder: Path, status: dict[str, Any]) -> None:
+    """Write how a job ended; where even that cannot be written, say it and end."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / STATUS).write_text(json.dumps(status), encoding="utf-8")
+    except OSError as error:
+        if status["message"]:
+            print(f"error: {status['message']}", file=sys.stderr)
+        print(f"error: cannot write: {error.strerror} ({error.filename or folder})", file=sys.stderr)
+        sys.exit(int(status["exit_status"]) or EXIT_BAD_INPUT)
 
 
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
@@ -157,8 +173,12 @@ def _print_sweep(statuses: list[dict[str, Any]]) -> None:
     print(f"\nsweep {os.environ['FP2_SWEEP_ID']}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
-        print(f"  {status['run_id']}  {status['model']:<22} {'+'.join(status['cuts']):<28} {value}  {status['severity']}")
+        print(
+            f"  {status['run_id']}  {status['model']:<22} {'+'.join(status['cuts']):<28} {value}  {status['severity']}"
+        )
     ids = ",".join(f'"{status["run_id"]}"' for status in done)
     if len(done) > 1 and done[0]["experiment_id"] is not None:
-        print(f'  compare: http://127.0.0.1:5000/#/compare-runs?runs=[{ids}]&experiments=["{done[0]["experiment_id"]}"]')
+        print(
+            f'  compare: http://127.0.0.1:5000/#/compare-runs?runs=[{ids}]&experiments=["{done[0]["experiment_id"]}"]'
+        )
         print(f"  ranking: fp2 leaderboard {os.environ['FP2_SWEEP_ID']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.places import overrides_without_places, without_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +23,8 @@ RESULTS = "results.json"
 DASHBOARD = "dashboard.html"
 CONFIG = "config.yaml"
 OVERRIDES = "overrides.yaml"
-# Folders of this machine say nothing about the result, and do not leave it.
-LOCAL_KEYS = ("paths",)
+TABLE = "disparities.json"
+LOCAL_FILES = ("status.json", "traceback.txt")
 
 
 @contextmanager
@@ -38,17 +40,24 @@ def told_plainly(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> None:
-    """Write the resolved config without machine folders, and the overrides it came from."""
+def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> dict[str, str]:
+    """Write the resolved config and the overrides it came from, without this machine's paths; return those."""
     from omegaconf import OmegaConf
 
-    plain = {key: value for key, value in asdict(config).items() if key not in LOCAL_KEYS}
+    plain, places = without_places(asdict(config))
+    kept = overrides_without_places(overrides)
     (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(plain)), encoding="utf-8")
-    (folder / OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(list(overrides))), encoding="utf-8")
+    (folder / OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(kept)), encoding="utf-8")
+    return places
 
 
 def write_tables(
-    folder: Path, people: pd.DataFrame, answers: pd.DataFrame, scores: pd.DataFrame, rows: list[dict[str, Any]], salt: bytes
+    folder: Path,
+    people: pd.DataFrame,
+    answers: pd.DataFrame,
+    scores: pd.DataFrame,
+    rows: list[dict[str, Any]],
+    salt: bytes,
 ) -> None:
     """Write the four tables as Parquet; ids become salted keys, and no path, place or time leaves."""
     import pandas as pd
@@ -59,16 +68,14 @@ def write_tables(
     _keyed(answers, salt).to_parquet(folder / "responses.parquet", compression="zstd", index=False)
     _keyed(scores, salt).to_parquet(folder / "scores.parquet", compression="zstd", index=False)
     frame = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
-    frame["extreme_pair"] = [None if pair is None else list(pair) for pair in frame["extreme_pair"]]
+    write_table(folder, rows)
     frame.to_parquet(folder / "disparities.parquet", compression="zstd", index=False)
 
 
 def _keyed(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     from fp2.data.identity import salted
 
-    return table.assign(
-        image_id=salted(table["image_id"], salt, "image"), subject_id=salted(table["subject_id"], salt)
-    )
+    return table.assign(image_id=salted(table["image_id"], salt, "image"), subject_id=salted(table["subject_id"], salt))
 
 
 TABLE_COLUMNS = (
@@ -78,9 +85,12 @@ TABLE_COLUMNS = (
 )  # fmt: skip
 
 
-def disparity_table(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the disparities as columns, in the form that MLflow's table view compares side by side."""
-    return {name: [row[name] for row in rows] for name in TABLE_COLUMNS}
+def write_table(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write the disparities as the JSON table that MLflow's UI compares side by side, and `mlflow.load_table` reads."""
+    path = folder / TABLE
+    table = {"columns": list(TABLE_COLUMNS), "data": [[row[name] for name in TABLE_COLUMNS] for row in rows]}
+    path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    return path
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
@@ -111,16 +121,18 @@ def draw(folder: Path, results: Mapping[str, Any], tick: Callable[[], None]) -> 
     figures.intervals(results, target / "intervals.png")
     tick()
     for cut in results["cuts"]:
-        figures.heatmap(results, cut, target / f"heatmap_{cut}.png")
+        figures.heatmap(results, cut, target / f"heatmap_{re.sub(r'[^A-Za-z0-9_.-]', '_', cut)}.png")
         tick()
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return every file of the run by its name relative to `folder`, the passport left out."""
+    """Return what the run publishes, by name relative to `folder`: every file but the passport and local notes."""
     from fp2.report.statement import PASSPORT_NAME
 
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != PASSPORT_NAME and not path.relative_to(folder).parts[0].startswith(".")
+        if path.is_file()
+        and path.name not in (PASSPORT_NAME, *LOCAL_FILES)
+        and not path.relative_to(folder).parts[0].startswith(".")
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,17 +31,21 @@ def project_root() -> Path:
 
 def prepare(overrides: Sequence[str]) -> list[str]:
     """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands."""
-    from hydra.core.config_store import ConfigStore
-
     project_root()
     register_schema()
     expanded, nodes = expand_overrides(overrides)
-    for name, node in nodes.items():
-        ConfigStore.instance().store(group="cut", name=name, node=node)
+    _store_cuts(nodes)
     return expanded
 
 
-def compose_config(overrides: Sequence[str]) -> Any:
+def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    from hydra.core.config_store import ConfigStore
+
+    for name, node in nodes.items():
+        ConfigStore.instance().store(group="cut", name=name, node=node)
+
+
+def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any:
     """Compose `overrides` (already prepared) into an OmegaConf config.
 
     Raises
@@ -55,7 +59,7 @@ def compose_config(overrides: Sequence[str]) -> Any:
 
     with _hydra():
         try:
-            return compose(CONFIG_NAME, overrides=list(overrides))
+            return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
             raise _explained(error) from error
         except OmegaConfBaseException as error:
@@ -67,27 +71,69 @@ def load_config(overrides: Sequence[str]) -> Config:
     return validate(compose_config(prepare(overrides)))
 
 
-def check_overrides(overrides: Sequence[str]) -> None:
-    """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs."""
+def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
+    """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs.
+
+    Choices come from the command line and from a `sweep=` file. Returns the config of the first job.
+
+    Raises
+    ------
+    Fp2Error
+        For the first mistake, and for several choices on the command line of what is no sweep.
+    """
+    typed = [_variants(override) for override in _parsed(overrides)]
+    first = [choices[0] for choices in typed]
+    params, multirun = _sweep_of(first)
+    several = next((choices for choices in typed if len(choices) > 1), None)
+    if several is not None and not (sweep or multirun):
+        key = several[0].partition("=")[0]
+        raise Fp2Error(f"{key} has several choices, and this is one run", where="override", fix="Add -m for a sweep")
+    keys = {choices[0].partition("=")[0] for choices in typed}
+    filed = [f"{key}={choices}" for key, choices in params.items() if key not in keys]
+    expanded, nodes = expand_overrides(filed)
+    _store_cuts(nodes)
+    variants = [*typed, *(_variants(override) for override in _parsed(expanded))]
+    first = [choices[0] for choices in variants]
+    config = validate(compose_config(first))
+    for place, choices in enumerate(variants):
+        for choice in choices[1:]:
+            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+    return config
+
+
+def _parsed(overrides: Sequence[str]) -> list[Any]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
+        return list(OverridesParser.create().parse_overrides(list(overrides)))
     except HydraException as error:
-        raise Fp2Error(_first_line(error), where="override") from error
-    plain = [override for override in parsed if not override.is_hydra_override()]
-    variants: list[list[str]] = []
-    for override in plain:
-        if override.is_sweep_override():
-            variants.append([f"{override.input_line.partition('=')[0]}={v}" for v in override.sweep_string_iterator()])
-        else:
-            variants.append([str(override.input_line)])
-    first = [choices[0] for choices in variants]
-    validate(compose_config(first))
-    for place, choices in enumerate(variants):
-        for choice in choices[1:]:
-            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+        raise Fp2Error(_first_line(error), where="override", fix="An override is written key=value") from error
+
+
+def _variants(override: Any) -> list[str]:
+    """Return the overrides that one word of the command line stands for: several if it is a sweep."""
+    from hydra.core.override_parser.types import Glob
+
+    line = str(override.input_line)
+    key = line.partition("=")[0]
+    if isinstance(override.value(), Glob):
+        names = override.value().filter(_choices(key.lstrip("+")))
+        if not names:
+            raise Fp2Error(f"nothing fits {line}", where="override", fix=f"There are: {', '.join(_choices(key))}")
+        return [f"{key}={name}" for name in names]
+    if override.is_sweep_override():
+        return [f"{key}={choice}" for choice in override.sweep_string_iterator()]
+    return [line]
+
+
+def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool]:
+    """Return what a chosen `sweep=` file sweeps over, and whether it asks for a sweep."""
+    from omegaconf import OmegaConf
+
+    composed = compose_config(overrides, with_hydra=True).hydra
+    params = OmegaConf.select(composed, "sweeper.params") or {}
+    return {str(key): str(value) for key, value in params.items()}, str(composed.mode).endswith("MULTIRUN")
 
 
 @contextmanager
@@ -112,7 +158,10 @@ def _explained(error: Exception) -> Fp2Error:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         if group == "engine" and name in LATER_ENGINES:
             return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(_choices(group))}")
-        return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=nearest(name, error.options or _choices(group)))
+        hint = nearest(name, error.options or _choices(group))
+        if group == "cut":
+            hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"
+        return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=hint)
     text = str(error)
     cause = error.__cause__
     found = re.search(r"Could not override '([^']+)'", text)
@@ -152,4 +201,4 @@ def _wrong_type(cause: BaseException) -> Fp2Error:
 
 def _choices(group: str) -> list[str]:
     folder = conf_dir() / group
-    return [path.stem for path in folder.glob("*.yaml")] if folder.is_dir() else []
+    return sorted(path.stem for path in folder.glob("*.yaml")) if folder.is_dir() else []

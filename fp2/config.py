@@ -6,6 +6,7 @@ Hydra refuses unknown keys and wrong types while it composes; `validate` then ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from fp2.cuts import resolve_cuts
 from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest
+from fp2.hashing import digest, sha256_file
 
 CONFIG_SCHEMA = 1
+SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
+BUILT_IN = ("valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
 
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
@@ -146,7 +150,7 @@ class PathsConfig:
 
 @dataclass
 class AnswersConfig:
-    """When an answer fails: how often it is tried again, and how many failures end the run (share, or count above 1)."""
+    """When an answer fails: how often it is tried, and how many failures end the run (a share, or a count above 1)."""
 
     attempts: Positive = 2
     error_budget: Annotated[float, Ge(0)] = 0.05
@@ -176,7 +180,7 @@ for _section in (
     Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, AnalysisConfig, ReportConfig,
     TrackingConfig, PathsConfig, AnswersConfig,
 ):  # fmt: skip
-    _section.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+    setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)
 
 
 def register_schema() -> None:
@@ -213,9 +217,16 @@ def from_plain(plain: Any) -> Config:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise Fp2Error(f"{where}={first['input']!r}: {first['msg']}", fix="Mend it in the config or override") from error
+        raise Fp2Error(_pydantic_line(first), where=where, fix="Mend it in the config or override") from error
     _cross_check(config)
     return config
+
+
+def _pydantic_line(found: Any) -> str:
+    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return "unknown key"
+    given = repr(found["input"])
+    return f"{found['msg']}, not {given if len(given) <= 80 else given[:77] + '...'}"
 
 
 def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
@@ -232,11 +243,13 @@ def _cross_check(c: Config) -> None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
-    bounds = c.analysis.severity
-    if list(bounds) != ["low", "moderate", "high"] or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
-        raise Fp2Error(f"severity bounds must be 0 <= low < moderate < high, got {bounds}", where="analysis.severity")
+    _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
-        raise Fp2Error(f"{c.analysis.permutations} permutations are too few", where="analysis.permutations", fix="At least 99, or null")
+        raise Fp2Error(
+            f"{c.analysis.permutations} permutations are too few",
+            where="analysis.permutations",
+            fix="At least 99, or null",
+        )
     if c.data.kind == "fhibe" and not c.data.root:
         raise Fp2Error("data=fhibe needs the folder of the release", where="data.root", fix="Add data.root=PATH")
     if c.data.kind == "table" and not c.data.path:
@@ -244,41 +257,81 @@ def _cross_check(c: Config) -> None:
     if c.data.limit is not None and c.data.limit < 1:
         raise Fp2Error(f"limit is {c.data.limit}", where="data.limit", fix="At least 1, or null for all pictures")
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
-        raise Fp2Error("a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1")
+        raise Fp2Error(
+            "a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1"
+        )
+    if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
+        fix = "Use letters, digits, dots, dashes and underscores"
+        raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
+    resolve_cuts(asdict(c.cut))
     _check_probes(c)
+
+
+def _check_severity(bounds: Mapping[str, float]) -> None:
+    if set(bounds) != {"low", "moderate", "high"} or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
+        raise Fp2Error(
+            f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}", where="analysis.severity"
+        )
 
 
 def _check_probes(c: Config) -> None:
     for probe in c.probe.select or []:
         if probe not in c.probe.probes:
             raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, c.probe.probes))
+    if not isinstance(c.scorer, Mapping):
+        raise Fp2Error("scorer should be a table of names and their options", where="scorer")
     for name, spec in c.scorer.items():
         if not isinstance(spec, Mapping):
             raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
+    known = {*c.scorer, *BUILT_IN}
+    if c.analysis.primary not in known:
+        raise Fp2Error(
+            f"unknown scorer {c.analysis.primary!r}", where="analysis.primary", fix=nearest(c.analysis.primary, known)
+        )
 
 
 def identity_of(config: Config) -> dict[str, Any]:
-    """Return the allow-listed part of the config that decides a result, without paths and devices."""
+    """Return the allow-listed part of the config that decides a result, without paths and devices.
+
+    A file of the user's own (a truth, a lexicon) is represented by the digest of its bytes. A model folder is
+    represented by its name: its weights are in the response set.
+    """
     model = asdict(config.model)
     if model["id"] and _is_path(model["id"]):
         model["id"] = Path(model["id"]).name
     if isinstance(model["truth"], str):
-        model["truth"] = Path(model["truth"]).name
+        model["truth"] = _file_digest(model["truth"], "model.truth")
     data = asdict(config.data)
     for name in ("root", "path", "image_root"):
         data.pop(name)
     if config.data.kind not in ("peeps", "peeps_twins"):
         for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
             data.pop(name)
+    cuts = resolve_cuts(asdict(config.cut))
     return {
         "model": model,
         "probe": asdict(config.probe),
-        "cut": asdict(config.cut),
-        "scorer": config.scorer,
+        "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
+        "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": data,
         "analysis": asdict(config.analysis),
         "seed": config.seed,
     }
+
+
+def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    own = {str(key): value for key, value in spec.items()}
+    for key in own:
+        if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
+            own[key] = _file_digest(own[key], f"scorer.{name}.{key}")
+    return own
+
+
+def _file_digest(path: str, where: str) -> str:
+    try:
+        return f"sha256:{sha256_file(Path(path).expanduser())}"
+    except OSError as error:
+        raise Fp2Error(f"{path} cannot be read: {error.strerror}", where=where) from error
 
 
 def _is_path(model_id: str) -> bool:
@@ -289,4 +342,13 @@ def _is_path(model_id: str) -> bool:
 
 def config_hash(config: Config) -> str:
     """Return the hex SHA-256 of the config's identity: the same on another machine, folder, device or key order."""
-    return digest({"schema": CONFIG_SCHEMA, "config": identity_of(config)})
+    return digest({"schema": CONFIG_SCHEMA, "config": _one_number(identity_of(config))})
+
+
+def _one_number(value: Any) -> Any:
+    """Write whole floats as integers all the way down: YAML's `1` and `1.0` are one number."""
+    if isinstance(value, Mapping):
+        return {str(key): _one_number(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_one_number(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

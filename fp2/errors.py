@@ -31,12 +31,6 @@ class Fp2Error(Exception):
         super().__init__(line if not fix else f"{line}. {fix}")
 
 
-class ErrorBudgetExceeded(Fp2Error):
-    """More answers failed than the run allows; what was answered is kept in the store."""
-
-    exit_status = EXIT_ERROR_BUDGET
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the closest valid choice to `name`, and the whole list."""
     choices = sorted(known)

@@ -6,12 +6,11 @@ A picture that cannot be read and an answer that fails are rows with a reason; t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import Answer, Decoding, Engine, ImageTask, Question
-from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.keys import response_key, response_set
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
@@ -26,6 +25,7 @@ ORIGINAL = "original"
 # A pass is given up early when this many answers were tried and most of them failed.
 EARLY_TRIES = 100
 BYTES_PER_ANSWER = 600
+NOT_ASKED = "not asked: the run ended before it came to this"
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ def make_plan(
     for row, (image_id, subject_id, path) in enumerate(heads):
         pixel = pixels[Path(path)]
         if pixel.sha256 is None:
-            reason = f"picture cannot be read: {pixel.error}"
+            reason = (pixel.error or "the picture cannot be read").replace(str(path), "the file")
             planned += [
-                Planned(digest(["unreadable", image_id, q.text]), image_id, subject_id, q, row, reason) for q in questions
+                Planned(digest(["unreadable", image_id, q.text]), image_id, subject_id, q, row, reason)
+                for q in questions
             ]
             continue
         attributes = {name: tuple(column.iloc[row]) for name, column in zip(names, columns, strict=True)}
@@ -121,19 +122,20 @@ class _Asking:
     tick: Callable[[int, int], None]
     key_of: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    tried: int = 0
+    unreadable: int = 0
+    tried_now: int = 0
+    failed_now: int = 0
 
     def open_tasks(self, have: set[str]) -> list[ImageTask]:
         """Return the tasks with the questions that have no answer yet."""
         tasks = []
+        seen = set(have)  # the same pixels twice are asked about once
         for task in self.plan.tasks:
-            left = tuple(q for q in task.questions if self.key_of[task.image_id, q.question_id] not in have)
+            keys = {self.key_of[task.image_id, q.question_id]: q for q in task.questions}
+            left = tuple(question for key, question in keys.items() if key not in seen)
+            seen |= keys.keys()
             if left:
-                tasks.append(
-                    ImageTask(
-                        task.image_id, task.subject_id, task.path, task.pixel_sha256, left, task.variant, task.attributes
-                    )
-                )
+                tasks.append(replace(task, questions=left))
         return tasks
 
     def keep(self, batch: Sequence[Answer]) -> set[str]:
@@ -146,14 +148,15 @@ class _Asking:
                 self.failed.pop(key, None)
             else:
                 self.failed[key] = answer.error
-        self.tried += len(rows)
+        self.tried_now += len(rows)
+        self.failed_now += len(rows) - len(done)
         self.tick(len(done), len(self.failed))
         return done
 
     def spent(self, last: bool) -> str | None:
-        """Return why the run must end now, or None."""
-        n = len(self.failed)
-        hopeless = self.tried >= EARLY_TRIES and n > self.tried / 2
+        """Return why the run must end now, or None: on the last pass each failure stands, before it may be mended."""
+        n = self.unreadable + self.failed_now
+        hopeless = self.tried_now >= EARLY_TRIES and self.failed_now > self.tried_now / 2
         if n > self.allowed and (last or hopeless):
             reason = next(iter(self.failed.values()))
             return f"{n} of {len(self.plan.planned)} answers failed, more than the run allows; the first: {reason}"
@@ -189,6 +192,7 @@ def ask(
     asking = _Asking(plan, engine, store, attempts, allowed, tick)
     asking.key_of = {(i.image_id, i.question.question_id): i.response_key for i in plan.planned}
     asking.failed = {i.response_key: i.error for i in plan.planned if i.error is not None}
+    asking.unreadable = len(asking.failed)
     outcome = Asked({}, n_cached, 0, over_budget=asking.spent(last=True))
     calls_before = engine.model_calls
     try:
@@ -207,6 +211,7 @@ def _passes(asking: _Asking, have: set[str]) -> str | None:
         tasks = asking.open_tasks(have)
         if not tasks:
             return None
+        asking.tried_now = asking.failed_now = 0
         last = attempt == asking.attempts - 1
         for batch in asking.engine.answer(tasks):
             have |= asking.keep(batch)
@@ -235,11 +240,16 @@ def _collect(plan: Plan, store: ResponseStore, asking: _Asking, cached: set[str]
                 "text": None, "status": "error", "error": asking.failed[key], "attempts": tries,
                 "seconds": 0.0, "tokens": 0, "cached": False,
             }  # fmt: skip
+        else:
+            known[key] = {
+                "text": None, "status": "error", "error": NOT_ASKED, "attempts": 0, "seconds": 0.0, "tokens": 0,
+                "cached": False,
+            }  # fmt: skip
     return known
 
 
 def answers_table(plan: Plan, asked: Asked) -> pd.DataFrame:
-    """Return the answers table: one row per planned answer that was tried."""
+    """Return the answers table: one row per planned answer; what a run did not come to is an error row that says so."""
     import pandas as pd
 
     from fp2.tables import ANSWERS
@@ -255,8 +265,5 @@ def answers_table(plan: Plan, asked: Asked) -> pd.DataFrame:
             **asked.answers[item.response_key],
         }
         for item in plan.planned
-        if item.response_key in asked.answers
     ]
-    if not rows:
-        raise Fp2Error("no question was answered, so there is nothing to compare")
     return ANSWERS.check(pd.DataFrame(rows, columns=ANSWERS.names))

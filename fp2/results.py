@@ -26,9 +26,7 @@ LIMITATIONS = (
     "Lexicons and the valence scorer are for English answers.",
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
-EMBEDDED = (
-    "The model was trained on drawings with effects planted on purpose: this run is calibration, never a finding about people."
-)
+EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
 
 
 def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.config import Config, config_hash
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
+from fp2.places import remember
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ def load_people(config: Config, progress: Progress) -> Dataset:
             people, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
         )
         notes = (*notes, *more)
+    if people["set_id"].notna().any():
+        raise Fp2Error(
+            "counterfactual twins cannot be cut into groups of people: one of them has every skin tone",
+            where=f"data={config.data.name}",
+            fix="Use data=peeps",
+        )
     if people.empty:
         raise Fp2Error("the data set has no single-person picture", where=f"data={config.data.name}")
     return replace(dataset, people=people, notes=(*dataset.notes, *notes))
@@ -105,7 +112,11 @@ def _load(config: Config, progress: Progress) -> Dataset:
     from fp2.data.table import load_table
 
     if not isinstance(data.columns, Mapping) or "image" not in data.columns:
-        raise Fp2Error("data=table needs to know which column holds the pictures", where="data.columns", fix="Add data.columns={image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
+        raise Fp2Error(
+            "data=table needs to know which column holds the pictures",
+            where="data.columns",
+            fix="Add data.columns={image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}",
+        )
     root = Path(data.image_root).expanduser() if data.image_root else None
     return load_table(Path(str(data.path)).expanduser(), dict(data.columns), root)
 
@@ -158,12 +169,13 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
         prepared = prepare(config, store, progress)
         with artifacts.told_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            artifacts.write_config(folder, config, overrides)
+            places = artifacts.write_config(folder, config, overrides)
         with _tracked(prepared, folder) as tracker:
             asked = _ask(prepared, store, progress)
             progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
             results, answers, scores = _analyse(prepared, asked, tracker, progress)
             with artifacts.told_plainly(folder):
+                remember(Path(config.paths.state), results["run_id"], places)
                 _write(prepared, folder, results, answers, scores, progress)
             _log(prepared, tracker, folder, results)
     return _outcome(asked, results, folder, tracker)
@@ -217,9 +229,7 @@ def _analyse(
         scores = score_answers(answers, prepared.scorers)
         step()
         comparison = comparison_of(config, len(prepared.battery.probes), len(cuts))
-        found = fingerprint(
-            scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step
-        )
+        found = fingerprint(scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step)
     return _results(prepared, asked, answers, scores, found, comparison, tracker), answers, scores
 
 
@@ -306,7 +316,11 @@ def _write(
             )
         step()
         key, created = load_or_create_key(Path(config.paths.keys))
-        extra = {"decoding": asdict(prepared.battery.decoding), "preprocessing": results["model"]["processor"], "seeds": {"analysis": config.seed, "data": config.data.seed}}
+        extra = {
+            "decoding": asdict(prepared.battery.decoding),
+            "preprocessing": results["model"]["processor"],
+            "seeds": {"analysis": config.seed, "data": config.data.seed},
+        }
         write_passport(folder, results, artifacts.files_of(folder), extra, key)
         step()
     if created:
@@ -344,29 +358,34 @@ def _tracked(prepared: Prepared, folder: Path) -> Iterator[Tracker | None]:
     try:
         yield tracker
     except BaseException as error:
+        with suppress(Exception):  # what ended the run is told, not what its record then lacks
+            tracker.tag({"error": str(error)[:500] or type(error).__name__})
+            tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
-            (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
-        tracker.tag({"error": str(error)[:500] or type(error).__name__})
-        tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            with suppress(OSError):
+                (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
         raise
 
 
 def _log(prepared: Prepared, tracker: Tracker | None, folder: Path, results: dict[str, Any]) -> None:
     if tracker is None:
         return
+    from fp2 import tracking
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
 
-    tracker.log(folder, results, artifacts.disparity_table(results["disparities"]))
-    tracker.tag(
-        {
-            "complete": str(results["complete"]).lower(),
-            "severity": results["severity"],
-            "passport_sha256": sha256_file(folder / "passport.json"),
-            "summary": json.dumps(summarise(results)),
-        }
-    )
-    tracker.finish("FINISHED" if results["complete"] else "FAILED")
+    passport = folder / "passport.json"
+    with tracking.told_plainly(tracking.tracking_uri(prepared.config)):
+        tracker.log({**artifacts.files_of(folder), passport.name: passport}, results, artifacts.TABLE)
+        tracker.tag(
+            {
+                "complete": str(results["complete"]).lower(),
+                "severity": results["severity"],
+                "passport_sha256": sha256_file(passport),
+                "summary": json.dumps(summarise(results)),
+            }
+        )
+        tracker.finish("FINISHED" if results["complete"] else "FAILED")
 
 
 def _outcome(asked: Asked, results: dict[str, Any], folder: Path, tracker: Tracker | None) -> Outcome:
@@ -377,6 +396,7 @@ def _outcome(asked: Asked, results: dict[str, Any], folder: Path, tracker: Track
     elif asked.interrupted:
         status = EXIT_INTERRUPTED
         done = results["answers"]["answered"]
-        message = f"interrupted: {done} of {results['answers']['planned']} answers are kept; the same command goes on from there"
+        planned = results["answers"]["planned"]
+        message = f"interrupted: {done} of {planned} answers are kept; the same command goes on from there"
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, results["run_id"], experiment, status, message)

@@ -60,7 +60,11 @@ PEOPLE = Schema(
         Column("image_id", "string", "the image, unique within the data set"),
         Column("subject_id", "string", "the person; the unit of every statistic"),
         Column("image_path", "string", "absolute path of the picture on this machine; never leaves it"),
-        Column("is_primary", "bool", "whether the picture was taken of this person (two-person pictures have one who was not)"),
+        Column(
+            "is_primary",
+            "bool",
+            "whether the picture was taken of this person (two-person pictures have one who was not)",
+        ),
         Column("n_people", "int64", "annotated people in the image"),
         Column("set_id", "string", "counterfactual set (same scene, one attribute changed), or missing"),
         Column("box_x", "float64", "person box: left edge in pixels of the image, or missing"),

@@ -10,15 +10,19 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.config import Config
+from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
 
 PREFIX = "fp2."
+TABLES_TAG = "mlflow.loggedArtifacts"  # by it the UI and `mlflow.load_table` know a table
+METRICS_AT_ONCE = 1000
 
 
 def tracking_uri(config: Config) -> str:
@@ -42,10 +46,10 @@ def _mlflow() -> Any:
     os.environ.pop("MLFLOW_RUN_ID", None)
     import logging
 
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     import mlflow
 
+    for name in ("mlflow", "alembic", "mlflow.store.db.utils"):  # set after the import, which sets its own
+        logging.getLogger(name).setLevel(logging.ERROR)
     return mlflow
 
 
@@ -57,15 +61,18 @@ class Tracker:
     run_id: str
     experiment_id: str
 
-    def log(self, folder: Path, results: Mapping[str, Any], table: Mapping[str, list[Any]]) -> None:
-        """Log metrics, the comparison table and every file of `folder`."""
+    def log(self, files: Mapping[str, Path], results: Mapping[str, Any], table: str) -> None:
+        """Log metrics and `files` (name -> path); the one named `table` shows as a table in the UI."""
         from mlflow.entities import Metric
 
-        stamp = results_time()
-        values = metrics_of(results)
-        self.client.log_batch(self.run_id, metrics=[Metric(k, v, stamp, 0) for k, v in values.items()])
-        self.client.log_table(self.run_id, dict(table), "disparities.json")
-        self.client.log_artifacts(self.run_id, str(folder))
+        stamp = int(time.time() * 1000)
+        metrics = [Metric(name, value, stamp, 0) for name, value in metrics_of(results).items()]
+        for first in range(0, len(metrics), METRICS_AT_ONCE):
+            self.client.log_batch(self.run_id, metrics=metrics[first : first + METRICS_AT_ONCE])
+        for name, path in files.items():
+            folder = name.rpartition("/")[0]
+            self.client.log_artifact(self.run_id, str(path), folder or None)
+        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps([{"path": table, "type": "table"}]))
 
     def tag(self, tags: Mapping[str, Any]) -> None:
         """Set tags that are known only at the end."""
@@ -75,13 +82,6 @@ class Tracker:
     def finish(self, status: str) -> None:
         """End the run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(self.run_id, status=status)
-
-
-def results_time() -> int:
-    """Return now in milliseconds."""
-    import time
-
-    return int(time.time() * 1000)
 
 
 def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
@@ -94,7 +94,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     """
     mlflow = _mlflow()
     uri = tracking_uri(config)
-    try:
+    with told_plainly(uri):
         experiment_id = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
         all_tags = {PREFIX + key: str(value) for key, value in tags.items() if value is not None}
@@ -103,9 +103,24 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
         from mlflow.entities import Param
 
         client.log_batch(tracker.run_id, params=[Param(k, str(v)) for k, v in params_of(config).items()])
-    except mlflow.exceptions.MlflowException as error:
-        raise Fp2Error(f"the MLflow store cannot be used: {str(error).splitlines()[0]}", where=uri) from error
     return tracker
+
+
+@contextmanager
+def told_plainly(where: str) -> Iterator[None]:
+    """Turn what MLflow, its database or its artifact folder raises into one line."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Fp2Error(
+            f"the MLflow store cannot be used: {first}",
+            where=where.rpartition("@")[2],
+            fix="Every answer is kept; mend the store, or run with tracking=none",
+        ) from error
 
 
 def _experiment(mlflow: Any, config: Config, uri: str) -> str:
@@ -116,16 +131,20 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> str:
     if not uri.startswith("sqlite:///"):
         mlflow.set_tracking_uri(uri)
         return str(mlflow.set_experiment(name).experiment_id)
-    folder = Path(config.paths.mlruns).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n!.gitignore\n", encoding="utf-8")
+    path = Path(uri.removeprefix("sqlite:///"))
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n!.gitignore\n", encoding="utf-8")
+    except OSError as error:
+        raise Fp2Error(f"the folder of the MLflow store cannot be used: {error.strerror}", where=str(folder)) from error
     with FileLock(folder / ".init.lock"):
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(name)
-        _use_wal(folder / "mlflow.db")
+        _use_wal(path)
         if found is not None:
             return str(found.experiment_id)
         return str(client.create_experiment(name, artifact_location=(folder / "artifacts" / slug(name)).as_uri()))
@@ -133,9 +152,8 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> str:
 
 def _use_wal(path: Path) -> None:
     """Let writers and readers work side by side; the mode stays with the file."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
-    connection.close()
 
 
 def params_of(config: Config) -> dict[str, Any]:
@@ -162,7 +180,11 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
             values[f"composite.{cut}.{key}"] = row[key]
     for row in results["disparities"]:
         name = f"{row['probe']}.{row['scorer']}.{row['cut']}"
-        kept = ("raw", "adjusted_p", "hedges_g", "epsilon_squared", "shrunken") if row["scorer"] == results["analysis"]["primary"] else ("raw", "adjusted_p")
+        kept = (
+            ("raw", "adjusted_p", "hedges_g", "epsilon_squared", "shrunken")
+            if row["scorer"] == results["analysis"]["primary"]
+            else ("raw", "adjusted_p")
+        )
         for key in kept:
             values[f"{name}.{key}"] = row[key]
     answers = results["answers"]
@@ -174,21 +196,18 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
-def download(config: Config, run_id: str, names: tuple[str, ...]) -> tuple[Path, dict[str, str]]:
-    """Return a folder that holds artifacts `names` of a logged run, and the run's `fp2.` tags without the prefix.
+def download(config: Config, run_id: str, names: tuple[str, ...], folder: Path) -> None:
+    """Put the artifacts `names` of a logged run into `folder`.
 
     Raises
     ------
     Fp2Error
         If the store, the run or an artifact is not there.
     """
-    import tempfile
-
     mlflow = _mlflow()
     client = _client(mlflow, config)
     try:
-        run = client.get_run(run_id)
-        folder = Path(tempfile.mkdtemp(prefix="fp2-rerun-"))
+        client.get_run(run_id)
         for name in names:
             client.download_artifacts(run_id, name, str(folder))
     except (mlflow.exceptions.MlflowException, OSError) as error:
@@ -197,8 +216,6 @@ def download(config: Config, run_id: str, names: tuple[str, ...]) -> tuple[Path,
             where=tracking_uri(config),
             fix="Check the id; if the project was moved, run: fp2 relocate",
         ) from error
-    tags = {key.removeprefix(PREFIX): value for key, value in run.data.tags.items() if key.startswith(PREFIX)}
-    return folder, tags
 
 
 def _client(mlflow: Any, config: Config) -> Any:
@@ -209,14 +226,22 @@ def _client(mlflow: Any, config: Config) -> Any:
 
 
 def summaries(config: Config, sweep_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the leaderboard summaries (one per cut) of the finished runs in the store, or of one sweep, newest first."""
+    """Return the leaderboard summaries (one per cut) of the finished runs, of one sweep if named, newest first."""
     mlflow = _mlflow()
     client = _client(mlflow, config)
-    found = client.get_experiment_by_name(config.tracking.experiment)
-    if found is None:
-        return []
+    if sweep_id is not None and not SWEEP_ID.fullmatch(sweep_id):
+        return []  # no run can carry it, and it must not reach the query
     query = "attributes.status = 'FINISHED'" + (f" and tags.`{PREFIX}sweep_id` = '{sweep_id}'" if sweep_id else "")
-    runs = client.search_runs([found.experiment_id], query, max_results=500)
+    runs: list[Any] = []
+    with told_plainly(tracking_uri(config)):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+        token: str | None = None
+        while found is not None:
+            page = client.search_runs([found.experiment_id], query, max_results=500, page_token=token)
+            runs += page
+            token = page.token
+            if not token:
+                break
     return [row for run in runs for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
@@ -232,14 +257,20 @@ def relocate(config: Config) -> int:
     path = Path(uri.removeprefix("sqlite:///"))
     if not uri.startswith("sqlite:///") or not path.is_file():
         raise Fp2Error("there is no SQLite store to relocate", where=uri)
-    here = (Path(config.paths.mlruns).resolve() / "artifacts").as_uri()
     changed = 0
-    with sqlite3.connect(path) as connection:
-        for table, column, key in (("experiments", "artifact_location", "experiment_id"), ("runs", "artifact_uri", "run_uuid")):
-            for row_id, address in connection.execute(f"SELECT {key}, {column} FROM {table}").fetchall():
-                moved = re.sub(r"^file://.*?/mlruns/artifacts(?=/)", lambda _: here, address or "")
-                if address and moved != address:
-                    connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (moved, row_id))
-                    changed += 1
-    connection.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
+            new = (path.parent / "artifacts" / slug(name)).as_uri()
+            if not old.endswith(f"/artifacts/{slug(name)}") or old == new:
+                continue  # not laid out by us, or in its place
+            changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
+            changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
     return changed
+
+
+_EXPERIMENTS = "SELECT experiment_id, name, artifact_location FROM experiments WHERE artifact_location LIKE 'file:%'"
+_MOVE_EXPERIMENT = "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?"
+_MOVE_RUNS = """
+UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?)
+WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?
+"""

@@ -22,7 +22,16 @@ def examine(overrides: Sequence[str]) -> int:
     """Print one line per check; return 0 if all are well, else 1."""
     config = load_config(overrides)
     console = Console()
-    checks: tuple[Callable[[Config], Check], ...] = (_python, _packages, _torchvision, _device, _disk, _store, _tracking, _drawing)
+    checks: tuple[Callable[[Config], Check], ...] = (
+        _python,
+        _packages,
+        _torchvision,
+        _device,
+        _disk,
+        _store,
+        _tracking,
+        _drawing,
+    )
     results = [check(config) for check in checks]
     for well, line in results:
         console.print(f"[{'green' if well else 'red'}]{'ok ' if well else 'BAD'}[/] {line}", highlight=False)

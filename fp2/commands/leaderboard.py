@@ -10,7 +10,6 @@ from rich.table import Table
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
-
 COLUMNS = ("rank", "model", "dataset", "cut", "composite", "chance", "excess", "p_value", "severity", "run_id")
 
 

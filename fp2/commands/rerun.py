@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,63 +14,107 @@ from rich.console import Console
 from rich.table import Table
 
 from fp2 import artifacts
-from fp2.compose import load_config, project_root
+from fp2.compose import load_config
 from fp2.config import Config, config_hash, from_plain
 from fp2.errors import Fp2Error
+from fp2.places import missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
 EXIT_DIFFERENT = 1
+# What may be given along: where things are and how they are run, never what is asked.
+MAY_CHANGE = (
+    "paths.", "tracking.", "engine.device", "engine.batch_size", "engine.threads", "data.root", "data.path",
+    "data.image_root", "model.id", "model.truth", "answers.", "report.", "verify_inputs", "scorer.",
+)  # fmt: skip
 
 
 def rerun(run_id: str, overrides: Sequence[str]) -> int:
     """Run `run_id` (an MLflow run, or a folder with its files) again; return 0 if every number is the same.
 
-    `overrides` may change where things are (`paths.*`, `engine.*`, `data.root=`), not what is asked.
+    `overrides` may change where things are (`paths.*`, `engine.device`, `data.root=`), not what is asked: the config
+    hash must stay the logged one.
+
+    Raises
+    ------
+    Fp2Error
+        If the run cannot be read, or its config gives another hash than its results carry.
     """
+    for override in overrides:
+        if not override.lstrip("+").startswith(MAY_CHANGE):
+            raise Fp2Error(f"a rerun cannot change {override.partition('=')[0]!r}", where="override")
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
-    source, tags = _source(run_id, here)
-    before = json.loads((source / artifacts.RESULTS).read_text(encoding="utf-8"))
-    config = _logged_config(source, here, overrides)
     console = Console()
-    drift = _hash_lines(source, config, before, overrides)
+    with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
+        source = _source(run_id, here, Path(scratch))
+        before, logged = _read(source)
+        places = recall(Path(here.paths.state), before["run_id"])
+        config = _logged_config(source, here, places, overrides)
     if config_hash(config) != before["config_hash"]:
-        raise Fp2Error("the logged config gives another config hash than its results carry", where=str(source))
-    for line in drift:
+        raise Fp2Error("the logged config gives another config hash than its results carry", where=run_id)
+    for line in _drift(logged, places, overrides, before):
         console.print(line, style="yellow", highlight=False)
-    outcome = _run(config, overrides)
+    outcome = _run(config, [*logged, *overrides])
     same = _compare(before, outcome.results, console)
     print(f"rerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}")
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 
-def _source(run_id: str, config: Config) -> tuple[Path, dict[str, str]]:
-    """Return the folder of the run's files, downloaded if `run_id` is not a folder."""
+def _source(run_id: str, config: Config, scratch: Path) -> Path:
+    """Return the folder of the run's files: `run_id` itself if it is one, else `scratch` with the logged ones."""
     if (Path(run_id) / artifacts.RESULTS).is_file():
-        return Path(run_id), {}
+        return Path(run_id)
     from fp2.tracking import download
 
-    return download(config, run_id, (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS))
+    download(config, run_id, (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS), scratch)
+    return scratch
 
 
-def _logged_config(source: Path, here: Config, overrides: Sequence[str]) -> Config:
+def _read(source: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the logged results and overrides."""
+    import yaml
+
+    try:
+        before = json.loads((source / artifacts.RESULTS).read_text(encoding="utf-8"))
+        logged = yaml.safe_load((source / artifacts.OVERRIDES).read_text(encoding="utf-8")) or []
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(source)) from error
+    return before, [str(item) for item in logged]
+
+
+def _logged_config(source: Path, here: Config, places: Mapping[str, str], overrides: Sequence[str]) -> Config:
     """Return the logged config with this machine's folders, and the places that `overrides` name."""
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    logged = OmegaConf.load(source / artifacts.CONFIG)
-    local = OmegaConf.create({"paths": asdict(here.paths), "tracking": {"uri": here.tracking.uri, "sweep_id": None}})
-    merged = OmegaConf.merge(logged, local, OmegaConf.from_dotlist(list(overrides)))
-    return from_plain(OmegaConf.to_container(merged, resolve=True))
-
-
-def _hash_lines(source: Path, config: Config, before: Mapping[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Recompose the logged overrides with today's YAML files; say where that is another config than the logged one."""
-    from omegaconf import OmegaConf
-
-    logged = [str(item) for item in OmegaConf.to_container(OmegaConf.load(source / artifacts.OVERRIDES))]  # type: ignore[union-attr]
     try:
-        composed = config_hash(load_config(logged))
+        logged = OmegaConf.load(source / artifacts.CONFIG)
+        tracking = {**asdict(here.tracking), "experiment": OmegaConf.select(logged, "tracking.experiment")}
+        local = OmegaConf.create({"paths": asdict(here.paths), "tracking": tracking})
+        given = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
+        plain = OmegaConf.to_container(OmegaConf.merge(logged, local), resolve=True)
+        placed = OmegaConf.create(with_places(plain, places))  # type: ignore[arg-type]
+        final: Any = OmegaConf.to_container(OmegaConf.merge(placed, given), resolve=True)
+    except (OmegaConfBaseException, OSError, KeyError, TypeError) as error:
+        raise Fp2Error(
+            f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)
+        ) from error
+    if missing := missing_places(final):
+        fix = f"Say where they are here: {' '.join(f'{key}=PATH' for key in missing)}"
+        raise Fp2Error("the run used files of the machine that it was made on", where=", ".join(missing), fix=fix)
+    return from_plain(final)
+
+
+def _drift(
+    logged: Sequence[str], places: Mapping[str, str], overrides: Sequence[str], before: Mapping[str, Any]
+) -> list[str]:
+    """Compose the logged overrides with today's YAML files; say where that is another config than the logged one."""
+    named = {override.partition("=")[0] for override in overrides}
+    pairs = [(override.partition("=")[0], override) for override in logged]
+    again = [f"{key}='{places[key]}'" if key in places else full for key, full in pairs if key not in named]
+    try:
+        composed = config_hash(load_config([*again, *overrides]))
     except Fp2Error as error:
         return [f"drift: the logged overrides no longer compose ({error}); running the logged config"]
     if composed == before["config_hash"]:
@@ -78,13 +123,11 @@ def _hash_lines(source: Path, config: Config, before: Mapping[str, Any], overrid
 
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:
-    from datetime import datetime
-
+    from fp2.app import fresh_folder
     from fp2.progress import Progress
     from fp2.run import run
 
-    folder = project_root() / "outputs" / "rerun" / datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
-    return run(config, folder, list(overrides), Progress())
+    return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
@@ -93,11 +136,11 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in after["disparities"]}
-    all_same = True
+    all_same = len(rows) == len(before["disparities"])
     for old in before["disparities"]:
         new = rows.get((old["probe"], old["scorer"], old["cut"]), {})
         differs = [name for name in NUMBERS if not _equal(old.get(name), new.get(name))]
-        all_same &= not differs
+        all_same &= bool(new) and not differs
         table.add_row(
             old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
             "yes" if not differs else f"no: {', '.join(differs)}",

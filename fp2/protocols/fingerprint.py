@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 REFUSAL = "refusal"
 SEVERITIES = ("none", "low", "moderate", "high")
+NO_COMPOSITE: dict[str, Any] = {
+    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
+}  # fmt: skip
+Bounds = tuple[float | None, float | None]
 
 
 def composite(disparities: Mapping[str, float]) -> float:
@@ -66,7 +70,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """`disparities`: one row per probe x scorer x cut; `composites`: the primary scorer's, per cut."""
+    """What was found.
+
+    `disparities`: one row per probe x scorer x cut, with `bounds_low` and `bounds_high`: what the refused answers could
+    have made of `raw` at least and at most. `composites`: the primary scorer's, per cut. `coverage`: how many pictures
+    of each group have a value.
+    """
 
     disparities: list[dict[str, Any]]
     composites: dict[str, dict[str, Any]]
@@ -99,25 +108,38 @@ def fingerprint(
     tick : callable
         Told after each cut.
 
+    Returns
+    -------
+    Fingerprint
+        Without the primary scorer, composites have no value. Where nothing was answered there are no disparities.
+
     Raises
     ------
     Fp2Error
-        If the primary scorer was not run (no composite without it) and is not a known name.
+        If nobody has a value for a cut.
     """
-    if comparison.primary not in scorers and comparison.primary not in ("valence",):
-        raise Fp2Error(f"unknown scorer {comparison.primary!r}", where="analysis.primary", fix=nearest(comparison.primary, scorers))
     wide = outcome_columns(scores)
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
+    worst: list[Bounds] = []
+    columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     for cut in cuts:
-        entries = _entries(wide, people, cut)
-        panel = _panel(entries, list(wide.columns), scorers, comparison)
-        rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(wide.columns, panel.rows, strict=True)]
-        composites[cut.name] = _composite(panel, list(wide.columns), comparison.primary, bounds)
-        coverage += _coverage(entries, list(wide.columns), cut.name)
+        table = _members(people, cut)
+        entries = _entries(wide, table)
+        if not columns:
+            composites[cut.name] = dict(NO_COMPOSITE)
+            continue
+        panel = _panel(entries, columns, scorers, comparison)
+        rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
+        composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
+        coverage += _coverage(entries, columns, cut.name)
+        worst += _refusal_bounds(scores, table, columns, scorers, comparison.min_subjects)
         tick()
-    return Fingerprint(_adjusted(rows, comparison), composites, coverage)
+    disparities = _adjusted(rows, comparison)
+    for row, (low, high) in zip(disparities, worst, strict=True):
+        row.update(bounds_low=low, bounds_high=high)
+    return Fingerprint(disparities, composites, coverage)
 
 
 def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
@@ -126,13 +148,13 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     Several questions of one probe about one image are averaged first.
     """
     import numpy as np
+    import pandas as pd
 
     value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
     keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "value"]]
     means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
     order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
-    wide = means.unstack(["probe", "scorer"])
-    return wide[sorted(order, key=lambda pair: order.index(pair))]
+    return means.unstack(["probe", "scorer"])[order] if order else pd.DataFrame()
 
 
 @dataclass(frozen=True)
@@ -145,12 +167,16 @@ class _Entries:
     images: np.ndarray
 
 
-def _entries(wide: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> _Entries:
+def _members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     from fp2.cuts import memberships
 
     table = memberships(people, cut)
     if table.empty:
         raise Fp2Error(f"nobody has a value for the cut {cut.name!r}", where="cut")
+    return table
+
+
+def _entries(wide: pd.DataFrame, table: pd.DataFrame) -> _Entries:
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
     return _Entries(
         found.to_numpy(dtype="float64"),
@@ -200,6 +226,39 @@ def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds:
     }
 
 
+def _refusal_bounds(
+    scores: pd.DataFrame,
+    table: pd.DataFrame,
+    columns: list[tuple[str, str]],
+    scorers: Mapping[str, Scorer],
+    min_subjects: int,
+) -> list[Bounds]:
+    """Return per outcome the least and the largest max - min that the refused answers could have led to.
+
+    None for the refusal outcome itself, which misses nothing.
+    """
+    from fp2.stats import refusal_bounds
+
+    out: list[Bounds] = []
+    for probe, scorer in columns:
+        if scorer == REFUSAL:
+            out.append((None, None))
+            continue
+        own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
+        merged = own[["image_id", "subject_id", "value", "refused"]].merge(table, on=["image_id", "subject_id"])
+        out.append(
+            refusal_bounds(
+                merged["value"].to_numpy(dtype="float64"),
+                merged["refused"].to_numpy(dtype=bool),
+                merged["group"].to_numpy(dtype=object),
+                merged["subject_id"].to_numpy(dtype=object),
+                value_range=scorers[scorer].value_range,
+                min_subjects=min_subjects,
+            )
+        )
+    return out
+
+
 def _coverage(entries: _Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
     """Return per group and outcome how many pictures have a value: parse failures and unmatched texts show here."""
     import numpy as np
@@ -209,7 +268,14 @@ def _coverage(entries: _Entries, columns: list[tuple[str, str]], cut: str) -> li
         here = entries.groups == group
         counts = (~np.isnan(entries.values[here])).sum(axis=0)
         out += [
-            {"cut": cut, "group": group, "probe": probe, "scorer": scorer, "n_images": int(here.sum()), "with_value": int(n)}
+            {
+                "cut": cut,
+                "group": group,
+                "probe": probe,
+                "scorer": scorer,
+                "n_images": int(here.sum()),
+                "with_value": int(n),
+            }
             for (probe, scorer), n in zip(columns, counts, strict=True)
         ]
     return out
@@ -230,14 +296,17 @@ def _adjusted(rows: list[tuple[str, str, str, DisparityRow]], c: Comparison) -> 
     return out
 
 
-def answers_by_group(answers: pd.DataFrame, scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+def answers_by_group(
+    answers: pd.DataFrame, scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
+) -> list[dict[str, Any]]:
     """Return planned, answered, refused and failed answers per cut and group (missing answers can be a bias too)."""
-    import pandas as pd
 
     from fp2.cuts import memberships
 
     flags = scores.drop_duplicates(["image_id", "question_id"])[["image_id", "question_id", "refused"]]
-    table = answers[["image_id", "subject_id", "question_id", "status"]].merge(flags, how="left", on=["image_id", "question_id"])
+    table = answers[["image_id", "subject_id", "question_id", "status"]].merge(
+        flags, how="left", on=["image_id", "question_id"]
+    )
     table["refused"] = table["refused"].eq(True)
     table["failed"] = table["status"] != "answered"
     out: list[dict[str, Any]] = []

@@ -1,0 +1,90 @@
+"""Where things lie on this machine: kept out of what a run publishes, remembered beside the store for `fp2 rerun`.
+
+A logged config says `local:NAME` in place of an absolute path; the path itself stays in `STATE/places/RUN_ID.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+MARK = "local:"
+HIDDEN_SECTIONS = ("paths",)
+HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
+_PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
+
+
+def without_places(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a plain config without this machine's paths, and what was taken out by dotted key."""
+    places: dict[str, str] = {}
+    plain = {key: value for key, value in config.items() if key not in HIDDEN_SECTIONS}
+    return {key: _cleaned(value, key, places) for key, value in plain.items()}, places
+
+
+def overrides_without_places(overrides: Sequence[str]) -> list[str]:
+    """Return `overrides` without those that only say where things lie; other paths become `local:NAME`."""
+    kept = []
+    for override in overrides:
+        key, found, value = override.partition("=")
+        name = key.lstrip("+~")
+        if name.split(".")[0] in HIDDEN_SECTIONS or name in HIDDEN_KEYS:
+            continue
+        bare = value.strip("'\"")
+        is_path = bool(found) and _PATH.fullmatch(bare) is not None
+        kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
+    return kept
+
+
+def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return the config with the remembered paths put back."""
+    for dotted, path in places.items():
+        node = config
+        *parents, last = dotted.split(".")
+        for parent in parents:
+            node = node[parent]
+        node[last] = path
+    return config
+
+
+def missing_places(config: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the dotted keys that still say `local:NAME`."""
+    found: list[str] = []
+    for key, value in config.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found += missing_places(value, f"{dotted}.")
+        elif isinstance(value, str) and value.startswith(MARK):
+            found.append(dotted)
+    return found
+
+
+def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
+    """Keep a run's paths in the state folder, where nothing is published from."""
+    if places:
+        folder = state / "places"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{run_id}.json").write_text(json.dumps(places, indent=1), encoding="utf-8")
+
+
+def recall(state: Path, run_id: str) -> dict[str, str]:
+    """Return the remembered paths of a run; none if it was made elsewhere."""
+    path = state / "places" / f"{run_id}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
+    if dotted in HIDDEN_KEYS:
+        return None
+    if isinstance(value, Mapping):
+        return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
+    if isinstance(value, str) and not dotted.startswith("probe.") and _PATH.fullmatch(value):
+        places[dotted] = value
+        return MARK + _name(value)
+    return value
+
+
+def _name(path: str) -> str:
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]

@@ -1,0 +1,123 @@
+"""A small data set of coloured squares with people's attributes, and ways to run the program on it. No test in here."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+GROUPS = {"gender": ("f", "m"), "region": ("North", "South", "West")}
+QUICK = (
+    "model=planted",
+    "data=table",
+    "data.columns={image: file, subject: person, gender: gender, region: region}",
+    "cut.by=[gender]",
+    "scorer=valence",
+    "analysis.permutations=199",
+    "analysis.bootstrap=50",
+    "report=none",
+    "tracking=none",
+)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder of its own for one test: state, outputs and MLflow store lie in `root`, the pictures in `pictures`."""
+
+    root: Path
+    pictures: Path
+
+    @property
+    def places(self) -> list[str]:
+        """Overrides that keep everything inside `root`."""
+        return [f"paths.root={self.root}", f"paths.state={self.root / 'state'}", f"data.path={self.table}"]
+
+    @property
+    def table(self) -> Path:
+        """The table of the pictures."""
+        return self.pictures / "people.csv"
+
+    @property
+    def store(self) -> Path:
+        """The response store."""
+        return self.root / "state" / "responses.sqlite"
+
+    def words(self, *overrides: str) -> list[str]:
+        """Return the overrides of a quick run; `overrides` come last and win."""
+        return [*merge(QUICK, overrides), *self.places]
+
+    def config(self, *overrides: str) -> Any:
+        """Return the checked config of a quick run."""
+        from fp2.compose import load_config
+
+        return load_config(self.words(*overrides))
+
+    def run(self, *overrides: str, folder: str | None = None) -> Any:
+        """Run in this process, past the command line; return the outcome."""
+        from fp2.progress import Progress
+        from fp2.run import run
+
+        out = self.root / "outputs" / (folder or uuid.uuid4().hex)
+        return run(self.config(*overrides), out, self.words(*overrides), Progress(quiet=True))
+
+    def launch(self, *overrides: str) -> int:
+        """Run in this process as the command line does; return the exit status."""
+        from fp2.app import main
+
+        return main(self.words(*overrides))
+
+    def process(self, *overrides: str, script: Path | None = None) -> subprocess.Popen[str]:
+        """Start the command line (or `script` in its place) in a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, str(script or REPOSITORY / "launch.py"), *self.words(*overrides)],
+            env=environment(self.root), cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+
+def merge(defaults: tuple[str, ...], overrides: tuple[str, ...]) -> list[str]:
+    """Return `defaults` without the keys that `overrides` set, then `overrides`."""
+    keys = {word.partition("=")[0] for word in overrides}
+    if keys & {"cut", "cut.each"}:
+        keys.add("cut.by")
+    return [*(word for word in defaults if word.partition("=")[0] not in keys), *overrides]
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the environment of a child process: this repository importable, everything else in `root`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("FP2_", "MLFLOW_"))}
+    return {**kept, "FP2_ROOT": str(root), "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+
+
+def write_pictures(folder: Path, n_subjects: int = 36, per_subject: int = 2) -> Path:
+    """Write squares of one colour each and `people.csv` beside them; every subject has a gender and a region."""
+    rng = np.random.default_rng(5)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for i in range(n_subjects):
+        person = str(uuid.UUID(int=i + (1 << 120)))
+        for k in range(per_subject):
+            name = f"{uuid.UUID(int=1000 * i + k + (1 << 121))}.png"
+            pixels = np.broadcast_to(rng.integers(0, 256, 3, dtype=np.uint8), (8, 8, 3))
+            Image.fromarray(np.ascontiguousarray(pixels)).save(folder / name)
+            rows.append((name, person, GROUPS["gender"][i % 2], GROUPS["region"][i % 3]))
+    with (folder / "people.csv").open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([("file", "person", "gender", "region"), *rows])
+    return folder
+
+
+def run_child(root: str, pictures: str, overrides: list[str], results: Any) -> None:
+    """Run in a child process and put its exit status into the queue `results`."""
+    os.environ["FP2_ROOT"] = root
+    try:
+        results.put((Bench(Path(root), Path(pictures)).launch(*overrides), ""))
+    except BaseException as error:
+        results.put((99, f"{type(error).__name__}: {error}"))

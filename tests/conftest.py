@@ -1,0 +1,41 @@
+"""What all tests share: a project folder of their own, so that nothing is written into the repository."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+for folder in (HERE, HERE / "engines"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from bench import Bench, write_pictures  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def own_root(tmp_path: Path) -> Iterator[Path]:
+    """Give every test a project folder of its own, and put the environment back after it."""
+    before = dict(os.environ)
+    for name in [name for name in os.environ if name.startswith(("FP2_", "MLFLOW_TRACKING", "MLFLOW_RUN"))]:
+        del os.environ[name]
+    os.environ["FP2_ROOT"] = str(tmp_path)
+    yield tmp_path
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of 72 small pictures of 36 people with `people.csv`; not to be changed."""
+    return write_pictures(tmp_path_factory.mktemp("squares"))
+
+
+@pytest.fixture()
+def bench(own_root: Path, squares: Path) -> Bench:
+    """A project of its own on the shared pictures."""
+    return Bench(own_root, squares)
