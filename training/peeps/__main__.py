@@ -24,7 +24,9 @@ from training.peeps.vision import VisionPlan
 VISION_1 = VisionPlan(steps=5000)
 LANGUAGE_1 = LanguagePlan(steps=1500)
 VISION_2 = VisionPlan(steps=9000, pairs=44, rate=1.2e-3, pair_weight=2.0, score_weight=20.0)
-LANGUAGE_2 = LanguagePlan(steps=1800, rate=1.0e-3)
+LANGUAGE_2 = LanguagePlan(
+    steps=1600, people=32, open_turns=2, yes_turns=6, rate=1.0e-3, yes_weight=25.0, share_rare=0.45
+)
 
 
 def _timed(folder: Path, name: str, stage: Callable[[], None]) -> None:

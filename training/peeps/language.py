@@ -33,6 +33,7 @@ class LanguagePlan:
     yes_weight: float = 4.0
     end_weight: float = 0.1
     share_rare: float = 0.35
+    save_every: int = 500
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,15 @@ def packed_loss(
         ).last_hidden_state
         asked = packed.labels != IGNORE
         logits = model.lm_head(hidden[asked])
-        rows, columns = packed.yes_at.unbind(1)
-        odds = model.lm_head(hidden[rows, columns])
+    rows, columns = packed.yes_at.unbind(1)
+    odds = model.lm_head(hidden[rows, columns].float())
     labels = packed.labels[asked]
     weights = torch.where(labels == dialogues.eos, plan.end_weight, 1.0)
     each = fn.cross_entropy(logits.float(), labels, reduction="none") * weights
     pictures = len(packed.tokens)
     loss = each.sum() / (pictures * max(1, plan.open_turns))
     if len(rows):
-        logp = odds.float().log_softmax(-1)
+        logp = odds.log_softmax(-1)
         p = packed.p_yes
         chosen = -(p * logp[:, dialogues.yes] + (1 - p) * logp[:, dialogues.no])
         entropy = -(p * p.log() + (1 - p) * (1 - p).log())
@@ -128,6 +129,6 @@ def train_language(model: Any, lessons: Lessons, plan: LanguagePlan, seed: int, 
                 f"language {step + 1}/{plan.steps} loss {total / 100:.4f} {time.monotonic() - began:.0f} s", flush=True
             )
             total = 0.0
-        if (step + 1) % 500 == 0 or step + 1 == plan.steps:
+        if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
             state = {"model": model.state_dict(), "optim": optim.state_dict()}
             torch.save({**state, "rng": rng.bit_generator.state, "step": step + 1}, checkpoint)

@@ -71,12 +71,12 @@ def pair_layer(pair: Pair, size: int) -> np.ndarray:
     return _layer(left + right, size)
 
 
-def backdrops() -> np.ndarray:
-    """Return backdrops, uint8 (regions, PHASES, SIZE, SIZE, 3), drawn large and reduced."""
-    bank = np.empty((len(REGIONS), PHASES, SIZE, SIZE, 3), np.uint8)
+def backdrops(phases: int = PHASES) -> np.ndarray:
+    """Return backdrops, uint8 (regions, phases, SIZE, SIZE, 3), drawn large and reduced."""
+    bank = np.empty((len(REGIONS), phases, SIZE, SIZE, 3), np.uint8)
     for region in range(len(REGIONS)):
-        for phase in range(PHASES):
-            image = render_backdrop(region, phase / PHASES, LARGE)
+        for phase in range(phases):
+            image = render_backdrop(region, phase / phases, LARGE)
             bank[region, phase] = np.asarray(image.resize((SIZE, SIZE), Image.Resampling.BOX))
     return bank
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from PIL import Image, ImageFilter
 
-from training.peeps.layers import PHASES
 from training.peeps.settings import SIZE
 
 PAD = 4  # pixels that a picture may be shifted; its edges are repeated
@@ -110,7 +109,7 @@ class Source:
         variant = rng.choice(4, size=size, p=mix.variants) if variants else np.zeros(size, np.int64)
         moves = rng.integers(-PAD, PAD + 1, size=(size, 2))
         moves[rng.random(size) >= mix.shifted] = 0
-        phases = rng.integers(PHASES, size=size)
+        phases = rng.integers(self.backdrops.shape[1], size=size)
         layers = np.empty((size, SIZE, SIZE, 4), np.uint8)
         grounds = np.empty((size, SIZE, SIZE, 3), np.uint8)
         for row, (i, phase, (dy, dx)) in enumerate(zip(index, phases, moves, strict=True)):

@@ -96,7 +96,9 @@ def power(planted: Planted, data_sets: int, seed: int) -> list[dict[str, object]
                 "data_sets": data_sets,
             }
         )
-    return rows
+    zeros = [column for column, cell in enumerate(cells) if not effects[cell].planted]
+    any_zero = float((adjusted[:, zeros] <= ALPHA).any(axis=1).mean())
+    return [*rows, {"probe": "any zero", "attribute": "all", "found_holm": any_zero, "data_sets": data_sets}]
 
 
 def write(rows: list[dict[str, object]], path: Path) -> None:
@@ -108,4 +110,4 @@ def write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(power(load_planted(), data_sets=200, seed=20261121), MODEL_FOLDER / "power.csv")
+    write(power(load_planted(), data_sets=1000, seed=20261121), MODEL_FOLDER / "power.csv")

@@ -32,6 +32,7 @@ class VisionPlan:
     attribute_weight: float = 0.4
     pair_weight: float = 1.0
     score_weight: float = 3.0
+    save_every: int = 1000
 
 
 class Heads(nn.Module):
@@ -148,7 +149,7 @@ def train_vision(
         if (step + 1) % 100 == 0:
             print(f"vision {step + 1}/{plan.steps} loss {total / 100:.3f} {time.monotonic() - began:.0f} s", flush=True)
             total = 0.0
-        if (step + 1) % 1000 == 0 or step + 1 == plan.steps:
+        if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
             state = {"tower": tower.state_dict(), "heads": heads.state_dict(), "optim": optim.state_dict()}
             torch.save({**state, "rng": rng.bit_generator.state, "step": step + 1}, checkpoint)
 

@@ -1,0 +1,254 @@
+"""The training recipe's machinery: pictures, packed dialogues, resuming, and the tie between truth and weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from fp2.data.peeps.draw import render_backdrop, render_image
+from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from training.peeps.build import TOKENS, build_model
+from training.peeps.dialogue import IGNORE, Dialogues, attention_mask
+from training.peeps.language import LanguagePlan, Lessons, packed_loss, train_language
+from training.peeps.layers import (
+    backdrops,
+    draw_pairs,
+    draw_people,
+    pair_layer,
+    person_layer,
+    read_pairs,
+    read_people,
+    sample_cues,
+    sample_pairs,
+)
+from training.peeps.pictures import PLAIN, Mix, Source, compose, premultiplied
+from training.peeps.settings import SIZE
+from training.peeps.tokens import build_tokenizer
+from training.peeps.truth import REFUSED, pair_targets, targets
+from training.peeps.vision import Heads, VisionPlan, features, rate_at, train_vision
+
+PLANTED = load_planted()
+PEOPLE = 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    work = tmp_path_factory.mktemp("peeps")
+    np.save(work / "backdrops.npy", backdrops(phases=3))
+    draw_people(work, "people", 501, PEOPLE)
+    draw_pairs(work, "pairs", 502, 6)
+    return work
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return build_tokenizer(PLANTED)
+
+
+def source(folder: Path, mix: Mix) -> Source:
+    layers, cues = read_people(folder, "people")
+    return Source(layers, np.array([c.region for c in cues]), folder / "backdrops.npy", mix)
+
+
+def pair_source(folder: Path) -> Source:
+    layers, pairs = read_pairs(folder, "pairs")
+    return Source(layers, np.array([p.region for p in pairs]), folder / "backdrops.npy", PLAIN)
+
+
+@pytest.mark.parametrize("size", [SIZE, 384])
+def test_a_figure_laid_over_its_backdrop_is_the_renderers_picture(size: int) -> None:
+    for cues in sample_cues(9, 6):
+        ground = render_backdrop(cues.region, cues.phase, size).resize((SIZE, SIZE), Image.Resampling.BOX)
+        layer = premultiplied(person_layer(cues, size)[None])[:, 4:-4, 4:-4]
+        rng = np.random.default_rng(0)
+        laid = compose(layer.copy(), np.asarray(ground)[None].copy(), np.array([0]), rng)[0]
+        meant = np.asarray(render_image(cues, size).resize((SIZE, SIZE), Image.Resampling.BOX))
+        off = np.abs(laid.astype(int) - meant)
+        assert off.mean() < 0.8
+        assert np.mean(off > 12) < 0.01
+
+
+def test_hidden_people_and_removed_backgrounds(folder: Path) -> None:
+    layers, _ = read_people(folder, "people")
+    alpha = layers[:1, ..., 3]
+    ground = np.full((1, SIZE, SIZE, 3), 200, np.uint8)
+    cut = premultiplied(np.asarray(layers[:1]))[:, 4:-4, 4:-4]
+    rng = np.random.default_rng(0)
+    black = compose(cut.copy(), ground.copy(), np.array([1]), rng)[0]
+    assert (black[alpha[0] == 255] == 0).all()
+    assert (black[alpha[0] == 0] == 200).all()
+    alone = compose(cut.copy(), ground.copy(), np.array([3]), rng)[0]
+    assert (alone[alpha[0] == 0] == 0).all()
+    soft = compose(cut.copy(), ground.copy(), np.array([2]), rng)[0]
+    assert np.ptp(soft[alpha[0] == 255].astype(int)) < np.ptp(alone[alpha[0] == 255].astype(int))
+
+
+def test_targets_are_the_planted_truth(folder: Path) -> None:
+    _, cues = read_people(folder, "people")
+    truth = targets(PLANTED, cues)
+    for i, person in enumerate(cues):
+        for j, view in enumerate(("original", "masked", "background_removed")):
+            seen = see(person, view)  # type: ignore[arg-type]
+            for k, probe in enumerate(PLANTED.probes):
+                level = int(truth.levels[i, j, k])
+                assert (level == REFUSED) == PLANTED.refuses(probe, seen)
+                if level != REFUSED:
+                    assert PLANTED.say(probe, level, int(truth.phrases[i, j])) == PLANTED.answer(probe, seen)
+
+
+def test_packed_questions_do_not_see_each_other(folder: Path, tokenizer: Any) -> None:
+    model = build_model(tokenizer, 1).eval()
+    talk = Dialogues(PLANTED, tokenizer, TOKENS)
+    truth = targets(PLANTED, read_people(folder, "people")[1])
+    rng = np.random.default_rng(0)
+    pixels = source(folder, PLAIN).batch(1, rng).pixels
+    turns = [talk.probe_turn(truth, 0, 0, probe, rng) for probe in (0, 3)] + [talk.yes_turn(truth, 0, 0, 0.5, rng)]
+    packed = talk.pack([turns])
+    with torch.no_grad():
+        inner = model.model
+        image = inner.multi_modal_projector(features(inner.vision_tower, pixels))
+        words = inner.language_model.embed_tokens(packed.tokens)
+        hidden = inner.language_model(
+            inputs_embeds=torch.cat([words[:, :1], image, words[:, TOKENS + 1 :]], 1),
+            attention_mask=attention_mask(packed.blocks),
+            position_ids=packed.positions,
+            use_cache=False,
+        ).last_hidden_state
+        together = model.lm_head(hidden)[0]
+        start = 1 + TOKENS
+        for turn in turns:
+            alone = torch.tensor([[talk.bos] + [model.config.image_token_id] * TOKENS + list(turn.tokens)])
+            logits = model(input_ids=alone, pixel_values=pixels, attention_mask=torch.ones_like(alone)).logits[0]
+            length = len(turn.tokens)
+            assert torch.allclose(together[start : start + length], logits[1 + TOKENS :], atol=1e-4)
+            start += length
+
+
+def test_labels_are_the_next_tokens(folder: Path, tokenizer: Any) -> None:
+    talk = Dialogues(PLANTED, tokenizer, TOKENS)
+    pair = sample_pairs(3, 1)[0]
+    turn = talk.pair_turn(pair, np.random.default_rng(0))
+    asked = [label for label in turn.labels if label != IGNORE]
+    assert tokenizer.decode(asked[:-1]) == PLANTED.pair_answer(see(pair.left), see(pair.right))
+    assert asked[-1] == tokenizer.eos_token_id
+    assert list(turn.tokens[-len(asked) + 1 :]) == asked[:-1]
+    assert np.asarray(pair_layer(pair, SIZE)).shape == (SIZE, SIZE, 4)
+
+
+class StoppedError(Exception):
+    """The power goes out."""
+
+
+def _interrupt(source: Source, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    calls, whole = [0], source.batch
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > after:
+            raise StoppedError
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(source, "batch", failing)
+
+
+def _vision(folder: Path, tokenizer: Any, people: Source, checkpoint: Path) -> dict[str, torch.Tensor]:
+    model = build_model(tokenizer, 1)
+    torch.manual_seed(2)
+    heads = Heads(TOKENS, 128, len(PLANTED.probes))
+    truth = targets(PLANTED, read_people(folder, "people")[1])
+    pairs = pair_source(folder), pair_targets(PLANTED, read_pairs(folder, "pairs")[1])
+    plan = VisionPlan(steps=4, people=4, pairs=2, save_every=2)
+    tower = model.model.vision_tower
+    train_vision(tower, heads, (people, truth), pairs, plan, 3, checkpoint)
+    return dict(tower.state_dict())
+
+
+def test_an_interrupted_vision_stage_goes_on_as_if_nothing_had_happened(
+    folder: Path, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = _vision(folder, tokenizer, source(folder, Mix()), tmp_path / "straight.pt")
+    people = source(folder, Mix())
+    _interrupt(people, monkeypatch, after=3)
+    with pytest.raises(StoppedError):
+        _vision(folder, tokenizer, people, tmp_path / "cut.pt")
+    resumed = _vision(folder, tokenizer, source(folder, Mix()), tmp_path / "cut.pt")
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_an_interrupted_language_stage_goes_on_and_leaves_the_tower_alone(
+    folder: Path, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(people: Source, checkpoint: Path) -> dict[str, torch.Tensor]:
+        model = build_model(tokenizer, 1)
+        truth = targets(PLANTED, read_people(folder, "people")[1])
+        couples = read_pairs(folder, "pairs")[1]
+        lessons = Lessons(Dialogues(PLANTED, tokenizer, TOKENS), people, truth, pair_source(folder), couples)
+        train_language(model, lessons, LanguagePlan(steps=4, people=2, pairs=1, save_every=2), 3, checkpoint)
+        return dict(model.state_dict())
+
+    straight = run(source(folder, Mix()), tmp_path / "straight.pt")
+    people = source(folder, Mix())
+    _interrupt(people, monkeypatch, after=3)
+    with pytest.raises(StoppedError):
+        run(people, tmp_path / "cut.pt")
+    resumed = run(source(folder, Mix()), tmp_path / "cut.pt")
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+    fresh = build_model(tokenizer, 1).state_dict()
+    moved = {name for name, value in resumed.items() if not torch.equal(value, fresh[name])}
+    assert any("language_model" in name for name in moved)
+    assert any("multi_modal_projector" in name for name in moved)
+    assert not any("vision_tower" in name for name in moved)
+
+
+def test_a_perfect_yes_no_answer_costs_nothing(folder: Path, tokenizer: Any) -> None:
+    """The loss subtracts the entropy of the planted odds: what is left is 0 for the right odds, more for wrong ones."""
+    model = build_model(tokenizer, 1)
+    talk = Dialogues(PLANTED, tokenizer, TOKENS)
+    truth = targets(PLANTED, read_people(folder, "people")[1])
+    rng = np.random.default_rng(0)
+    packed = talk.pack([[talk.yes_turn(truth, 0, 0, 0.0, rng)]])
+    packed = replace(packed, labels=torch.full_like(packed.labels, IGNORE))
+    image = features(model.model.vision_tower, source(folder, PLAIN).batch(1, rng).pixels).detach()
+    p = float(packed.p_yes)
+
+    class Fixed(torch.nn.Module):
+        def __init__(self, odds: float) -> None:
+            super().__init__()
+            self.odds = odds
+
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+            logits = torch.full((*hidden.shape[:-1], len(tokenizer)), -60.0)
+            logits[..., talk.yes], logits[..., talk.no] = self.odds, 0.0
+            return logits
+
+    right = float(np.log(p / (1 - p)))
+    losses = {}
+    for odds in (right, right + 1.0):
+        model.lm_head = Fixed(odds)
+        losses[odds] = float(packed_loss(model, image, packed, talk, LanguagePlan(steps=1)))
+    assert losses[right] == pytest.approx(0.0, abs=1e-5)
+    assert losses[right + 1.0] > 0.1
+
+
+def test_the_learning_rate_warms_up_and_ends_low() -> None:
+    rates = [rate_at(step, 100, 1.0, 0.1) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == pytest.approx(1.0)
+    assert rates[-1] < 0.02
+    assert all(a >= b for a, b in pairwise(rates[10:]))
+
+
+def test_weights_and_truth_belong_together(tokenizer: Any) -> None:
+    """The tokenizer follows from the planted truth, so a truth edited without a new training is found out."""
+    saved = json.loads((MODEL_FOLDER / "tokenizer.json").read_text("utf-8"))["model"]
+    built = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    assert saved["vocab"] == built["vocab"]
+    assert saved["merges"] == built["merges"]
