@@ -56,7 +56,7 @@ class HfEngine:
     device : str
         `auto` (a GPU if torch sees one), `cpu`, `cuda`, `cuda:N` or `mps`.
     threads : int, optional
-        CPU threads; all cores that the process may use when not given.
+        CPU threads; when not given, one for a small model and else all cores that the process may use.
     connection : sqlite3.Connection, optional
         Where the digests of weight files are remembered.
     verify_files : bool
@@ -156,18 +156,18 @@ class HfEngine:
         import torch
 
         device = resolve_device(self._device)
-        threads = self._threads or default_threads()
+        loaded = load(self.checkpoint, self.spec, device)
+        threads = self._threads or default_threads(_is_small(loaded))
         if threads:
             torch.set_num_threads(threads)
-        return load(self.checkpoint, self.spec, device)
+        return loaded
 
     @functools.cached_property
     def _batch_size(self) -> int:
         """Pairs in one generate call: as asked for, or many for a small model (measured: twice as fast as few)."""
         if self._asked_batch_size is not None:
             return self._asked_batch_size
-        small = self._loaded.model.num_parameters() < _SMALL_MODEL
-        return _SMALL_MODEL_BATCH if small else _BATCH
+        return _SMALL_MODEL_BATCH if _is_small(self._loaded) else _BATCH
 
     def _windows(self, tasks: Iterable[ImageTask]) -> Iterator[list[ImageTask]]:
         """Group tasks so that a few batches are sorted together, and few pictures are held at once."""
@@ -261,6 +261,10 @@ class HfEngine:
         length = next((place + 1 for place, token in enumerate(row) if token in stops), len(row))
         text = self._loaded.processor.tokenizer.decode(row[:length], skip_special_tokens=True)
         return Answer(ask.task.image_id, ask.question.question_id, text.strip(), seconds=seconds, tokens=length)
+
+
+def _is_small(loaded: LoadedModel) -> bool:
+    return bool(loaded.model.num_parameters() < _SMALL_MODEL)
 
 
 def _decode(task: ImageTask) -> Image.Image:

@@ -88,10 +88,16 @@ def resolve_device(name: str) -> str:
     return name
 
 
-def default_threads() -> int | None:
-    """Return the cores that this process may use, or None (torch's own choice) where OMP_NUM_THREADS decides."""
+def default_threads(small: bool) -> int | None:
+    """Return the CPU threads for a model, or None (torch's own choice) where OMP_NUM_THREADS decides.
+
+    A small model's steps are too short to share: with another process on the machine, two threads that wait for each
+    other were measured ten times slower than one. A larger model takes the cores that this process may use.
+    """
     if os.environ.get("OMP_NUM_THREADS"):
         return None
+    if small:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
