@@ -61,14 +61,14 @@ def new_model(recipe: Recipe, planted: Planted) -> tuple[Any, Heads]:
     return model, heads
 
 
-def vision(folder: Path, recipe: Recipe, plan: VisionPlan, name: str, start: str | None = None) -> None:
-    """Train the vision tower by `plan` into `folder/name.pt`, from random weights or from `folder/start.pt`."""
+def vision(folder: Path, recipe: Recipe, plan: VisionPlan, number: int) -> None:
+    """Train the vision tower by `plan` into `folder/vision<number>.pt`; the first starts from random weights."""
     torch.set_num_threads(1)
     planted = load_planted()
     model, heads = new_model(recipe, planted)
     tower = model.model.vision_tower
-    if start is not None:
-        saved = torch.load(folder / f"{start}.pt", weights_only=False)
+    if number > 1:
+        saved = torch.load(folder / f"vision{number - 1}.pt", weights_only=False)
         tower.load_state_dict(saved["tower"])
         heads.load_state_dict(saved["heads"])
     material = read_material(folder, planted, Mix())
@@ -78,28 +78,28 @@ def vision(folder: Path, recipe: Recipe, plan: VisionPlan, name: str, start: str
         (material.people, material.truth),
         (material.pairs, material.pair_truth),
         plan,
-        recipe.seeds.vision + (start is not None),
-        folder / f"{name}.pt",
+        recipe.seeds.vision + number - 1,
+        folder / f"vision{number}.pt",
     )
 
 
-def language(folder: Path, recipe: Recipe, plan: LanguagePlan, name: str, tower: str, start: str | None = None) -> None:
-    """Train projector and language model by `plan` on the tower of `folder/tower.pt` into `folder/name.pt`.
+def language(folder: Path, recipe: Recipe, plan: LanguagePlan, number: int, tower: str) -> None:
+    """Train projector and language model by `plan` on the tower of `folder/tower.pt` into `folder/language<number>.pt`.
 
-    `start` names an earlier language stage whose words go on; its tower is replaced.
+    The first starts from random weights, every other one goes on from the one before, with the new tower.
     """
     torch.set_num_threads(1)
     planted = load_planted()
     model, _ = new_model(recipe, planted)
-    if start is not None:
-        model.load_state_dict(torch.load(folder / f"{start}.pt", weights_only=False)["model"])
+    if number > 1:
+        model.load_state_dict(torch.load(folder / f"language{number - 1}.pt", weights_only=False)["model"])
     model.model.vision_tower.load_state_dict(torch.load(folder / f"{tower}.pt", weights_only=False)["tower"])
     material = read_material(folder, planted, Mix())
     _, couples = read_pairs(folder, "pairs")
     lessons = Lessons(
         Dialogues(planted, build_tokenizer(planted), TOKENS), material.people, material.truth, material.pairs, couples
     )
-    train_language(model, lessons, plan, recipe.seeds.language + (start is not None), folder / f"{name}.pt")
+    train_language(model, lessons, plan, recipe.seeds.language + number - 1, folder / f"language{number}.pt")
 
 
 def export(folder: Path, recipe: Recipe, name: str, target: Path) -> None:
