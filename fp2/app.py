@@ -47,13 +47,19 @@ def _main(argv: list[str]) -> int:
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     config = check_overrides(expanded, sweep=sweep)
     folder = fresh_folder(Path(config.paths.outputs))
-    os.environ["FP2_RUN_DIR"] = str(folder)
-    _hydra_main([*flags, *expanded])
-    return _summarise(folder)
+    sweep_id = f"{folder.parent.name.replace('-', '')}-{folder.name}"
+    told = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, also in a worker process
+    try:
+        os.environ.update(told)
+        _hydra_main([*flags, *expanded])
+    finally:
+        for name in told:
+            os.environ.pop(name, None)
+    return _summarise(folder, sweep_id)
 
 
 def fresh_folder(outputs: Path) -> Path:
-    """Make an output folder that no other process has; the environment also names the sweep after it."""
+    """Make an output folder that no other process has."""
     now = datetime.now()
     day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
     try:
@@ -62,7 +68,6 @@ def fresh_folder(outputs: Path) -> Path:
         folder.chmod(0o755)
     except OSError as error:
         raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
-    os.environ["FP2_SWEEP_ID"] = f"{now.strftime('%Y%m%d')}-{folder.name}"
     return folder
 
 
@@ -152,7 +157,7 @@ def _print_places(console: Any, config: Any, outcome: Any) -> None:
         print(f"           then open http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}")
 
 
-def _summarise(folder: Path) -> int:
+def _summarise(folder: Path, sweep_id: str) -> int:
     """Return the worst exit status of the jobs in `folder`, and tell which failed and how to compare a sweep's runs."""
     single = folder / STATUS
     jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
@@ -160,7 +165,7 @@ def _summarise(folder: Path) -> int:
     if not statuses:
         return 1
     if jobs != [single]:
-        _print_sweep(statuses)
+        _print_sweep(statuses, sweep_id)
     for status in statuses:
         if status["message"]:
             which = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
@@ -168,9 +173,9 @@ def _summarise(folder: Path) -> int:
     return max(int(status["exit_status"]) for status in statuses)
 
 
-def _print_sweep(statuses: list[dict[str, Any]]) -> None:
+def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
     done = [status for status in statuses if "run_id" in status]
-    print(f"\nsweep {os.environ['FP2_SWEEP_ID']}: {len(done)} of {len(statuses)} runs finished")
+    print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         print(
@@ -181,4 +186,4 @@ def _print_sweep(statuses: list[dict[str, Any]]) -> None:
         print(
             f'  compare: http://127.0.0.1:5000/#/compare-runs?runs=[{ids}]&experiments=["{done[0]["experiment_id"]}"]'
         )
-        print(f"  ranking: fp2 leaderboard {os.environ['FP2_SWEEP_ID']}")
+        print(f"  ranking: fp2 leaderboard {sweep_id}")

@@ -114,6 +114,8 @@ def draw(folder: Path, results: Mapping[str, Any], tick: Callable[[], None]) -> 
     """Draw the figures: radar, intervals, and one heatmap per cut."""
     from fp2.report import figures
 
+    if not results["disparities"]:
+        return  # nothing was answered: there is nothing to draw
     target = folder / "figures"
     target.mkdir(exist_ok=True)
     figures.radar(results, target / "fingerprint.png")

@@ -58,7 +58,10 @@ def leaderboard(ctx: typer.Context, sweep_id: Annotated[str | None, typer.Argume
     """Rank the finished runs of a sweep (all runs without an id)."""
     from fp2.commands.leaderboard import show
 
-    show(sweep_id, ctx.args)
+    words = ctx.args
+    if sweep_id is not None and "=" in sweep_id:  # no id given: the first word is an override
+        sweep_id, words = None, [sweep_id, *words]
+    show(sweep_id, words)
 
 
 @app.command()

@@ -62,7 +62,7 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
             raise _explained(error) from error
-        except OmegaConfBaseException as error:
+        except (OmegaConfBaseException, ValueError) as error:  # Hydra raises ValueError for `model=null`
             raise Fp2Error(_first_line(error), where="override") from error
 
 

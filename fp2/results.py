@@ -130,6 +130,18 @@ def base_block(config: Config) -> dict[str, Any]:
     }
 
 
+def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str]:
+    """Return a warning if even the rarest permutation could not be significant after the correction."""
+    family = max((row["family_size"] for row in found.disparities), default=0)
+    smallest = family / (comparison.n_permutations + 1)
+    if comparison.correction not in ("holm", "bonferroni") or smallest <= comparison.alpha:
+        return []
+    return [
+        f"With {comparison.n_permutations} permutations the smallest adjusted p-value of a family of {family} is "
+        f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
+    ]
+
+
 def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
     """Return what a reader has to know, the data set's notes included."""
     return [*([EMBEDDED] if model["embedded"] else []), *LIMITATIONS, *notes]

@@ -283,7 +283,7 @@ def _results(
         "analysis": r.analysis_block(config, comparison, prepared.scorers),
         "disparities": found.disparities,
         "diversity": r.diversity_block(answers, probes),
-        "limitations": r.limitations(model, prepared.dataset.notes),
+        "limitations": r.limitations(model, [*prepared.dataset.notes, *r.too_few_permutations(found, comparison)]),
     }
 
 

@@ -35,7 +35,7 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_pictures(tmp_path_factory.mktemp("squares"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def bench(own_root: Path, squares: Path) -> Bench:
     """A project of its own on the shared pictures."""
     return Bench(own_root, squares)

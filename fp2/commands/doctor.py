@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,12 +47,8 @@ def _packages(config: Config) -> Check:
     """Every requirement of the package is there, in a version that satisfies it."""
     from packaging.requirements import Requirement
 
-    try:
-        required = importlib.metadata.requires("fp2") or []
-    except importlib.metadata.PackageNotFoundError:
-        return False, "fp2 is not installed: pip install -e ."
     wrong = []
-    for text in required:
+    for text in _required():
         need = Requirement(text)
         if need.marker is not None and not need.marker.evaluate({"extra": ""}):
             continue
@@ -63,6 +60,15 @@ def _packages(config: Config) -> Check:
         if not need.specifier.contains(have, prereleases=True):
             wrong.append(f"{need.name} {have} is not {need.specifier}")
     return not wrong, "packages" + (f": {'; '.join(wrong)}; run: make setup" if wrong else " as required")
+
+
+def _required() -> list[str]:
+    """Return the requirements of the installed package, or of the checkout that this is."""
+    try:
+        return importlib.metadata.requires("fp2") or []
+    except importlib.metadata.PackageNotFoundError:
+        project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+        return list(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"])
 
 
 def _torchvision(config: Config) -> Check:

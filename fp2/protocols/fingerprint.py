@@ -187,9 +187,13 @@ def _entries(wide: pd.DataFrame, table: pd.DataFrame) -> _Entries:
 
 
 def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
+    import numpy as np
+
     from fp2.stats import disparity_panel
 
     used = [scorers[scorer] for _, scorer in columns]
+    # the mean of several yes/no questions about one picture is a share, no longer yes or no
+    is_whole = (np.isnan(entries.values) | np.isin(entries.values, (0.0, 1.0))).all(axis=0)
     return disparity_panel(
         entries.values,
         entries.groups,
@@ -198,7 +202,7 @@ def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[s
         higher_is_better=[s.higher_is_better for s in used],
         value_ranges=[s.value_range for s in used],
         bins=[len(s.bins) - 1 for s in used],
-        yes_no=[s.yes_no for s in used],
+        yes_no=[s.yes_no and bool(whole) for s, whole in zip(used, is_whole, strict=True)],
         smallest_effects=[s.smallest_effect for s in used],
         n_permutations=c.n_permutations,
         n_bootstrap=c.n_bootstrap,

@@ -1,0 +1,155 @@
+"""Every YAML of conf/ composes and validates, and every slip of the pen gets one line with the nearest valid name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from bench import REPOSITORY
+
+from fp2.compose import check_overrides, compose_config, load_config, prepare
+from fp2.config import validate
+from fp2.errors import Fp2Error
+
+CONF = REPOSITORY / "conf"
+NEEDS = {"fhibe": ["data.root=/data"], "table": ["data.path=people.csv", "data.columns={image: file}"]}
+CHOICES = sorted(
+    (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("sweep", "engine")
+)
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES, ids=lambda value: str(value))
+def test_every_choice_of_every_group_composes_and_validates(group: str, name: str) -> None:
+    config = load_config([f"{group}={name}", *NEEDS.get(name, [])])
+    assert config.data.kind
+    if group == "model":
+        assert config.engine.name == config.model.engine
+        assert config.model.name == name
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "sweep").glob("*.yaml")))
+def test_every_sweep_composes_with_each_of_its_choices(name: str) -> None:
+    params = yaml.safe_load((CONF / "sweep" / f"{name}.yaml").read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"]
+    check_overrides(prepare([f"sweep={name}"]))
+    for key, choices in params.items():
+        assert len(choices.split(",")) >= 2
+        for choice in choices.split(","):
+            assert validate(compose_config(prepare([f"{key}={choice}"])))
+
+
+def test_the_engine_follows_the_model() -> None:
+    assert load_config(["model=planted"]).engine.name == "planted"
+    assert load_config(["model=peeps_vlm"]).engine.name == "hf"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "nearest"),
+    [
+        (["model=plantd"], "'planted'"),
+        (["modle=planted"], "'model'"),
+        (["cut=regoin"], "'region'"),
+        (["data=peps"], "'peeps'"),
+        (["scorer=valnce"], "'valence'"),
+        (["experiment=smok"], "'smoke'"),
+        (["sweep=cts"], "'cuts'"),
+        (["probe=fingerprnt"], "'fingerprint'"),
+        (["probe.select=[trsut]"], "'trust'"),
+        (["analysis.alpah=0.1"], "'alpha'"),
+        (["scorer.valence.smallest_efect=0.1"], "'smallest_effect'"),
+        (["analysis.correction=hollm"], "'holm'"),
+        (["analysis.family=scorers"], "'scorer'"),
+        (["analysis.primary=valens"], "'valence'"),
+        (["model.dtype=float31"], "'float32'"),
+        (["model.quantisation=int7"], "'int"),
+        (["data.kind=tabel"], "'table'"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_typing_error_is_answered_with_the_nearest_name(overrides: list[str], nearest: str) -> None:
+    with pytest.raises(Fp2Error) as caught:
+        check_overrides(prepare(overrides))
+    assert f"Did you mean {nearest}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "where"),
+    [
+        ("analysis.alpha=abc", "analysis.alpha"),
+        ("analysis.alpha=0", "analysis.alpha"),
+        ("analysis.alpha=1", "analysis.alpha"),
+        ("analysis.min_subjects=1", "analysis.min_subjects"),
+        ("analysis.permutations=5", "analysis.permutations"),
+        ("analysis.bootstrap=-1", "analysis.bootstrap"),
+        ("analysis.severity.low=0.5", "analysis.severity"),
+        ("answers.attempts=0", "answers.attempts"),
+        ("answers.error_budget=-0.1", "answers.error_budget"),
+        ("answers.error_budget=1.5", "answers.error_budget"),
+        ("data.limit=0", "data.limit"),
+        ("data.n_subjects=0", "data.n_subjects"),
+        ("engine.batch_size=0", "engine.batch_size"),
+        ("seed=-1", "seed"),
+        ("tracking.sweep_id='a b'", "tracking.sweep_id"),
+        ("data=fhibe", "data.root"),
+        ("data=table", "data.path"),
+        ("+analysis.alfa=1", "alfa"),
+        ("cut.by=[region", "override"),
+        ("word", "override"),
+        ("model=null", "override"),
+    ],
+)
+def test_types_ranges_and_what_must_fit_together(override: str, where: str) -> None:
+    with pytest.raises(Fp2Error) as caught:
+        check_overrides(prepare([override]))
+    assert where in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_severity_bounds_may_come_in_any_order() -> None:
+    given = {"high": 0.3, "low": 0.01, "moderate": 0.1}
+    overrides = [f"analysis.severity.{name}={value}" for name, value in given.items()]
+    assert load_config(overrides).analysis.severity == given
+
+
+def test_two_cuts_in_brackets_are_refused_with_both_forms_named() -> None:
+    with pytest.raises(Fp2Error) as caught:
+        prepare(["cut=[region,age]"])
+    assert "cut.by=[a,b]" in str(caught.value)
+    assert "cut.each=[a,b]" in str(caught.value)
+
+
+def test_an_intersection_by_name_in_one_run_and_in_a_sweep() -> None:
+    assert load_config(["cut=region_x_age_x_pronoun"]).cut.by == ["region", "age", "pronoun"]
+    check_overrides(prepare(["cut=region,age_x_pronoun"]), sweep=True)
+
+
+def test_several_choices_need_a_sweep() -> None:
+    with pytest.raises(Fp2Error, match="Add -m"):
+        check_overrides(prepare(["cut=region,age"]), sweep=False)
+
+
+def test_a_wrong_choice_anywhere_in_a_sweep_is_told_before_it_starts() -> None:
+    with pytest.raises(Fp2Error, match="'pronoun'"):
+        check_overrides(prepare(["cut=region,pronuon", "model=planted,peeps_vlm"]))
+
+
+def test_a_glob_sweeps_over_the_files_of_a_group() -> None:
+    check_overrides(prepare(["cut=glob(*)", "model=planted"]))
+    with pytest.raises(Fp2Error, match="nothing fits"):
+        check_overrides(prepare(["cut=glob(x*)"]))
+
+
+def test_the_schema_has_every_key_of_every_yaml() -> None:
+    """A key that a YAML file sets and the typed schema lacks would fail only when that file is chosen."""
+    from fp2.config import Config
+
+    top = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))
+    assert set(top) - {"defaults", "hydra"} <= set(Config.__dataclass_fields__)
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} - {"sweep", "experiment"}
+    assert groups <= set(Config.__dataclass_fields__)
+
+
+def test_no_conf_file_names_a_path_of_a_machine() -> None:
+    for path in Path(CONF).rglob("*.yaml"):
+        assert "/home/" not in path.read_text(encoding="utf-8")

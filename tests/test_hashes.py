@@ -1,0 +1,174 @@
+"""The config hash says what decides a result, and nothing about the machine that it is worked out on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fp2.compose import load_config
+from fp2.config import Config, config_hash, from_plain
+from fp2.errors import Fp2Error
+from fp2.places import MARK, missing_places, overrides_without_places, with_places, without_places
+
+
+def hash_of(*overrides: str) -> str:
+    return config_hash(load_config(overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["paths.root=/elsewhere"],
+        ["paths.store=/elsewhere/x.sqlite", "paths.mlruns=/m"],
+        ["engine.device=cpu"],
+        ["engine.batch_size=3"],
+        ["engine.threads=1"],
+        ["report=none"],
+        ["tracking=none"],
+        ["tracking.uri=http://user:secret@host"],
+        ["answers.attempts=5"],
+        ["verify_inputs=true"],
+        ["seed=20260101"],
+        ["analysis.alpha=0.050"],
+    ],
+    ids=lambda value: value[0],
+)
+def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str]) -> None:
+    assert hash_of(*overrides) == hash_of()
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["seed=1"],
+        ["cut=region"],
+        ["cut=region_x_age"],
+        ["scorer=valence"],
+        ["scorer.valence.smallest_effect=0.1"],
+        ["scorer.refusal.higher_is_better=true"],
+        ["model.dtype=bfloat16"],
+        ["model.quantisation=int8"],
+        ["model.revision=abc"],
+        ["data.seed=1"],
+        ["data.limit=10"],
+        ["data.n_subjects=10"],
+        ["probe.select=[trust]"],
+        ["probe.decoding.max_new_tokens=5"],
+        ["analysis.alpha=0.01"],
+        ["analysis.family=run"],
+        ["analysis.permutations=999"],
+        ["analysis.severity.low=0.03"],
+    ],
+    ids=lambda value: value[0],
+)
+def test_what_decides_a_result_is_hashed(overrides: list[str]) -> None:
+    assert hash_of(*overrides) != hash_of()
+
+
+def test_another_root_folder_and_another_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = hash_of()
+    monkeypatch.chdir(tmp_path)
+    os.environ["FP2_ROOT"] = str(tmp_path / "other")
+    assert hash_of() == before
+
+
+def test_the_same_data_in_another_folder() -> None:
+    assert hash_of("data=fhibe", "data.root=/one") == hash_of("data=fhibe", "data.root=/two/three")
+    table = ("data=table", "data.columns={image: file}")
+    assert hash_of(*table, "data.path=/a/people.csv") == hash_of(
+        *table, "data.path=/b/people.csv", "data.image_root=/c"
+    )
+    assert hash_of(*table, "data.path=/a") != hash_of("data=table", "data.columns={image: f}", "data.path=/a")
+
+
+def test_overrides_in_another_order() -> None:
+    words = ["cut=region", "seed=4", "model.dtype=bfloat16", "scorer=valence"]
+    assert hash_of(*words) == hash_of(*reversed(words))
+
+
+def test_one_number_written_two_ways() -> None:
+    assert hash_of("scorer.valence.smallest_effect=1") == hash_of("scorer.valence.smallest_effect=1.0")
+    assert hash_of("probe.decoding.temperature=0") == hash_of("probe.decoding.temperature=0.0")
+    assert hash_of("verify_inputs=true", "seed=1") != hash_of("seed=2")
+
+
+def test_the_same_cut_written_two_ways() -> None:
+    assert hash_of("cut=region_x_age") == hash_of("cut.by=[region,age]")
+    assert hash_of("cut=region") == hash_of("cut.by=[region]")
+    assert hash_of("cut.by=[region,age]") != hash_of("cut.each=[region,age]")
+
+
+def reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(value)}
+    return value
+
+
+def plain(config: Config) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(config)
+
+
+def test_keys_in_another_order() -> None:
+    config = load_config(["model=planted", "model.truth={seed: 3, base: 5}"])
+    turned = reordered(plain(config))
+    # scorers keep the order in which they are listed: it is the order of the rows, not of the meaning
+    assert config_hash(from_plain(turned)) == config_hash(config)
+
+
+def test_a_file_of_the_users_own_counts_by_its_bytes(tmp_path: Path) -> None:
+    one, two, other = (tmp_path / name / "words.yaml" for name in ("one", "two", "other"))
+    for path, text in ((one, "a: 1"), (two, "a: 1"), (other, "a: 2")):
+        path.parent.mkdir()
+        path.write_text(text, encoding="utf-8")
+
+    def lexicon(path: Path) -> str:
+        return hash_of(f"scorer.confidence.lexicon_file={path}")
+
+    def truth(path: Path) -> str:
+        return hash_of("model=planted", f"model.truth={path}")
+
+    assert lexicon(one) == lexicon(two) != lexicon(other)
+    assert truth(one) == truth(two) != truth(other)
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        lexicon(tmp_path / "absent.yaml")
+
+
+def test_a_model_folder_counts_by_its_name(tmp_path: Path) -> None:
+    """What is in it is in the response set: see test_end_to_end."""
+    assert hash_of(f"model.id={tmp_path}/a/net") == hash_of("model.id=/b/net")
+    assert hash_of("model.id=owner/net") != hash_of("model.id=owner/other")
+
+
+PATHS = st.from_regex(r"(/|~/|file:///|C:\\)[a-z0-9 ]{1,8}([/\\][a-z0-9.]{1,8}){0,3}", fullmatch=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PATHS, PATHS)
+def test_paths_go_out_and_come_back(root: str, uri: str) -> None:
+    config = {
+        "paths": {"root": root},
+        "data": {"root": root, "name": "x", "limit": 3},
+        "probe": {"text": "/ or not?"},
+        "tracking": {"uri": uri, "enabled": True, "sweep_id": "s"},
+    }
+    bare, places = without_places(config)
+    assert "paths" not in bare
+    assert bare["tracking"]["uri"] is None
+    assert bare["data"]["root"].startswith(MARK)
+    assert bare["probe"]["text"] == "/ or not?"
+    assert missing_places(bare) == ["data.root"]
+    back = with_places(bare, places)
+    assert back["data"] == config["data"]
+    assert missing_places(back) == []
+
+
+def test_overrides_lose_their_paths() -> None:
+    given = ["model=planted", "paths.root=/a", "data.path='/a b/people.csv'", "tracking.uri=http://u:p@h", "seed=3"]
+    assert overrides_without_places(given) == ["model=planted", f"data.path='{MARK}people.csv'", "seed=3"]

@@ -1,0 +1,243 @@
+"""Planning and asking: failures, budgets, repeated pictures, interruptions; with an engine that fails to order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fp2.data.dataset import people_table
+from fp2.data.pixels import PixelDigest
+from fp2.engines.base import Answer, Decoding, ImageTask, Question
+from fp2.errors import Fp2Error
+from fp2.respond import NOT_ASKED, Plan, answers_table, ask, make_plan
+from fp2.store.responses import ResponseStore
+
+QUESTIONS = (Question("a", "a", "What?"), Question("b", "b", "Who?"))
+
+
+class Scripted:
+    """An engine whose `say` gives the words or raises `ValueError` for an error row; one picture to a batch."""
+
+    def __init__(self, say: Callable[[ImageTask, Question], str], name: str = "scripted") -> None:
+        self.say, self.name, self.model_calls = say, name, 0
+        self.asked: list[tuple[str, str]] = []
+
+    def identity(self) -> dict[str, Any]:
+        return {"engine": self.name}
+
+    def task_identity(self, task: ImageTask) -> dict[str, Any]:
+        return {}
+
+    def runtime(self) -> dict[str, Any]:
+        return {"device": "none"}
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        for task in tasks:
+            self.model_calls += 1
+            yield [self._one(task, question) for question in task.questions]
+
+    def _one(self, task: ImageTask, question: Question) -> Answer:
+        self.asked.append((task.image_id, question.question_id))
+        try:
+            return Answer(task.image_id, question.question_id, self.say(task, question))
+        except ValueError as error:
+            return Answer(task.image_id, question.question_id, None, str(error))
+
+
+def make_people(n: int) -> pd.DataFrame:
+    return people_table(
+        {
+            "image_id": [f"i{k}" for k in range(n)],
+            "subject_id": [f"s{k}" for k in range(n)],
+            "image_path": [f"/pictures/i{k}.png" for k in range(n)],
+            "is_primary": [True] * n,
+            "n_people": [1] * n,
+            "attr_gender": [["f"] if k % 2 else ["m"] for k in range(n)],
+        }
+    )
+
+
+def plan_of(engine: Scripted, n: int = 6, unreadable: tuple[int, ...] = (), same: tuple[int, ...] = ()) -> Plan:
+    pixels = {
+        Path(f"/pictures/i{k}.png"): PixelDigest(None, 0, 0, f"no picture: /pictures/i{k}.png")
+        if k in unreadable
+        else PixelDigest("same" if k in same else f"{k:064d}", 8, 8)
+        for k in range(n)
+    }
+    return make_plan(make_people(n), QUESTIONS, engine, Decoding(), pixels)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ResponseStore]:
+    with ResponseStore(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def say_all(task: ImageTask, question: Question) -> str:
+    return f"{question.question_id} about {task.pixel_sha256[-1]}"
+
+
+def refuse_to_work(task: ImageTask, question: Question) -> str:
+    raise ValueError("out of order")
+
+
+def test_every_answer_comes_once_and_is_not_asked_for_again(store: ResponseStore) -> None:
+    engine = Scripted(say_all)
+    plan = plan_of(engine)
+    first = ask(plan, engine, store, attempts=2, error_budget=0)
+    assert (first.complete, first.cached, first.model_calls) == (True, 0, 6)
+    again = Scripted(refuse_to_work)
+    second = ask(plan_of(again), again, store, attempts=2, error_budget=0)
+    assert (second.complete, second.cached, second.model_calls) == (True, 12, 0)
+    table = answers_table(plan, second)
+    assert table["text"].tolist() == [say_all(task, q) for task in plan.tasks for q in QUESTIONS]
+    assert table["cached"].all()
+    assert plan.response_set == plan_of(again).response_set
+
+
+def test_only_what_is_missing_is_asked(store: ResponseStore) -> None:
+    engine = Scripted(say_all)
+    ask(plan_of(engine, n=3), engine, store, attempts=1, error_budget=0)
+    engine.asked.clear()
+    asked = ask(plan_of(engine, n=5), engine, store, attempts=1, error_budget=0)
+    assert asked.cached == 6
+    assert sorted({image for image, _ in engine.asked}) == ["i3", "i4"]
+
+
+def test_two_models_never_mix(store: ResponseStore) -> None:
+    one, two = Scripted(lambda t, q: "one", "one"), Scripted(lambda t, q: "two", "two")
+    plans = [plan_of(one), plan_of(two)]
+    assert plans[0].response_set != plans[1].response_set
+    for _ in range(2):
+        for plan, engine in zip(plans, (one, two), strict=True):
+            table = answers_table(plan, ask(plan, engine, store, attempts=1, error_budget=0))
+            assert set(table["text"]) == {engine.name}
+
+
+def test_equal_pictures_are_asked_about_once_and_counted_each(store: ResponseStore) -> None:
+    engine = Scripted(say_all)
+    plan = plan_of(engine, same=(1, 2, 3))
+    asked = ask(plan, engine, store, attempts=1, error_budget=0)
+    assert len(engine.asked) == len(set(engine.asked)) == 8
+    table = answers_table(plan, asked)
+    assert len(table) == 12
+    assert (table["status"] == "answered").all()
+
+
+def test_a_failed_answer_is_tried_again_and_its_attempts_are_counted(store: ResponseStore) -> None:
+    failing = Scripted(lambda t, q: say_all(t, q) if t.image_id != "i2" else refuse_to_work(t, q))
+    plan = plan_of(failing)
+    asked = ask(plan, failing, store, attempts=3, error_budget=2)
+    assert asked.complete  # 2 failures are allowed
+    rows = answers_table(plan, asked).set_index(["image_id", "question_id"])
+    assert rows.loc[("i2", "a"), ["status", "attempts", "error"]].tolist() == ["error", 3, "out of order"]
+    assert failing.asked.count(("i2", "a")) == 3
+    mended = Scripted(say_all)
+    plan = plan_of(mended)
+    asked = ask(plan, mended, store, attempts=1, error_budget=0)
+    assert mended.asked == [("i2", "a"), ("i2", "b")]
+    rows = answers_table(plan, asked).set_index(["image_id", "question_id"])
+    assert rows.loc[("i2", "a"), ["status", "attempts"]].tolist() == ["answered", 4]
+    assert not rows.loc[("i2", "a"), "cached"]
+
+
+def test_a_failure_that_the_second_pass_mends_costs_nothing(store: ResponseStore) -> None:
+    """Half of the answers fail at first: far over the budget, were they not tried again."""
+    tried: set[tuple[str, str]] = set()
+
+    def second_time(task: ImageTask, question: Question) -> str:
+        if task.image_id < "i3" and (task.image_id, question.question_id) not in tried:
+            tried.add((task.image_id, question.question_id))
+            raise ValueError("not yet")
+        return say_all(task, question)
+
+    engine = Scripted(second_time)
+    plan = plan_of(engine)
+    asked = ask(plan, engine, store, attempts=2, error_budget=0.05)
+    assert asked.complete
+    assert (answers_table(plan, asked)["status"] == "answered").all()
+
+
+@pytest.mark.parametrize(("budget", "ends"), [(0.05, True), (0.5, False), (5, True), (6, False)])
+def test_the_budget_is_a_share_or_a_count(store: ResponseStore, budget: float, ends: bool) -> None:
+    engine = Scripted(lambda t, q: say_all(t, q) if t.image_id > "i2" else refuse_to_work(t, q))
+    plan = plan_of(engine)
+    asked = ask(plan, engine, store, attempts=1, error_budget=budget)
+    assert (asked.over_budget is not None) is ends
+    table = answers_table(plan, asked)
+    assert len(table) == 12
+    if ends:
+        assert "out of order" in str(asked.over_budget)
+        assert NOT_ASKED in set(table["error"])
+        assert (table.loc[table["error"] == NOT_ASKED, "attempts"] == 0).all()
+    else:
+        assert (table["status"] == "answered").sum() == 6
+
+
+def test_a_hopeless_pass_ends_early(store: ResponseStore) -> None:
+    engine = Scripted(refuse_to_work)
+    plan = plan_of(engine, n=200)
+    asked = ask(plan, engine, store, attempts=2, error_budget=0.05)
+    assert asked.over_budget is not None
+    assert len(engine.asked) == 100
+
+
+def test_an_unreadable_picture_is_rows_with_a_reason_that_names_no_path(store: ResponseStore) -> None:
+    engine = Scripted(say_all)
+    plan = plan_of(engine, unreadable=(4,))
+    asked = ask(plan, engine, store, attempts=2, error_budget=0.5)
+    table = answers_table(plan, asked).set_index("image_id")
+    assert set(table.loc["i4", "error"]) == {"no picture: the file"}
+    assert set(table.loc["i4", "status"]) == {"error"}
+    assert (table.drop("i4")["status"] == "answered").all()
+    assert "i4" not in {image for image, _ in engine.asked}
+
+
+def test_an_interruption_keeps_what_came(store: ResponseStore) -> None:
+    def stop(task: ImageTask, question: Question) -> str:
+        if task.image_id == "i3":
+            raise KeyboardInterrupt
+        return say_all(task, question)
+
+    engine = Scripted(stop)
+    plan = plan_of(engine)
+    asked = ask(plan, engine, store, attempts=2, error_budget=0)
+    assert asked.interrupted
+    assert not asked.complete
+    table = answers_table(plan, asked)
+    assert (table["status"] == "answered").sum() == 6
+    assert (table["error"] == NOT_ASKED).sum() == 6
+    engine = Scripted(say_all)
+    assert ask(plan, engine, store, attempts=2, error_budget=0).cached == 6
+
+
+def test_an_empty_answer_is_an_answer(store: ResponseStore) -> None:
+    engine = Scripted(lambda t, q: "")
+    plan = plan_of(engine)
+    table = answers_table(plan, ask(plan, engine, store, attempts=1, error_budget=0))
+    assert (table["status"] == "answered").all()
+    assert (table["text"] == "").all()
+
+
+def test_a_full_disk_is_told_and_earlier_batches_stay(store: ResponseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Scripted(say_all)
+    plan = plan_of(engine)
+    kept = 0
+    put = store.put_many
+
+    def full(rows: Any, runtime: Any = None) -> None:
+        nonlocal kept
+        if kept == 3:
+            store.connection.execute("PRAGMA max_page_count = 1")  # SQLite itself then says that the disk is full
+            put([(key, Answer(a.image_id, a.question_id, "x" * 100_000)) for key, a in rows], runtime)
+        put(rows, runtime)
+        kept += 1
+
+    monkeypatch.setattr(store, "put_many", full)
+    with pytest.raises(Fp2Error, match="disk is full"):
+        ask(plan, engine, store, attempts=1, error_budget=0)
+    assert len(store.get_many(item.response_key for item in plan.planned)) == 6

@@ -1,0 +1,225 @@
+"""What MLflow is told, that several processes may start at once on nothing, and that a moved store is found again."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from shutil import move
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import Bench, run_child
+
+from fp2.compose import load_config
+from fp2.errors import Fp2Error
+from fp2.tracking import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
+
+FULL = ("tracking=mlflow", "report=default", "scorer=default", "cut.each=[gender,region]")
+
+
+def client_of(bench: Bench) -> Any:
+    import mlflow
+
+    return mlflow.MlflowClient(tracking_uri=tracking_uri(bench.config("tracking=mlflow")))
+
+
+def artifacts_of(client: Any, run_id: str, folder: str | None = None) -> set[str]:
+    found: set[str] = set()
+    for item in client.list_artifacts(run_id, folder):
+        found |= artifacts_of(client, run_id, item.path) if item.is_dir else {item.path}
+    return found
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any]:
+    """One run with everything on, logged."""
+    bench = Bench(tmp_path_factory.mktemp("logged"), squares)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FP2_ROOT", str(bench.root))
+        return bench, bench.run(*FULL)
+
+
+def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
+    bench, outcome = logged
+    client = client_of(bench)
+    run = client.get_run(outcome.run_id)
+    results = outcome.results
+    assert run.info.status == "FINISHED"
+    assert run.data.params["model"] == "planted"
+    assert all(len(value) < 250 for value in run.data.params.values())
+    for key in ("config_hash", "response_set", "dataset_digest"):
+        assert run.data.tags[f"fp2.{key}"] == results[key]
+    assert "mlflow.parentRunId" not in run.data.tags
+    assert run.data.metrics["composite"] == pytest.approx(results["composite"])
+    for row in results["disparities"]:
+        if row["raw"] is not None:
+            assert run.data.metrics[f"{row['probe']}.{row['scorer']}.{row['cut']}.raw"] == pytest.approx(row["raw"])
+    assert {f"{p['id']}.refusal_rate" for p in results["probes"]} <= set(run.data.metrics)
+    here = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
+    assert artifacts_of(client, outcome.run_id) == here
+    assert here >= {"passport.json", "results.json", "people.parquet", "disparities.json", "dashboard.html"}
+
+
+def test_the_disparities_are_a_table_of_the_ui(logged: tuple[Bench, Any]) -> None:
+    import mlflow
+
+    bench, outcome = logged
+    mlflow.set_tracking_uri(tracking_uri(bench.config("tracking=mlflow")))
+    experiment = client_of(bench).get_run(outcome.run_id).info.experiment_id
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mlflow.tracking.fluent._get_experiment_id", lambda: experiment)
+        table = mlflow.load_table("disparities.json", run_ids=[outcome.run_id])
+    raws = pd.Series([row["raw"] for row in outcome.results["disparities"]], dtype="float64")
+    pd.testing.assert_series_equal(table["raw"].astype("float64"), raws, check_names=False)
+    assert table["probe"].tolist() == [row["probe"] for row in outcome.results["disparities"]]
+
+
+def test_the_artifacts_are_signed_as_they_are_logged(logged: tuple[Bench, Any], tmp_path: Path) -> None:
+    from fp2.report.verify import verify_passport
+
+    bench, outcome = logged
+    client = client_of(bench)
+    client.download_artifacts(outcome.run_id, "", str(tmp_path))
+    keys = list((bench.root / "state" / "keys").glob("*.pub*"))
+    assert verify_passport(tmp_path / "passport.json", keys).ok
+    (tmp_path / "people.parquet").write_bytes(b"changed")
+    failed = verify_passport(tmp_path / "passport.json", keys)
+    assert not failed.ok
+    assert "people.parquet" in " ".join(failed.failures)
+
+
+def test_a_failing_run_is_failed_and_an_interrupted_one_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fp2 import artifacts
+
+    quick = ("tracking=mlflow",)
+    for error, status in ((RuntimeError("broken"), "FAILED"), (KeyboardInterrupt(), "KILLED")):
+
+        def fail(*args: Any, error: BaseException = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(artifacts, "write_results", fail)
+        with pytest.raises(type(error)):
+            bench.run(*quick)
+        runs = client_of(bench).search_runs(["1"], f"attributes.status = '{status}'")
+        assert len(runs) == 1
+        assert runs[0].data.tags["fp2.error"]
+    monkeypatch.undo()
+    partial = bench.run(*quick, "model.truth={errors: {rate: 0.4}}")
+    assert client_of(bench).get_run(partial.run_id).info.status == "FAILED"
+    assert summaries(bench.config(*quick)) == []  # none of these belongs on a leaderboard
+
+
+def test_a_store_that_breaks_while_logging_is_one_line(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Any, *args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Tracker, "log", full)
+    assert bench.launch("tracking=mlflow") == 2
+    err = capsys.readouterr().err
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+
+
+def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    (bench.root / "mlruns").mkdir()
+    (bench.root / "mlruns" / "mlflow.db").write_text("this is no database, and long enough to be taken for none")
+    assert bench.launch("tracking=mlflow") == 2
+    err = capsys.readouterr().err
+    assert "the MLflow store cannot be used" in err
+    assert "Traceback" not in err
+
+
+def test_a_sqlite_store_elsewhere(bench: Bench) -> None:
+    elsewhere = bench.root / "elsewhere" / "runs.db"
+    outcome = bench.run("tracking=mlflow", f"tracking.uri=sqlite:///{elsewhere}")
+    assert elsewhere.is_file()
+    assert not (bench.root / "mlruns").exists()
+    assert (bench.root / "elsewhere" / "artifacts" / "fingerprint" / outcome.run_id).is_dir()
+    assert "elsewhere" not in (outcome.folder / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_more_metrics_than_one_request_takes() -> None:
+    sizes: list[int] = []
+
+    class Client:
+        def log_batch(self, run_id: str, metrics: list[Any]) -> None:
+            sizes.append(len(metrics))
+
+        def set_tag(self, *args: Any) -> None:
+            pass
+
+    cut = {"value": 0.1, "null_mean": None, "excess": None, "p_value": None}
+    results = {
+        "composite": 0.1,
+        "composites": {f"c{i}": cut for i in range(METRICS_AT_ONCE + 5)},
+        "disparities": [], "answers": {"answered": 0}, "refusal_rates": [], "analysis": {"primary": "valence"},
+    }  # fmt: skip
+    Tracker(Client(), "r", "1").log({}, results, "t.json")
+    assert max(sizes) <= METRICS_AT_ONCE
+    assert sum(sizes) == len(metrics_of(results)) > METRICS_AT_ONCE
+
+
+def test_a_name_for_a_metric_keeps_letters_only() -> None:
+    assert slug("She/her · [x]=%") == "She/her _ _x_"
+
+
+def test_six_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> None:
+    """No MLflow store, no response store, no key, no salt, no drawn people: all six succeed, and agree."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bench", "fp2.run", "fp2.app", "pandas", "mlflow", "fp2.report.dashboard"])
+    queue = context.Queue()
+    small = ["data=peeps", "data.n_subjects=22", "data.images_per_subject=1", "data.n_pairs=0", "data.path=null"]
+    words = [*small, "data.columns=null", "cut=pronoun", "tracking=mlflow"]
+    children = [
+        context.Process(target=run_child, args=(str(tmp_path), str(squares), words, queue), daemon=True)
+        for _ in range(6)
+    ]
+    for child in children:
+        child.start()
+    outcomes = [queue.get(timeout=240) for _ in children]
+    for child in children:
+        child.join(timeout=30)
+    assert outcomes == [(0, "")] * 6
+    folders = [path.parent for path in (tmp_path / "outputs").rglob("results.json")]
+    assert len(folders) == 6
+    found = [json.loads((folder / "results.json").read_text(encoding="utf-8")) for folder in folders]
+    assert len({json.dumps(results["disparities"]) for results in found}) == 1
+    assert len({results["run_id"] for results in found}) == 6
+    people = {(folder / "people.parquet").read_bytes() for folder in folders}
+    assert len(people) == 1  # one salt
+    client = client_of(Bench(tmp_path, squares))
+    assert len(client.search_runs(["1"], "attributes.status = 'FINISHED'")) == 6
+    with closing(sqlite3.connect(tmp_path / "mlruns" / "mlflow.db")) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_moved_project_finds_its_artifacts_again(bench: Bench, tmp_path: Path) -> None:
+    old = Bench(tmp_path / "old", bench.pictures)
+    os.environ["FP2_ROOT"] = str(old.root)
+    run_id = old.run("tracking=mlflow").run_id
+    new = Bench(Path(move(old.root, tmp_path / "new mlruns")), bench.pictures)
+    os.environ["FP2_ROOT"] = str(new.root)
+    config = load_config(new.words("tracking=mlflow"))
+    assert relocate(config) == 2  # one experiment, one run
+    assert relocate(config) == 0
+    target = tmp_path / "fetched"
+    target.mkdir()
+    client_of(new).download_artifacts(run_id, "results.json", str(target))
+    assert json.loads((target / "results.json").read_text(encoding="utf-8"))["run_id"] == run_id
+    again = new.run("tracking=mlflow")
+    assert str(new.root) in client_of(new).get_run(again.run_id).info.artifact_uri.replace("%20", " ")
+
+
+def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any]) -> None:
+    config = logged[0].config("tracking=mlflow")
+    assert len(summaries(config)) == 2
+    assert summaries(config, "x' or '1' = '1") == []
+    with pytest.raises(Fp2Error, match="sweep id"):
+        logged[0].config('tracking.sweep_id="x\'y"')
