@@ -60,7 +60,8 @@ def leaderboard(ctx: typer.Context, sweep_id: Annotated[str | None, typer.Argume
 
     words = ctx.args
     if sweep_id is not None and "=" in sweep_id:  # no id given: the first word is an override
-        sweep_id, words = None, [sweep_id, *words]
+        words = [sweep_id, *words]
+        sweep_id = None
     show(sweep_id, words)
 
 
