@@ -79,9 +79,7 @@ def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict]) 
 
 
 def test_planted_refusals_show_as_an_outcome_of_their_own(default_run: tuple[str, dict]) -> None:
-    refusal = {
-        (row["probe"], row["cut"]): row for row in default_run[1]["disparities"] if row["scorer"] == "refusal"
-    }
+    refusal = {(row["probe"], row["cut"]): row for row in default_run[1]["disparities"] if row["scorer"] == "refusal"}
     assert refusal["neighbourhood", "skin_tone"]["verdict"] == "biased"
     assert refusal["lifestyle", "age"]["verdict"] == "biased"
     assert refusal["lifestyle", "age"]["worst_group"] == "60+"
@@ -89,7 +87,7 @@ def test_planted_refusals_show_as_an_outcome_of_their_own(default_run: tuple[str
 
 
 def test_another_cut_asks_the_model_nothing(root: Path, default_run: tuple[str, dict]) -> None:
-    output, results = launch(root, "cut=pronoun_x_age", "scorer=valence", "analysis=quick", "report=none")
+    _output, results = launch(root, "cut=pronoun_x_age", "scorer=valence", "analysis=quick", "report=none")
     assert results["answers"]["model_calls"] == 0
     assert results["answers"]["cached"] == results["answers"]["planned"] == 7200
     assert results["response_set"] == default_run[1]["response_set"]
@@ -98,7 +96,9 @@ def test_another_cut_asks_the_model_nothing(root: Path, default_run: tuple[str, 
 
 def test_readme_table_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict]) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", readme, re.MULTILINE)
+    lines = re.findall(
+        r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", readme, re.MULTILINE
+    )
     assert len(lines) == 24
     for probe, attribute, planted, raw, chance, worst, verdict in lines:
         row = rows[probe, attribute]
