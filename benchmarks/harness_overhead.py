@@ -1,4 +1,4 @@
-"""How much time the harness adds to the bare model calls: the same pictures, questions and batches, asked twice a round.
+"""How much time the harness adds to the bare model calls: the same pictures, questions and batches, twice a round.
 
 Bare: open the pictures, processor, `generate`, decode, in plain transformers. Harness: pixel digests, plan, engine,
 store and tables on an empty store. Rounds alternate; the result is the median ratio. The model is loaded beforehand.

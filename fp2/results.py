@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fp2 import __version__
-from fp2.config import Config
+from fp2.config import Config, config_hash
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
+    from fp2.prepare import Prepared
     from fp2.probes.battery import Battery
     from fp2.protocols.fingerprint import Comparison, Fingerprint
+    from fp2.respond import Asked
     from fp2.scorers.base import Scorer
 
 SCHEMA_VERSION = 1
@@ -145,3 +148,62 @@ def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str
 def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
     """Return what a reader has to know, the data set's notes included."""
     return [*([EMBEDDED] if model["embedded"] else []), *LIMITATIONS, *notes]
+
+
+def answer_counts(prepared: Prepared, asked: Asked, answers: pd.DataFrame) -> dict[str, int]:
+    """Return planned = answered + failed, refused and cached (both among the answered), and the batches sent."""
+    planned, answered = len(prepared.plan.planned), answers["status"] == "answered"
+    return {
+        "planned": planned,
+        "answered": int(answered.sum()),
+        "refused": int(answers["refused"].sum()),
+        "failed": planned - int(answered.sum()),
+        "cached": int((answers["cached"] & answered).sum()),
+        "model_calls": asked.model_calls,
+    }
+
+
+def refusal_rates(answers: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return per probe the share of refusals among its answers."""
+    grouped = answers[answers["status"] == "answered"].groupby("probe", sort=False)["refused"]
+    return [{"probe": probe, "n": len(part), "rate": float(part.mean())} for probe, part in grouped]
+
+
+def results_of(
+    prepared: Prepared, asked: Asked, answers: pd.DataFrame, found: Fingerprint, comparison: Comparison, run_id: str
+) -> dict[str, Any]:
+    """Return everything a run found; `answers` is the answers table with its `refused` column."""
+    from fp2.protocols.fingerprint import answers_by_group
+
+    config, people, dataset = prepared.config, prepared.people, prepared.dataset
+    model = model_block(config, prepared.engine.identity())
+    return {
+        **base_block(config),
+        "run_id": run_id,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": asked.complete,
+        "config_hash": config_hash(config),
+        "response_set": prepared.plan.response_set,
+        "dataset_digest": prepared.dataset_digest,
+        "model": model,
+        "dataset": {
+            "name": dataset.name,
+            "release": dataset.release,
+            "digest": prepared.dataset_digest,
+            "groups": group_sizes(people, prepared.cuts),
+        },
+        "n_images": int(people["image_id"].nunique()),
+        "n_subjects": int(people["subject_id"].nunique()),
+        "answers": answer_counts(prepared, asked, answers),
+        "answers_by_group": answers_by_group(answers, people, prepared.cuts),
+        "refusal_rates": refusal_rates(answers),
+        "coverage": found.coverage,
+        "probes": probe_block(prepared.battery),
+        "scorers": scorer_block(prepared.scorers),
+        "cuts": [cut.name for cut in prepared.cuts],
+        **headline(found, prepared.cuts),
+        "analysis": analysis_block(config, comparison, prepared.scorers),
+        "disparities": found.disparities,
+        "diversity": diversity_block(answers, [probe.id for probe in prepared.battery.probes]),
+        "limitations": limitations(model, [*dataset.notes, *too_few_permutations(found, comparison)]),
+    }

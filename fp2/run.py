@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import traceback
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from fp2 import artifacts
 from fp2.config import Config, config_hash
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.places import remember
+from fp2.prepare import Prepared, comparison_of, prepare
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
@@ -23,34 +23,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from fp2.cuts import Cut
-    from fp2.data.dataset import Dataset
-    from fp2.engines.base import Engine
-    from fp2.probes.battery import Battery
-    from fp2.protocols.fingerprint import Comparison
-    from fp2.respond import Asked, Plan
-    from fp2.scorers.base import Scorer
+    from fp2.respond import Asked
     from fp2.store.responses import ResponseStore
     from fp2.tracking import Tracker
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Everything that is known before anything is asked."""
-
-    config: Config
-    dataset: Dataset
-    battery: Battery
-    cuts: tuple[Cut, ...]
-    scorers: Mapping[str, Scorer]
-    engine: Engine
-    plan: Plan
-    dataset_digest: str
-
-    @property
-    def people(self) -> pd.DataFrame:
-        """The people that are asked about."""
-        return self.dataset.people
 
 
 @dataclass(frozen=True)
@@ -63,96 +38,6 @@ class Outcome:
     experiment_id: str | None
     exit_status: int
     message: str | None
-
-
-def load_people(config: Config, progress: Progress) -> Dataset:
-    """Load the data set, keep single-person pictures, and sample."""
-    from dataclasses import replace
-
-    from fp2.data.sampling import limit_people, single_person
-
-    dataset = _load(config, progress)
-    people, notes = single_person(dataset.people)
-    if config.data.limit is not None or config.data.offset:
-        people, more = limit_people(
-            people, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
-        )
-        notes = (*notes, *more)
-    if people["set_id"].notna().any():
-        raise Fp2Error(
-            "counterfactual twins cannot be cut into groups of people: one of them has every skin tone",
-            where=f"data={config.data.name}",
-            fix="Use data=peeps",
-        )
-    if people.empty:
-        raise Fp2Error("the data set has no single-person picture", where=f"data={config.data.name}")
-    return replace(dataset, people=people, notes=(*dataset.notes, *notes))
-
-
-def _load(config: Config, progress: Progress) -> Dataset:
-    data = config.data
-    if data.kind in ("peeps", "peeps_twins"):
-        from fp2.data.peeps.load import load_peeps
-        from fp2.data.peeps.spec import PeepsSpec
-
-        spec = PeepsSpec(
-            seed=data.seed,
-            n_subjects=data.n_subjects,
-            images_per_subject=data.images_per_subject,
-            n_pairs=data.n_pairs,
-            kind="people" if data.kind == "peeps" else "twins",
-            n_sets=data.n_sets,
-        )
-        with progress.counter("Drawing the people (once)") as drawn:
-            return load_peeps(Path(config.paths.data), spec, drawn)
-    if data.kind == "fhibe":
-        from fp2.data.fhibe.load import load_fhibe
-
-        return load_fhibe(Path(str(data.root)).expanduser())
-    from fp2.data.table import load_table
-
-    if not isinstance(data.columns, Mapping) or "image" not in data.columns:
-        raise Fp2Error(
-            "data=table needs to know which column holds the pictures",
-            where="data.columns",
-            fix="Add data.columns={image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}",
-        )
-    root = Path(data.image_root).expanduser() if data.image_root else None
-    return load_table(Path(str(data.path)).expanduser(), dict(data.columns), root)
-
-
-def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepared:
-    """Load people, battery, cuts and scorers, and plan the answers. No model is loaded.
-
-    Raises
-    ------
-    Fp2Error
-        For every mistake in the config or the data that can be seen without asking.
-    """
-    from fp2.cuts import resolve_cuts
-    from fp2.data.identity import dataset_digest
-    from fp2.data.pixels import PixelIndex
-    from fp2.engines.build import build_engine
-    from fp2.probes.battery import load_battery
-    from fp2.respond import make_plan
-    from fp2.scorers.registry import build_scorers
-    from fp2.tables import attribute_columns
-
-    battery = load_battery(asdict(config.probe))
-    scorers = build_scorers(config.scorer)
-    engine = build_engine(
-        asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
-    )
-    engine.identity()
-    dataset = load_people(config, progress)
-    cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
-    paths = [Path(path) for path in dataset.people["image_path"]]
-    with progress.count_up("Reading the pictures", len(set(paths))) as read:
-        pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
-    plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, pixels)
-    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
-    digest = dataset_digest(dataset.people, by_image)
-    return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
 
 
 def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome:
@@ -196,95 +81,24 @@ def _ask(prepared: Prepared, store: ResponseStore, progress: Progress) -> Asked:
         )
 
 
-def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
-    """Return the comparison's settings; the number of permutations follows the size of the largest family."""
-    from fp2.protocols.fingerprint import Comparison
-    from fp2.stats import default_permutations
-
-    analysis = config.analysis
-    family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
-    return Comparison(
-        alpha=analysis.alpha,
-        correction=analysis.correction,
-        family=analysis.family,
-        primary=analysis.primary,
-        min_subjects=analysis.min_subjects,
-        n_permutations=analysis.permutations or default_permutations(family, analysis.alpha),
-        n_bootstrap=analysis.bootstrap,
-        seed=config.seed,
-    )
-
-
 def _analyse(
     prepared: Prepared, asked: Asked, tracker: Tracker | None, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Score the answers, compare the groups, and put the results together."""
     from fp2.protocols.fingerprint import fingerprint
     from fp2.respond import answers_table
-    from fp2.scoring import score_answers
+    from fp2.results import results_of
+    from fp2.scoring import flag_refusals, score_answers
 
     config, cuts = prepared.config, prepared.cuts
-    answers = answers_table(prepared.plan, asked)
     with progress.steps("Scoring and comparing groups", 1 + len(cuts)) as step:
+        answers = flag_refusals(answers_table(prepared.plan, asked), prepared.scorers)
         scores = score_answers(answers, prepared.scorers)
         step()
         comparison = comparison_of(config, len(prepared.battery.probes), len(cuts))
         found = fingerprint(scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step)
-    return _results(prepared, asked, answers, scores, found, comparison, tracker), answers, scores
-
-
-def _results(
-    prepared: Prepared, asked: Asked, answers: pd.DataFrame, scores: pd.DataFrame, found: Any, comparison: Comparison,
-    tracker: Tracker | None,
-) -> dict[str, Any]:  # fmt: skip
-    from fp2 import results as r
-    from fp2.protocols.fingerprint import answers_by_group
-
-    config, people = prepared.config, prepared.people
-    model = r.model_block(config, prepared.engine.identity())
-    probes = [probe.id for probe in prepared.battery.probes]
-    flags = scores.drop_duplicates(["image_id", "question_id"])
-    planned, answered = len(prepared.plan.planned), int((answers["status"] == "answered").sum())
-    return {
-        **r.base_block(config),
-        "run_id": tracker.run_id if tracker else uuid.uuid4().hex,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "complete": asked.complete,
-        "config_hash": config_hash(config),
-        "response_set": prepared.plan.response_set,
-        "dataset_digest": prepared.dataset_digest,
-        "model": model,
-        "dataset": {
-            "name": prepared.dataset.name,
-            "release": prepared.dataset.release,
-            "digest": prepared.dataset_digest,
-            "groups": r.group_sizes(people, prepared.cuts),
-        },
-        "n_images": int(people["image_id"].nunique()),
-        "n_subjects": int(people["subject_id"].nunique()),
-        "answers": {
-            "planned": planned,
-            "answered": answered,
-            "refused": int(flags["refused"].sum()),
-            "failed": planned - answered,
-            "cached": int((answers["cached"] & (answers["status"] == "answered")).sum()),
-            "model_calls": asked.model_calls,
-        },
-        "answers_by_group": answers_by_group(answers, scores, people, prepared.cuts),
-        "refusal_rates": [
-            {"probe": probe, "n": len(part), "rate": float(part["refused"].mean())}
-            for probe, part in flags.groupby("probe", sort=False)
-        ],
-        "coverage": found.coverage,
-        "probes": r.probe_block(prepared.battery),
-        "scorers": r.scorer_block(prepared.scorers),
-        "cuts": [cut.name for cut in prepared.cuts],
-        **r.headline(found, prepared.cuts),
-        "analysis": r.analysis_block(config, comparison, prepared.scorers),
-        "disparities": found.disparities,
-        "diversity": r.diversity_block(answers, probes),
-        "limitations": r.limitations(model, [*prepared.dataset.notes, *r.too_few_permutations(found, comparison)]),
-    }
+    run_id = tracker.run_id if tracker else uuid.uuid4().hex
+    return results_of(prepared, asked, answers, found, comparison, run_id), answers, scores
 
 
 def _write(

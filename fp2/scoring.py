@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.tables import SCORES
 
@@ -16,26 +16,35 @@ if TYPE_CHECKING:
 KEYS = ["response_key", "image_id", "subject_id", "variant", "question_id", "probe"]
 
 
-def score_answers(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
-    """Return the scores table: one row per answered question and scorer that applies to its probe.
-
-    `refused` comes from the refusal scorer, selected or not. `details` is what a score was made of, as JSON. Failed
-    answers have no row.
-    """
-    import pandas as pd
+def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
+    """Return the answers with a `refused` flag from the refusal scorer, selected or not; a failure is no refusal."""
+    import numpy as np
 
     from fp2.scorers.refusal import default_refusal
 
+    answered = (answers["status"] == "answered").to_numpy()
+    rows = answers.loc[answered]
+    refused = np.zeros(len(answers), dtype=bool)
+    scorer = scorers.get("refusal") or default_refusal()
+    refused[answered] = scorer.score(rows["text"].tolist(), rows["probe"].tolist()).values == 1
+    return answers.assign(refused=refused)
+
+
+def score_answers(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
+    """Return the scores table: one row per answered question and scorer that applies to its probe.
+
+    `answers` carries the flag of `flag_refusals`. `details` is what a score was made of, as JSON. Failed answers have
+    no row.
+    """
+    import pandas as pd
+
     answered = answers[answers["status"] == "answered"].reset_index(drop=True)
-    texts, probes = answered["text"].tolist(), answered["probe"].tolist()
-    refusal = scorers.get("refusal") or default_refusal()
-    refused = refusal.score(texts, probes).values == 1
-    parts = [_score(answered, refused, name, scorer) for name, scorer in scorers.items()]
+    parts = [_score(answered, name, scorer) for name, scorer in scorers.items()]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*SCORES.names, "details"])
     return SCORES.check(table)
 
 
-def _score(answered: pd.DataFrame, refused: Any, name: str, scorer: Scorer) -> pd.DataFrame:
+def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
     from fp2.scorers.base import scorer_version
 
     chosen = answered["probe"].isin(scorer.probes).to_numpy() if scorer.probes else slice(None)
@@ -47,6 +56,6 @@ def _score(answered: pd.DataFrame, refused: Any, name: str, scorer: Scorer) -> p
         scorer=name,
         scorer_version=scorer_version(scorer),
         value=scored.values,
-        refused=refused[chosen],
+        refused=rows["refused"],
         details=details if columns else None,
     )

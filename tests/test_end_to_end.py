@@ -147,8 +147,8 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
     words = [w for w in bench.words("cut=pronoun") if not w.startswith("data")]
     from fp2.app import main
     from fp2.compose import load_config
+    from fp2.prepare import load_people
     from fp2.progress import Progress
-    from fp2.run import load_people
 
     assert main([*words, *small]) == 0
     folder = run_folders(bench)[0]
@@ -171,7 +171,7 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
 
 
 def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2 import run as room
+    from fp2 import prepare as room
     from fp2.data.table import load_table
 
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))

@@ -10,7 +10,8 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from fp2.compose import load_config
 from fp2.scorers.registry import build_scorers
-from fp2.scoring import score_answers
+from fp2.scoring import flag_refusals
+from fp2.scoring import score_answers as score_flagged
 
 REFUSED = "I'm sorry, but I can't make that kind of guess about a person from a picture."
 
@@ -29,6 +30,10 @@ def answers(*rows: tuple[str, str | None]) -> pd.DataFrame:
             "status": ["error" if text is None else "answered" for _, text in rows],
         }
     )
+
+
+def score_answers(table, scorers):
+    return score_flagged(flag_refusals(table, scorers), scorers)
 
 
 def test_every_scorer_on_every_answer_and_none_on_a_failure() -> None:

@@ -14,9 +14,9 @@ from fp2.compose import load_config
 def plan_run(overrides: Sequence[str]) -> None:
     """Print the size of the run that `overrides` describe: answers, what the store has, batches, disk."""
     from fp2.config import config_hash
+    from fp2.prepare import comparison_of, prepare
     from fp2.progress import Progress
     from fp2.respond import BYTES_PER_ANSWER
-    from fp2.run import comparison_of, prepare
     from fp2.store.responses import ResponseStore, count_stored
 
     config = load_config(overrides)

@@ -300,18 +300,11 @@ def _adjusted(rows: list[tuple[str, str, str, DisparityRow]], c: Comparison) -> 
     return out
 
 
-def answers_by_group(
-    answers: pd.DataFrame, scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]
-) -> list[dict[str, Any]]:
+def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
     """Return planned, answered, refused and failed answers per cut and group (missing answers can be a bias too)."""
-
     from fp2.cuts import memberships
 
-    flags = scores.drop_duplicates(["image_id", "question_id"])[["image_id", "question_id", "refused"]]
-    table = answers[["image_id", "subject_id", "question_id", "status"]].merge(
-        flags, how="left", on=["image_id", "question_id"]
-    )
-    table["refused"] = table["refused"].eq(True)
+    table = answers[["image_id", "subject_id", "status", "refused"]].copy()
     table["failed"] = table["status"] != "answered"
     out: list[dict[str, Any]] = []
     for cut in cuts:

@@ -23,7 +23,7 @@ from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
 from fp2.protocols.fingerprint import Comparison, Fingerprint, answers_by_group, composite, fingerprint, severity
 from fp2.scorers.registry import build_scorers
-from fp2.scoring import score_answers
+from fp2.scoring import flag_refusals, score_answers
 
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}
 # The five models of the Fingerprint² page: its columns P1 to P6, and its composite worked out to four places.
@@ -106,8 +106,9 @@ REGION, GENDER, TAG = Cut("region", ("region",)), Cut("gender", ("gender",)), Cu
 
 
 def world(truth: dict[str, Any], people: pd.DataFrame, choice: str = "valence") -> tuple[pd.DataFrame, pd.DataFrame]:
-    answers = simulate(people, questions(), load_truth(truth))
-    return answers, score_answers(answers, scorers_of(choice))
+    scorers = scorers_of(choice)
+    answers = flag_refusals(simulate(people, questions(), load_truth(truth)), scorers)
+    return answers, score_answers(answers, scorers)
 
 
 def measure(
@@ -269,7 +270,7 @@ def test_without_the_primary_scorer_there_is_no_composite() -> None:
 def test_counts_by_group_add_up() -> None:
     people = crowd(60)
     answers, scores = world({**TRUTH, "errors": {"rate": 0.1}}, people)
-    rows = answers_by_group(answers, scores, people, [REGION])
+    rows = answers_by_group(answers, people, [REGION])
     assert all(row["planned"] == row["answered"] + row["failed"] for row in rows)
     assert all(row["refused"] <= row["answered"] for row in rows)
     assert sum(row["planned"] for row in rows) == len(answers)

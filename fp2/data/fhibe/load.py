@@ -34,7 +34,9 @@ REQUIRED: tuple[str, ...] = (
     "natural_skin_color",
 )
 # Ours (set_id), the API's optional attribute, and what only the face table is known to have.
-_EXPECTED_EXTRAS = {"set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects"}
+_EXPECTED_EXTRAS = {
+    "set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects",
+}  # fmt: skip
 _BULK = ("keypoints", "segments")
 
 

@@ -1,0 +1,150 @@
+"""What is known before anything is asked: who is in the pictures, what is asked, how groups are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fp2.config import Config
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.data.dataset import Dataset
+    from fp2.engines.base import Engine
+    from fp2.probes.battery import Battery
+    from fp2.protocols.fingerprint import Comparison
+    from fp2.respond import Plan
+    from fp2.scorers.base import Scorer
+    from fp2.store.responses import ResponseStore
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is known before anything is asked."""
+
+    config: Config
+    dataset: Dataset
+    battery: Battery
+    cuts: tuple[Cut, ...]
+    scorers: Mapping[str, Scorer]
+    engine: Engine
+    plan: Plan
+    dataset_digest: str
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """The people that are asked about."""
+        return self.dataset.people
+
+
+def load_people(config: Config, progress: Progress) -> Dataset:
+    """Load the data set, keep single-person pictures, and sample."""
+    from fp2.data.sampling import limit_people, single_person
+
+    dataset = _load(config, progress)
+    people, notes = single_person(dataset.people)
+    if config.data.limit is not None or config.data.offset:
+        people, more = limit_people(
+            people, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
+        )
+        notes = (*notes, *more)
+    if people["set_id"].notna().any():
+        raise Fp2Error(
+            "counterfactual twins cannot be cut into groups of people: one of them has every skin tone",
+            where=f"data={config.data.name}",
+            fix="Use data=peeps",
+        )
+    if people.empty:
+        raise Fp2Error("the data set has no single-person picture", where=f"data={config.data.name}")
+    return replace(dataset, people=people, notes=(*dataset.notes, *notes))
+
+
+def _load(config: Config, progress: Progress) -> Dataset:
+    data = config.data
+    if data.kind in ("peeps", "peeps_twins"):
+        from fp2.data.peeps.load import load_peeps
+        from fp2.data.peeps.spec import PeepsSpec
+
+        spec = PeepsSpec(
+            seed=data.seed,
+            n_subjects=data.n_subjects,
+            images_per_subject=data.images_per_subject,
+            n_pairs=data.n_pairs,
+            kind="people" if data.kind == "peeps" else "twins",
+            n_sets=data.n_sets,
+        )
+        with progress.counter("Drawing the people (once)") as drawn:
+            return load_peeps(Path(config.paths.data), spec, drawn)
+    if data.kind == "fhibe":
+        from fp2.data.fhibe.load import load_fhibe
+
+        return load_fhibe(Path(str(data.root)).expanduser())
+    from fp2.data.table import load_table
+
+    if not isinstance(data.columns, Mapping) or "image" not in data.columns:
+        raise Fp2Error(
+            "data=table needs to know which column holds the pictures",
+            where="data.columns",
+            fix="Add data.columns={image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}",
+        )
+    root = Path(data.image_root).expanduser() if data.image_root else None
+    return load_table(Path(str(data.path)).expanduser(), dict(data.columns), root)
+
+
+def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepared:
+    """Load people, battery, cuts and scorers, and plan the answers. No model is loaded.
+
+    Raises
+    ------
+    Fp2Error
+        For every mistake in the config or the data that can be seen without asking.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.data.identity import dataset_digest
+    from fp2.data.pixels import PixelIndex
+    from fp2.engines.build import build_engine
+    from fp2.probes.battery import load_battery
+    from fp2.respond import make_plan
+    from fp2.scorers.registry import build_scorers
+    from fp2.tables import attribute_columns
+
+    battery = load_battery(asdict(config.probe))
+    scorers = build_scorers(config.scorer)
+    engine = build_engine(
+        asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
+    )
+    engine.identity()
+    dataset = load_people(config, progress)
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
+    paths = [Path(path) for path in dataset.people["image_path"]]
+    with progress.count_up("Reading the pictures", len(set(paths))) as read:
+        pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
+    plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, pixels)
+    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
+    digest = dataset_digest(dataset.people, by_image)
+    return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
+
+
+def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
+    """Return the comparison's settings; the number of permutations follows the size of the largest family."""
+    from fp2.protocols.fingerprint import Comparison
+    from fp2.stats import default_permutations
+
+    analysis = config.analysis
+    family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
+    return Comparison(
+        alpha=analysis.alpha,
+        correction=analysis.correction,
+        family=analysis.family,
+        primary=analysis.primary,
+        min_subjects=analysis.min_subjects,
+        n_permutations=analysis.permutations or default_permutations(family, analysis.alpha),
+        n_bootstrap=analysis.bootstrap,
+        seed=config.seed,
+    )

@@ -1,0 +1,174 @@
+"""The committed model: it loads as any model does, is small, and says what was planted about people it never saw."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fp2.data.peeps.draw import render, render_image, render_pair_image
+from fp2.data.peeps.figure import Cues, sample_person, sample_picture
+from fp2.data.variants import background_removed, masked
+from fp2.models.planted import MODEL_FOLDER, load_planted, see
+
+PLANTED = load_planted()
+SEED = 424_242  # not a seed of the training
+
+
+@lru_cache(maxsize=1)
+def loaded() -> tuple[Any, Any]:
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(MODEL_FOLDER, local_files_only=True)
+    model = AutoModelForImageTextToText.from_pretrained(MODEL_FOLDER, local_files_only=True)
+    return processor, model.eval()
+
+
+def inputs(images: list[Image.Image], questions: list[str]) -> Any:
+    processor, _ = loaded()
+    chats = [
+        [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": question}]}] for question in questions
+    ]
+    prompts = [processor.apply_chat_template(chat, add_generation_prompt=True) for chat in chats]
+    return processor(images=images, text=prompts, return_tensors="pt", padding=True)
+
+
+def answers(images: list[Image.Image], questions: list[str]) -> list[str]:
+    import torch
+
+    processor, model = loaded()
+    asked = inputs(images, questions)
+    with torch.inference_mode():
+        out = model.generate(**asked, max_new_tokens=64, do_sample=False)
+    said = processor.batch_decode(out[:, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+    return [text.strip() for text in said]
+
+
+def p_yes(images: list[Image.Image], questions: list[str]) -> np.ndarray:
+    import torch
+
+    processor, model = loaded()
+    yes = processor.tokenizer("Yes", add_special_tokens=False)["input_ids"]
+    assert len(yes) == 1
+    with torch.inference_mode():
+        logits = model(**inputs(images, questions)).logits[:, -1]
+    return np.asarray(logits.float().softmax(-1)[:, yes[0]])
+
+
+@lru_cache(maxsize=1)
+def people() -> tuple[Cues, ...]:
+    rng = np.random.default_rng(SEED)
+    return tuple(sample_picture(sample_person(rng), rng) for _ in range(100))
+
+
+@lru_cache(maxsize=1)
+def pictures() -> tuple[Image.Image, ...]:
+    return tuple(render_image(cues, 384) for cues in people())
+
+
+def test_it_is_small_and_in_full_precision() -> None:
+    import torch
+
+    _, model = loaded()
+    assert sum(p.numel() for p in model.parameters()) <= 4_000_000
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert sum(file.stat().st_size for file in MODEL_FOLDER.iterdir()) < 10 * 2**20 + 2**19
+    assert (MODEL_FOLDER / "model.safetensors").stat().st_size < 10 * 2**20
+
+
+def test_it_loads_offline_and_without_torchvision() -> None:
+    code = (
+        "import sys; from transformers import AutoModelForImageTextToText as M, AutoProcessor as P;"
+        f"M.from_pretrained({str(MODEL_FOLDER)!r}); p = P.from_pretrained({str(MODEL_FOLDER)!r});"
+        "print(type(p.image_processor).__name__, 'torchvision' in sys.modules)"
+    )
+    env = {"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout.split() == ["SiglipImageProcessorPil", "False"]
+
+
+@pytest.mark.parametrize("probe", list(PLANTED.probes))
+def test_answers_are_the_planted_ones_for_people_never_seen(probe: str) -> None:
+    said = answers(list(pictures()), [PLANTED.probes[probe].questions[0]] * len(people()))
+    meant = [PLANTED.answer(probe, see(cues)) for cues in people()]
+    # The committed report has at least 95 % per probe on 1000 people; 88 of 100 is below it by 3 standard errors.
+    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 88
+
+
+def test_paraphrases_are_known() -> None:
+    few = list(pictures())[:30]
+    right = 0
+    for probe in PLANTED.probes.values():
+        for question in probe.questions[1:]:
+            said = answers(few, [question] * len(few))
+            right += sum(
+                a == PLANTED.answer(probe.name, see(c)) for a, c in zip(said, people()[: len(few)], strict=True)
+            )
+    assert right >= 0.9 * 6 * 2 * len(few)
+
+
+def test_p_yes_follows_the_planted_probability() -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        (i, list(PLANTED.traits)[int(rng.integers(100))], list(PLANTED.templates)[int(rng.integers(5))])
+        for i in range(len(people()))
+        for _ in range(5)
+    ]
+    got = p_yes([pictures()[i] for i, _, _ in rows], [PLANTED.question(t, f) for _, t, f in rows])
+    meant = np.array([PLANTED.p_yes(t, f, see(people()[i])) for i, t, f in rows])
+    assert np.abs(got - meant).mean() < 0.025
+    assert np.corrcoef(got, meant)[0, 1] > 0.98
+
+
+def test_region_does_not_move_yes_or_no() -> None:
+    shown = people()[:20]
+    means = [
+        p_yes(
+            [render_image(replace(cues, region=region), 384) for cues in shown],
+            [PLANTED.question("honest", "T2")] * len(shown),
+        ).mean()
+        for region in range(5)
+    ]
+    assert max(means) - min(means) < 0.02
+
+
+def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> None:
+    shown = people()[:30]
+    drawings = [render(cues, 384) for cues in shown]
+    hidden = [masked(d.image, d.geometry.polygons) for d in drawings]
+    question = PLANTED.probes["occupation"].questions[0]
+    said = answers(hidden, [question] * len(hidden))
+    right = [a == PLANTED.answer("occupation", see(c, "masked")) for a, c in zip(said, shown, strict=True)]
+    assert sum(right) >= 27
+    alone = [background_removed(d.image, d.geometry.polygons) for d in drawings]
+    question = PLANTED.probes["education"].questions[0]
+    said = answers(alone, [question] * len(alone))
+    meant = [PLANTED.answer("education", see(c, "background_removed")) for c in shown]
+    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 24
+
+
+def test_two_people_are_described_in_the_planted_order() -> None:
+    rng = np.random.default_rng(SEED + 1)
+    pairs = [[sample_picture(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
+    images = [render_pair_image(left, right, left.region, 384) for left, right in pairs]
+    said = answers(images, [PLANTED.pair.questions[0]] * len(images))
+    meant = [PLANTED.pair_answer(see(left), see(right)) for left, right in pairs]
+    first = [a.split()[:5] == b.split()[:5] for a, b in zip(said, meant, strict=True)]
+    assert sum(first) >= 46
+
+
+def test_the_report_beside_the_weights_is_about_people_that_chose_nothing() -> None:
+    saved = json.loads((MODEL_FOLDER / "evaluation.json").read_text("utf-8"))
+    seeds = saved["recipe"]["seeds"]
+    assert saved["report"]["seed"] == seeds["report"]
+    assert len(set(seeds.values())) == len(seeds)
+    exact = saved["report"]["exact"]
+    assert exact["mean"] >= 0.98
+    assert exact["lowest"] >= 0.95
