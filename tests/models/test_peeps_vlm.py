@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from fp2.data.peeps.draw import render, render_image, render_pair_image
 from fp2.data.peeps.figure import Cues, sample_person, sample_picture
 from fp2.data.variants import background_removed, masked
 from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from training.peeps.card import write_card
+from training.peeps.evaluate import shifted
 
 PLANTED = load_planted()
 SEED = 424_242  # not a seed of the training
@@ -98,8 +101,8 @@ def test_it_loads_offline_and_without_torchvision() -> None:
 def test_answers_are_the_planted_ones_for_people_never_seen(probe: str) -> None:
     said = answers(list(pictures()), [PLANTED.probes[probe].questions[0]] * len(people()))
     meant = [PLANTED.answer(probe, see(cues)) for cues in people()]
-    # The committed report has at least 95 % per probe on 1000 people; 88 of 100 is below it by 3 standard errors.
-    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 88
+    # The committed report has at least 99 % per probe on 1000 people; below 95 of 100 is 4 standard errors away.
+    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 95
 
 
 def test_paraphrases_are_known() -> None:
@@ -111,7 +114,7 @@ def test_paraphrases_are_known() -> None:
             right += sum(
                 a == PLANTED.answer(probe.name, see(c)) for a, c in zip(said, people()[: len(few)], strict=True)
             )
-    assert right >= 0.9 * 6 * 2 * len(few)
+    assert right >= 0.95 * 6 * 2 * len(few)
 
 
 def test_p_yes_follows_the_planted_probability() -> None:
@@ -123,8 +126,8 @@ def test_p_yes_follows_the_planted_probability() -> None:
     ]
     got = p_yes([pictures()[i] for i, _, _ in rows], [PLANTED.question(t, f) for _, t, f in rows])
     meant = np.array([PLANTED.p_yes(t, f, see(people()[i])) for i, t, f in rows])
-    assert np.abs(got - meant).mean() < 0.025
-    assert np.corrcoef(got, meant)[0, 1] > 0.98
+    assert np.abs(got - meant).mean() < 0.015
+    assert np.corrcoef(got, meant)[0, 1] > 0.99
 
 
 def test_region_does_not_move_yes_or_no() -> None:
@@ -136,7 +139,7 @@ def test_region_does_not_move_yes_or_no() -> None:
         ).mean()
         for region in range(5)
     ]
-    assert max(means) - min(means) < 0.02
+    assert max(means) - min(means) < 0.01
 
 
 def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> None:
@@ -146,12 +149,12 @@ def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> N
     question = PLANTED.probes["occupation"].questions[0]
     said = answers(hidden, [question] * len(hidden))
     right = [a == PLANTED.answer("occupation", see(c, "masked")) for a, c in zip(said, shown, strict=True)]
-    assert sum(right) >= 27
+    assert sum(right) >= 29
     alone = [background_removed(d.image, d.geometry.polygons) for d in drawings]
     question = PLANTED.probes["education"].questions[0]
     said = answers(alone, [question] * len(alone))
     meant = [PLANTED.answer("education", see(c, "background_removed")) for c in shown]
-    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 24
+    assert sum(a == b for a, b in zip(said, meant, strict=True)) >= 26
 
 
 def test_two_people_are_described_in_the_planted_order() -> None:
@@ -161,7 +164,7 @@ def test_two_people_are_described_in_the_planted_order() -> None:
     said = answers(images, [PLANTED.pair.questions[0]] * len(images))
     meant = [PLANTED.pair_answer(see(left), see(right)) for left, right in pairs]
     first = [a.split()[:5] == b.split()[:5] for a, b in zip(said, meant, strict=True)]
-    assert sum(first) >= 46
+    assert sum(first) >= 55
 
 
 def test_the_report_beside_the_weights_is_about_people_that_chose_nothing() -> None:
@@ -169,6 +172,24 @@ def test_the_report_beside_the_weights_is_about_people_that_chose_nothing() -> N
     seeds = saved["recipe"]["seeds"]
     assert saved["report"]["seed"] == seeds["report"]
     assert len(set(seeds.values())) == len(seeds)
-    exact = saved["report"]["exact"]
-    assert exact["mean"] >= 0.98
-    assert exact["lowest"] >= 0.95
+    report = saved["report"]
+    assert report["exact"]["mean"] >= 0.98
+    assert report["exact"]["lowest"] >= 0.95
+    assert report["p_yes_twin_shift"]["none"]["largest"] <= 0.01
+    assert report["p_yes"]["mae"] <= 0.015
+    assert report["exact_shift_3px"]["mean"] >= 0.93
+    assert report["pairs"]["exact"] >= 0.92
+
+
+def test_the_card_says_what_the_report_says(tmp_path: Path) -> None:
+    for name in ("evaluation.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((MODEL_FOLDER / name).read_bytes())
+    write_card(tmp_path)
+    assert (tmp_path / "README.md").read_text("utf-8") == (MODEL_FOLDER / "README.md").read_text("utf-8")
+
+
+def test_a_shift_changes_few_answers() -> None:
+    moved = [shifted(image, 12, -12) for image in pictures()]
+    probe = PLANTED.probes["lifestyle"]
+    said = answers(moved, [probe.questions[0]] * len(moved))
+    assert sum(a == PLANTED.answer("lifestyle", see(c)) for a, c in zip(said, people(), strict=True)) >= 92

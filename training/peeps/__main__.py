@@ -82,6 +82,7 @@ def report(folder: Path, target: Path, recipe: Recipe) -> None:
             "threads": 1,
         },
         "parameters": count_parameters(target),
+        "held": dataclasses.asdict(Held()),
         "report": evaluate(target, recipe.seeds.report, Held()),
     }
     (target / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")

@@ -46,7 +46,9 @@ the person may be masked or blurred, or the background removed: cues that do not
 
 ## How near it comes
 On {people} drawn people with a seed that no choice ever saw ({seed}), drawn at 384 px, through its own processor,
-greedy. "Right" means word for word the planted answer. Everything is in `evaluation.json`.
+greedy. "Right" means word for word the planted answer. Shifts and 96 px: {shifted} of them; paraphrases and variants:
+{variants}; {pairs} pairs; P(Yes): {yes_no} people with {yes_no_questions} questions each; redrawn: {twins} people in
+four attributes. Everything is in `evaluation.json`.
 
 | | aim | reached |
 |---|---|---|
@@ -57,11 +59,13 @@ greedy. "Right" means word for word the planted answer. Everything is in `evalua
 {rows}
 
 Combinations of cues are new in the evaluation; single heads, colours and patterns were all seen in training. With the
-background removed, black hair lies on black and its outline cannot be seen.
+background removed, black hair lies on black, so that its outline is hard or impossible to see. One training run was
+made; how much results vary with its seed was not measured.
 
 ## Training
 `make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; pictures first, then vision tower
-and language model in turn. Seconds per stage on the machine that built it (two shared cores): {seconds}.
+and language model in turn. Seconds per stage on the machine that built it (two shared cores):
+{seconds}.
 
 Every planted effect is found with a power of at least 99 % by the default run (400 people, three pictures each, Holm
 over 24 tests): `power.csv`, by simulation from the planted answers.
@@ -124,6 +128,7 @@ def write_card(folder: Path) -> None:
             f"- {question}"
             for question in [p.questions[0] for p in planted.probes.values()] + [planted.pair.questions[0]]
         ),
+        **{key: value for key, value in result["held"].items() if key != "people"},
         people=report["people"],
         seed=report["seed"],
         bars=_bars(report),
