@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.places import overrides_without_places, without_places
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,13 +59,15 @@ def write_tables(
     scores: pd.DataFrame,
     rows: list[dict[str, Any]],
     salt: bytes,
+    attributes: Collection[str],
 ) -> None:
-    """Write the four tables as Parquet; ids become salted keys, and no path, place or time leaves."""
+    """Write the four tables as Parquet: ids become salted keys; of the people only `attributes` (the cuts') leave."""
     import pandas as pd
 
     from fp2.data.identity import shareable
 
-    shareable(people, salt).to_parquet(folder / "people.parquet", compression="zstd", index=False)
+    unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(people) if name not in attributes]
+    shareable(people.drop(columns=unused), salt).to_parquet(folder / "people.parquet", compression="zstd", index=False)
     _keyed(answers, salt).to_parquet(folder / "responses.parquet", compression="zstd", index=False)
     _keyed(scores, salt).to_parquet(folder / "scores.parquet", compression="zstd", index=False)
     frame = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
@@ -75,7 +78,12 @@ def write_tables(
 def _keyed(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     from fp2.data.identity import salted
 
-    return table.assign(image_id=salted(table["image_id"], salt, "image"), subject_id=salted(table["subject_id"], salt))
+    # A response key is a plain digest of pixels and public settings: who has the pictures could compute it.
+    return table.assign(
+        response_key=salted(table["response_key"], salt, "response"),
+        image_id=salted(table["image_id"], salt, "image"),
+        subject_id=salted(table["subject_id"], salt),
+    )
 
 
 TABLE_COLUMNS = (

@@ -33,6 +33,8 @@ def prepare(overrides: Sequence[str]) -> list[str]:
     """Register the schema and the cuts that `overrides` spell out; return overrides that Hydra understands."""
     project_root()
     register_schema()
+    # Hydra cannot set a group back to nothing; these two are nothing unless chosen.
+    overrides = [word for word in overrides if word not in ("experiment=null", "sweep=null")]
     expanded, nodes = expand_overrides(overrides)
     _store_cuts(nodes)
     return expanded

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.data.dataset import Dataset
+    from fp2.data.pixels import PixelDigest
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.protocols.fingerprint import Comparison
@@ -125,10 +126,20 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     paths = [Path(path) for path in dataset.people["image_path"]]
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
+    _tell_unreadable(pixels, progress)
     plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, pixels)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
     digest = dataset_digest(dataset.people, by_image)
     return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
+
+
+def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> None:
+    """Name the first pictures that cannot be read, here only: no path is kept with a run."""
+    bad = [(path, found.error) for path, found in pixels.items() if found.sha256 is None]
+    for path, error in bad[:3]:
+        progress.note(f"cannot be read: {path} ({error})")
+    if len(bad) > 3:
+        progress.note(f"... and {len(bad) - 3} pictures more")
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:

@@ -154,13 +154,16 @@ class _Asking:
         return done
 
     def spent(self, last: bool) -> str | None:
-        """Return why the run must end now, or None: on the last pass each failure stands, before it may be mended."""
-        n = self.unreadable + self.failed_now
+        """Return why asking must end now, or None: on the last pass each failure stands, before it may be mended."""
         hopeless = self.tried_now >= EARLY_TRIES and self.failed_now > self.tried_now / 2
-        if n > self.allowed and (last or hopeless):
-            reason = next(iter(self.failed.values()))
-            return f"{n} of {len(self.plan.planned)} answers failed, more than the run allows; the first: {reason}"
-        return None
+        return self.over(self.failed_now) if last or hopeless else None
+
+    def over(self, n: int) -> str | None:
+        """Return how `n` failures are more than the run allows, or None."""
+        if n <= self.allowed:
+            return None
+        reason = next(iter(self.failed.values()))
+        return f"{n} of {len(self.plan.planned)} answers failed, more than the run allows; the first: {reason}"
 
 
 def ask(
@@ -193,11 +196,13 @@ def ask(
     asking.key_of = {(i.image_id, i.question.question_id): i.response_key for i in plan.planned}
     asking.failed = {i.response_key: i.error for i in plan.planned if i.error is not None}
     asking.unreadable = len(asking.failed)
-    outcome = Asked({}, n_cached, 0, over_budget=asking.spent(last=True))
+    # A few unreadable pictures are told at the end, and cost no other picture its answers; a broken folder ends here.
+    broken = asking.unreadable > len(plan.planned) / 2
+    outcome = Asked({}, n_cached, 0, over_budget=asking.over(asking.unreadable) if broken else None)
     calls_before = engine.model_calls
     try:
         if outcome.over_budget is None:
-            outcome.over_budget = _passes(asking, set(stored))
+            outcome.over_budget = _passes(asking, set(stored)) or asking.over(len(asking.failed))
     except KeyboardInterrupt:
         outcome.interrupted = True
     outcome.model_calls = engine.model_calls - calls_before

@@ -113,8 +113,9 @@ def _write(
 
     config = prepared.config
     salt = local_salt(Path(config.paths.state))
+    used = {attribute for cut in prepared.cuts for attribute in cut.by}
     with progress.steps("Writing the report", 5 + len(results["cuts"])) as step:
-        artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt)
+        artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
         artifacts.write_results(folder, results)
         step()
         if config.report.figures:
@@ -150,7 +151,8 @@ def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]
         return own
     from fp2.tracking import summaries
 
-    return own + [row for row in summaries(config) if row["run_id"] != results["run_id"]]
+    same = {tag: results[tag] for tag in ("config_hash", "response_set", "dataset_digest")}
+    return own + summaries(config, without=same)
 
 
 @contextmanager

@@ -225,8 +225,17 @@ def _client(mlflow: Any, config: Config) -> Any:
     return mlflow.MlflowClient(tracking_uri=uri)
 
 
-def summaries(config: Config, sweep_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the leaderboard summaries (one per cut) of the finished runs, of one sweep if named, newest first."""
+_RESULT_TAGS = ("config_hash", "response_set", "dataset_digest")
+
+
+def summaries(
+    config: Config, sweep_id: str | None = None, without: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the leaderboard summaries (one per cut) of the finished runs, newest first.
+
+    Only those of `sweep_id`, if given. Of runs with the same config, answers and data the newest stands for all;
+    `without` (the three digests by name) leaves one result out.
+    """
     mlflow = _mlflow()
     client = _client(mlflow, config)
     if sweep_id is not None and not SWEEP_ID.fullmatch(sweep_id):
@@ -242,7 +251,12 @@ def summaries(config: Config, sweep_id: str | None = None) -> list[dict[str, Any
             token = page.token
             if not token:
                 break
-    return [row for run in runs for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
+    newest: dict[tuple[str | None, ...], Any] = {}
+    left_out = tuple((without or {}).get(tag) for tag in _RESULT_TAGS)
+    for run in runs:  # the same config on the same answers is one result, however often it was run
+        newest.setdefault(tuple(run.data.tags.get(PREFIX + tag) for tag in _RESULT_TAGS), run)
+    newest.pop(left_out, None)
+    return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
 def relocate(config: Config) -> int:

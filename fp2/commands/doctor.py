@@ -116,7 +116,7 @@ def _tracking(config: Config) -> Check:
     from fp2.tracking import summaries, tracking_uri
 
     try:
-        n = len(summaries(config))
+        n = len({row["run_id"] for row in summaries(config)})
     except Fp2Error as error:
         if "no MLflow store yet" in str(error):
             return True, "no MLflow store yet (made by the first run)"

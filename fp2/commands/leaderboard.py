@@ -10,6 +10,7 @@ from rich.table import Table
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
+WIDTH = 150  # numbers and ids are never cut; a narrow terminal wraps the line
 COLUMNS = ("rank", "model", "dataset", "cut", "composite", "chance", "excess", "p_value", "severity", "run_id")
 
 
@@ -33,4 +34,5 @@ def show(sweep_id: str | None, overrides: Sequence[str]) -> None:
     for row in rank(runs):
         values = [getattr(row, name) for name in COLUMNS]
         table.add_row(*("–" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values))
-    Console().print(table)
+    console = Console()
+    Console(width=max(console.width, WIDTH)).print(table)

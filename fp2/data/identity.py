@@ -41,7 +41,9 @@ def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None])
     return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
 
 
-def salted(ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set"] = "subject") -> list[str]:
+def salted(
+    ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set", "response"] = "subject"
+) -> list[str]:
     """Return a key of 32 hex digits for each id: HMAC-SHA256 under `salt` (RFC 2104), cut to 128 bits.
 
     Without the salt a key cannot be matched to an id. `kind` keeps a subject's key apart from an image's.

@@ -194,7 +194,8 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError) as error:
-        outcome.failures.append(f"results.json: cannot be read: {error}")
+        if not any(line.startswith("results.json:") for line in outcome.failures):
+            outcome.failures.append(f"results.json: cannot be read: {error}")
     for name, digests in stated.items():
         if name not in known:
             listed = ", ".join(f"{kind} {value}" for kind, value in sorted(digests.items()))
