@@ -168,7 +168,7 @@ def test_two_people_are_described_in_the_planted_order() -> None:
 
 
 def test_the_report_beside_the_weights_is_about_people_that_chose_nothing() -> None:
-    saved = json.loads((MODEL_FOLDER / "evaluation.json").read_text("utf-8"))
+    saved = json.loads((MODEL_FOLDER / "report" / "evaluation.json").read_text("utf-8"))
     seeds = saved["recipe"]["seeds"]
     assert saved["report"]["seed"] == seeds["report"]
     assert len(set(seeds.values())) == len(seeds)
@@ -182,7 +182,8 @@ def test_the_report_beside_the_weights_is_about_people_that_chose_nothing() -> N
 
 
 def test_the_card_says_what_the_report_says(tmp_path: Path) -> None:
-    for name in ("evaluation.json", "model.safetensors"):
+    (tmp_path / "report").mkdir()
+    for name in ("report/evaluation.json", "model.safetensors"):
         (tmp_path / name).write_bytes((MODEL_FOLDER / name).read_bytes())
     write_card(tmp_path)
     assert (tmp_path / "README.md").read_text("utf-8") == (MODEL_FOLDER / "README.md").read_text("utf-8")

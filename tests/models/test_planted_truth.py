@@ -213,7 +213,7 @@ def test_a_table_that_does_not_fit_is_named(tmp_path: Path) -> None:
 
 
 def test_every_planted_effect_has_the_power_that_was_promised() -> None:
-    with (MODEL_FOLDER / "power.csv").open(encoding="utf-8") as file:
+    with (MODEL_FOLDER / "report" / "power.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 25
     overall = rows.pop()

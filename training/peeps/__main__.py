@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from training.peeps.card import write_card
+from training.peeps.card import EVALUATION, write_card
 from training.peeps.evaluate import Held, evaluate
 from training.peeps.language import LanguagePlan
 from training.peeps.settings import MODEL_FOLDER, WORK_FOLDER, Recipe
@@ -64,7 +64,7 @@ def train(folder: Path, target: Path, recipe: Recipe) -> None:
 
 
 def report(folder: Path, target: Path, recipe: Recipe) -> None:
-    """Evaluate the model in `target` on the people held out for the report and write `evaluation.json` and the card."""
+    """Evaluate the model in `target` on the people held out for the report and write it and the card."""
     log = folder / "seconds.json"
     plans: dict[str, Any] = {
         "vision1": VISION_1,
@@ -85,7 +85,9 @@ def report(folder: Path, target: Path, recipe: Recipe) -> None:
         "held": dataclasses.asdict(Held()),
         "report": evaluate(target, recipe.seeds.report, Held()),
     }
-    (target / "evaluation.json").write_text(json.dumps(result, indent=2) + "\n")
+    path = target / EVALUATION
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result, indent=2) + "\n")
     write_card(target)
 
 

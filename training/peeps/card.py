@@ -48,7 +48,7 @@ the person may be masked or blurred, or the background removed: cues that do not
 On {people} drawn people with a seed that no choice ever saw ({seed}), drawn at 384 px, through its own processor,
 greedy. "Right" means word for word the planted answer. Shifts and 96 px: {shifted} of them; paraphrases and variants:
 {variants}; {pairs} pairs; P(Yes): {yes_no} people with {yes_no_questions} questions each; redrawn: {twins} people in
-four attributes. Everything is in `evaluation.json`.
+four attributes. Everything is in `report/evaluation.json`.
 
 | | aim | reached |
 |---|---|---|
@@ -60,7 +60,8 @@ four attributes. Everything is in `evaluation.json`.
 
 Combinations of cues are new in the evaluation; single heads, colours and patterns were all seen in training. With the
 background removed, black hair lies on black, so that its outline is hard or impossible to see. One training run was
-made; how much results vary with its seed was not measured.
+made, stage by stage while the recipe was written; how much results vary with its seed was not measured, and the whole
+recipe has not been run again from the start.
 
 ## Training
 `make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; pictures first, then vision tower
@@ -68,11 +69,15 @@ and language model in turn. Seconds per stage on the machine that built it (two 
 {seconds}.
 
 Every planted effect is found with a power of at least 99 % by the default run (400 people, three pictures each, Holm
-over 24 tests): `power.csv`, by simulation from the planted answers.
+over 24 tests): `report/power.csv`, by simulation from the planted answers.
 
 ## Licence
 Apache-2.0. The drawings are made with Open Peeps (CC0 1.0).
 """
+
+
+EVALUATION = "report/evaluation.json"
+"""Below the model's folder, apart from what is loaded: a new report is no new model."""
 
 
 def _percent(value: float) -> str:
@@ -116,8 +121,8 @@ def _rows(report: dict[str, Any], planted: Planted) -> str:
 
 
 def write_card(folder: Path) -> None:
-    """Write `folder/README.md` from `folder/evaluation.json`."""
-    result = json.loads((folder / "evaluation.json").read_text("utf-8"))
+    """Write `folder/README.md` from `folder/report/evaluation.json`."""
+    result = json.loads((folder / EVALUATION).read_text("utf-8"))
     planted, report = load_planted(), result["report"]
     weights = folder / "model.safetensors"
     text = CARD.format(

@@ -110,4 +110,4 @@ def write(rows: list[dict[str, object]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(power(load_planted(), data_sets=1000, seed=20261121), MODEL_FOLDER / "power.csv")
+    write(power(load_planted(), data_sets=1000, seed=20261121), MODEL_FOLDER / "report" / "power.csv")
