@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -31,8 +33,12 @@ def tracking_uri(config: Config) -> str:
 
 
 def ui_command(config: Config) -> str:
-    """Return the command that opens the MLflow UI on this store."""
-    return f"mlflow ui --backend-store-uri {tracking_uri(config)}"
+    """Return the command that opens the MLflow UI on this store, as it can be typed in this shell."""
+    program = "mlflow"
+    beside = Path(sys.executable).with_name(program)
+    if shutil.which(program) is None and beside.is_file():
+        program = str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    return f"{program} ui --backend-store-uri {tracking_uri(config)}"
 
 
 def slug(name: str) -> str:
