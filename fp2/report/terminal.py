@@ -16,6 +16,7 @@ from rich.text import Text
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
+    PRIMARY_SCORER,
     cut_label,
     is_calibration,
     model_name,
@@ -52,7 +53,8 @@ def print_fingerprint(
         The command that the user may want next, on a line of its own.
     """
     head = Text(f"Bias fingerprint of {model_name(results)}", style="bold")
-    where = f" on {plain(results['dataset']['name'])}: {results['n_subjects']:,} people, {results['n_images']:,} images"
+    size = f"{results['n_subjects']:,} people, {results['n_images']:,} images"
+    where = f" on {plain(results['dataset']['name'])}: {PRIMARY_SCORER}, {size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
