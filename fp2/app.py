@@ -31,6 +31,9 @@ def main(argv: Sequence[str]) -> int:
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:  # the reader of our output (head, less) has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("interrupted: every answer so far is kept; the same command goes on from there", file=sys.stderr)
         return EXIT_INTERRUPTED
