@@ -19,6 +19,7 @@ from fp2.stats.prepare import Prepared
 from fp2.stats.reliability import icc_oneway
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, BoolArray, DisparityRow, FloatArray, GroupSummary, finite
 from fp2.stats.shrunken import shrunken_range
+from fp2.stats.studentised import MEAN_TIE
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _tested_numbers(j: int, entries: Entries, t: Tested, options: Options, statu
         "js_null_mean": finite(float(np.nanmean(js_null))) if np.isfinite(js_null).any() else None,
         "js_p": permutation_p(js, js_null) if np.isfinite(js) else None,
         **_ends(j, t, options, raw),
-        **_worst_and_best(j, entries, t, options, raw),
+        **_worst_and_best(j, entries, t, options),
         **({} if status != OK else _power(j, t, options)),
     }
 
@@ -137,13 +138,17 @@ def _ends(j: int, t: Tested, options: Options, raw: float) -> dict[str, Any]:
     return {"ci_low": min(float(t.interval.low[j]) * scale, raw), "ci_high": max(high, raw)}
 
 
-def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options, raw: float) -> dict[str, Any]:
-    """Name the extreme groups and say how surely; nobody is worst when all means are the same."""
-    if raw <= 0:
-        return {}
+def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options) -> dict[str, Any]:
+    """Name the extreme groups and say how surely; nobody is worst when all means are the same.
+
+    Of groups whose means tie up to rounding the first by name stands for all, so that a shift of scale changes no name.
+    """
     valid = t.joint.seen.valid[:, 0, j]
     mean = np.where(valid, t.joint.seen.mean[:, 0, j] * options.sign[j], np.nan)
-    worst, best = int(np.nanargmin(mean)), int(np.nanargmax(mean))
+    if np.nanmax(mean) - np.nanmin(mean) <= MEAN_TIE:
+        return {}
+    worst = int(np.flatnonzero(mean <= np.nanmin(mean) + MEAN_TIE)[0])
+    best = int(np.flatnonzero(mean >= np.nanmax(mean) - MEAN_TIE)[0])
     names = [entries.names[code] for code in t.prepared.slots.kept]
     return {
         "worst_group": names[worst],

@@ -12,8 +12,11 @@ TIE = 1e-9
 
 
 def permutation_p(observed: float, permuted: np.ndarray) -> float:
-    """Return (1 + #{T* >= T}) / (B + 1). A permutation without a statistic (NaN) counts as at least as large."""
-    reached = ~(permuted < observed * (1 - TIE))
+    """Return (1 + #{T* >= T}) / (B + 1). A permutation without a statistic (NaN) counts as at least as large.
+
+    Statistics are free of units; what differs by rounding alone, near zero too, is a tie and counts as reached.
+    """
+    reached = ~(permuted < observed * (1 - TIE) - TIE)
     return float((1 + int(reached.sum())) / (len(permuted) + 1))
 
 

@@ -16,6 +16,7 @@ from fp2.stats.sums import Sums
 
 NO_SPREAD = 1e-12
 NO_GAP = 1e-20
+MEAN_TIE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def share_worst(found: GroupMoments, sign: FloatArray) -> FloatArray:
 def worst_shares(found: GroupMoments, sign: FloatArray) -> FloatArray:
     """1 for the worst group of each batch and outcome, (G, b, m); tied groups share it."""
     mean = np.where(found.valid, found.mean * sign, np.inf)
-    lowest = (mean <= mean.min(axis=0) + 1e-10) & found.valid
+    lowest = (mean <= mean.min(axis=0) + MEAN_TIE) & found.valid
     ties = np.maximum(lowest.sum(axis=0), 1)
     shares: FloatArray = lowest / ties
     return shares

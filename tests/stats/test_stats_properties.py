@@ -86,7 +86,8 @@ def test_names_of_groups_do_not_matter(case):
     again = run(column, np.array([rename[g] for g in groups]), subjects, images, seed)
     first = run(*case)
     same(first, again, (*SIZES, "p_value", "max_t", "hedges_g", "epsilon_squared", "icc", "js_divergence"))
-    if first.raw:
+    assert (first.worst_group is None) == (again.worst_group is None)
+    if first.worst_group is not None:
         means = {g.group: g.mean for g in again.groups}
         assert means[rename[first.worst_group]] == pytest.approx(means[again.worst_group])
 
@@ -138,3 +139,14 @@ def test_corrections_only_raise_and_keep_the_order(p, method):
     assert all(a >= x - 1e-12 and a <= 1 for a, x in zip(adjusted, p, strict=True))
     order = np.argsort(p, kind="stable")
     assert (np.diff(np.array(adjusted)[order]) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 1.0, -7.3])
+def test_tied_worst_groups_are_named_by_name_not_by_rounding(shift):
+    a, b = [0.25, 0, -0.25, 0.25, 0, -0.25], [0, 0, -0.25, 0, 0.25]
+    c = [0.25, 0, 0.5, 0, 0.25, 0]
+    groups = ["group A"] * len(a) + ["group B"] * len(b) + ["group C"] * len(c)
+    row = run(np.array(a + b + c) + shift, groups, np.arange(len(groups)), np.arange(len(groups)), 0)
+    plain = run(np.array(a + b + c), groups, np.arange(len(groups)), np.arange(len(groups)), 0)
+    assert row.worst_group == "group A"
+    assert row.p_worst == pytest.approx(plain.p_worst)
