@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+import training.peeps.__main__ as recipe_of_all
 from fp2.data.peeps.draw import render_backdrop, render_image
 from fp2.models.planted import MODEL_FOLDER, load_planted, see
 from training.peeps.build import TOKENS, build_model
@@ -30,7 +31,7 @@ from training.peeps.layers import (
     sample_pairs,
 )
 from training.peeps.pictures import PLAIN, Mix, Source, compose, premultiplied
-from training.peeps.settings import SIZE
+from training.peeps.settings import SIZE, Recipe, Sizes
 from training.peeps.tokens import build_tokenizer
 from training.peeps.truth import REFUSED, pair_targets, targets
 from training.peeps.vision import Heads, VisionPlan, features, rate_at, train_vision
@@ -252,3 +253,18 @@ def test_weights_and_truth_belong_together(tokenizer: Any) -> None:
     built = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     assert saved["vocab"] == built["vocab"]
     assert saved["merges"] == built["merges"]
+
+
+def test_the_whole_recipe_from_nothing_gives_the_same_bytes_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VISION_1", "LANGUAGE_1", "VISION_2", "LANGUAGE_2", "LANGUAGE_3"):
+        monkeypatch.setattr(recipe_of_all, name, replace(getattr(recipe_of_all, name), steps=2))
+    monkeypatch.setattr(recipe_of_all, "report", lambda *stages: None)
+    small = Recipe(sizes=Sizes(people=200, pairs=100, validation=20, report=20))
+    weights = []
+    for turn in ("first", "second"):
+        recipe_of_all.train(tmp_path / turn / "work", tmp_path / turn / "model", small)
+        weights.append((tmp_path / turn / "model" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    assert weights[0] != (MODEL_FOLDER / "model.safetensors").read_bytes()
