@@ -131,9 +131,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     if not sweep:
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
-    console = Console()
-    print_fingerprint(outcome.results, console)
-    _print_places(console, config, outcome)
+    print_fingerprint(outcome.results, Console(), _places(config, outcome))
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,
@@ -146,18 +144,18 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     }
 
 
-def _print_places(console: Any, config: Any, outcome: Any) -> None:
-    """Print where everything lies, each path on a line that can be copied."""
-    print(f"run        {outcome.run_id}")
-    print(f"results    {outcome.folder / 'results.json'}")
+def _places(config: Any, outcome: Any) -> dict[str, object]:
+    """Return where everything lies, by the name to print before it."""
+    places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:
-        print(f"dashboard  {outcome.folder / 'dashboard.html'}")
-    print(f"passport   {outcome.folder / 'passport.json'}")
+        places["dashboard"] = outcome.folder / "dashboard.html"
+    places["passport"] = outcome.folder / "passport.json"
     if outcome.experiment_id is not None:
         from fp2.tracking import ui_command
 
-        print(f"MLflow     {ui_command(config)}")
-        print(f"           then open http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}")
+        places["MLflow"] = ui_command(config)
+        places["then open"] = f"http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}"
+    return places
 
 
 def _summarise(folder: Path, sweep_id: str) -> int:

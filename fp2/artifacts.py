@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -116,23 +115,6 @@ def examples(answers: pd.DataFrame, per_probe: int) -> list[dict[str, Any]]:
         counts = part["text"].value_counts().head(per_probe)
         out += [{"probe": str(probe), "text": str(text), "count": int(n)} for text, n in counts.items()]
     return out
-
-
-def draw(folder: Path, results: Mapping[str, Any], tick: Callable[[], None]) -> None:
-    """Draw the figures: radar, intervals, and one heatmap per cut."""
-    from fp2.report import figures
-
-    if not results["disparities"]:
-        return  # nothing was answered: there is nothing to draw
-    target = folder / "figures"
-    target.mkdir(exist_ok=True)
-    figures.radar(results, target / "fingerprint.png")
-    tick()
-    figures.intervals(results, target / "intervals.png")
-    tick()
-    for cut in results["cuts"]:
-        figures.heatmap(results, cut, target / f"heatmap_{re.sub(r'[^A-Za-z0-9_.-]', '_', cut)}.png")
-        tick()
 
 
 def files_of(folder: Path) -> dict[str, Path]:

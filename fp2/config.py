@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import resolve_cuts
+from fp2.engines.base import DTYPES, QUANTISATIONS
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
 
@@ -25,8 +26,6 @@ BUILT_IN = ("valence", "stereotype", "confidence", "refusal", "economic", "trust
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
 DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table")
-DTYPES = ("float32", "bfloat16", "float16")
-QUANTISATIONS = ("int8", "int4")
 
 Share = Annotated[float, Ge(0), Le(1)]
 Level = Annotated[float, Gt(0), Lt(1)]

@@ -108,6 +108,7 @@ def _write(
     """Write tables, results, figures and dashboard, and sign them."""
     from fp2.data.identity import local_salt
     from fp2.report.dashboard import write_dashboard
+    from fp2.report.figures import write_figures
     from fp2.report.keys import load_or_create_key
     from fp2.report.passport import write_passport
 
@@ -119,7 +120,7 @@ def _write(
         artifacts.write_results(folder, results)
         step()
         if config.report.figures:
-            artifacts.draw(folder, results, step)
+            write_figures(results, folder / "figures", step)
         if config.report.dashboard:
             shown = artifacts.examples(answers, config.report.examples_per_probe)
             write_dashboard(

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 QuestionKind = Literal["text", "yes_no", "choice", "number"]
+DTYPES = ("float32", "bfloat16", "float16")
+QUANTISATIONS = ("int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)

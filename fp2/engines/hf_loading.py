@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fp2.engines.base import DTYPES, QUANTISATIONS
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "int4"]
-DTYPES = ("float32", "bfloat16", "float16")
-QUANTISATIONS = ("int8", "int4")
 
 
 @dataclass(frozen=True)

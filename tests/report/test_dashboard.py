@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HOSTILE_TEXTS
+from hostile_words import HOSTILE_TEXTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

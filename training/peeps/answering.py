@@ -62,11 +62,6 @@ class Speaker:
         return np.array(values)
 
 
-def ask_all(speaker: Speaker, images: Sequence[Image.Image], questions: Sequence[str]) -> list[list[str]]:
-    """Return answers[question][image] for every question about every picture."""
-    return [speaker.answers(images, [question] * len(images)) for question in questions]
-
-
 def page_questions(planted: Planted) -> list[str]:
     """Return the six questions in the page's own words."""
     return [probe.questions[0] for probe in planted.probes.values()]

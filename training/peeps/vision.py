@@ -152,12 +152,3 @@ def train_vision(
         if (step + 1) % plan.save_every == 0 or step + 1 == plan.steps:
             state = {"tower": tower.state_dict(), "heads": heads.state_dict(), "optim": optim.state_dict()}
             torch.save({**state, "rng": rng.bit_generator.state, "step": step + 1}, checkpoint)
-
-
-@torch.no_grad()
-def head_accuracy(tower: nn.Module, heads: Heads, batch: Batch, truth: Targets) -> np.ndarray:
-    """Return the share of right levels per probe as the heads read them."""
-    tokens = features(tower, batch.pixels).mean(1)
-    guess = heads.levels(tokens).view(len(tokens), heads.probes, REFUSED + 1).argmax(-1).numpy()
-    right: np.ndarray = (guess == truth.levels[batch.index, batch.view]).mean(0)
-    return right

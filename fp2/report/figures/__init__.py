@@ -6,7 +6,7 @@ All read `results.json` as it is; groups below the reporting minimum are blanked
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,24 @@ from fp2.report.reading import rows_of, scorer_names
 __all__ = ["heatmap", "intervals", "radar", "write_figures"]
 
 
-def write_figures(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
-    """Draw every figure that the run has rows for and return them by file name.
+def write_figures(results: Mapping[str, Any], folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
+    """Draw every figure that the run has rows for and return them by file name; `tick` is told after each.
 
     `fingerprint.png` and `heatmap_CUT.png` need the valence scorer, `intervals.png` shows the first scorer there is.
     """
-    drawn = [cut for cut in results["cuts"] if rows_of(results, cut)]
-    paths = [heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png") for cut in drawn]
-    if drawn:
-        paths.insert(0, radar(results, folder / "fingerprint.png", cuts=drawn))
+    paths: dict[str, Path] = {}
+    for path in _drawn(results, folder):
+        paths[path.name] = path
+        tick()
+    return paths
+
+
+def _drawn(results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+    """Draw one figure after the other."""
+    cuts = [cut for cut in results["cuts"] if rows_of(results, cut)]
+    if cuts:
+        yield radar(results, folder / "fingerprint.png", cuts=cuts)
+    for cut in cuts:
+        yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png")
     if scorer_names(results):
-        paths.append(intervals(results, folder / "intervals.png"))
-    return {path.name: path for path in paths}
+        yield intervals(results, folder / "intervals.png")
