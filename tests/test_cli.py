@@ -80,7 +80,7 @@ def test_the_end_of_a_run_names_the_dashboard_and_the_mlflow_command(
 ) -> None:
     assert fp2("run", *bench.words("report=default", "tracking=mlflow")) == 0
     out = capsys.readouterr().out
-    assert f"dashboard  {newest(bench) / 'dashboard.html'}" in out
+    assert re.search(rf"^dashboard +{re.escape(str(newest(bench) / 'dashboard.html'))}$", out, re.MULTILINE)
     assert f"mlflow ui --backend-store-uri sqlite:///{bench.root}/mlruns/mlflow.db" in out
     assert results_of(newest(bench))["run_id"] in out
 
