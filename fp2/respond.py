@@ -99,6 +99,7 @@ def make_plan(
         for question in questions:
             key = response_key(
                 engine=identity,
+                method=engine.method(question),
                 question=question,
                 pixel_sha256=pixel.sha256,
                 variant=ORIGINAL,

@@ -29,6 +29,9 @@ class Scripted:
     def identity(self) -> dict[str, Any]:
         return {"engine": self.name}
 
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        return {"name": "scripted/1"}
+
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
         return {}
 

@@ -104,11 +104,13 @@ class HfEngine:
             **self.checkpoint.identity(),
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
-            "method": METHOD,
-            "prompt": "chat" if self.uses_chat else "raw",
         }
         identity["processor"]["backend"] = "pil"
         return identity
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return how a question is put to the model: the way of asking with its version, and the prompt format."""
+        return {"name": METHOD, "prompt": "chat" if self.uses_chat else "raw"}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
         """Return nothing: a real model sees the pixels only."""

@@ -15,7 +15,7 @@ from fp2.engines.picture_memo import OncePerPicture
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-Quantisation = Literal["int8", "int4"]
+Quantisation = Literal["int8", "nf4"]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,11 @@ class PlantedEngine:
 
     def identity(self) -> dict[str, Any]:
         """Return the digest of the truth and the version of the way answers are drawn from it."""
-        return {"engine": "planted", "method": METHOD, "truth": self.truth.digest}
+        return {"engine": "planted", "truth": self.truth.digest}
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return the version of the way answers are drawn."""
+        return {"name": METHOD}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
         """Return a digest of what an answer depends on: person, picture, and the attributes that the truth names."""

@@ -5,7 +5,7 @@ The key holds everything that can change the words of a model, and nothing else:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,19 @@ from fp2.hashing import digest
 if TYPE_CHECKING:
     from fp2.engines.base import Decoding, Question
 
-KEY_SCHEMA = 1
+KEY_SCHEMA = 2
 
 
 def response_key(
     *,
     engine: Mapping[str, Any],
+    method: Mapping[str, Any],
     question: Question,
     pixel_sha256: str,
     variant: str,
     variant_params: Mapping[str, Any],
     decoding: Decoding,
     task_identity: Mapping[str, Any],
-    surface_forms: Sequence[str] = (),
-    option_order: Sequence[str] = (),
     sample_index: int = 0,
 ) -> str:
     """Return the hex SHA-256 that one answer is kept under.
@@ -35,19 +34,20 @@ def response_key(
     Parameters
     ----------
     engine : Mapping
-        `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template, scoring method.
+        `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
+    method : Mapping
+        `Engine.method(question)`: how it is asked and read, with its version, prompt format and surface forms.
     question : Question
-        Its text and kind count. Its id, probe, template and trait are our names for it, and do not.
+        Its text, kind and choices count. Its id, probe, template and trait are our names for it, and do not.
     pixel_sha256 : str
         Digest of the decoded pixels of the original picture.
     variant, variant_params : str, Mapping
         How the picture was changed before it was shown, and with what parameters.
     decoding : Decoding
-        Generation parameters, the seed among them.
+        Generation parameters, the seed among them (they count for questions that are answered in words), and the orders
+        in which options are shown (counts for a choice).
     task_identity : Mapping
         `Engine.task_identity(task)`: empty for a real model.
-    surface_forms, option_order : sequence of str
-        Spellings that count as an answer, and the order in which options are shown (questions with fixed options).
     sample_index : int
         Which of several sampled answers this is.
 
@@ -62,18 +62,23 @@ def response_key(
         {
             "schema": KEY_SCHEMA,
             "engine": dict(engine),
-            "question": {
-                "text": question.text,
-                "kind": question.kind,
-                "surface_forms": list(surface_forms),
-                "option_order": list(option_order),
-            },
+            "method": dict(method),
+            "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
             "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
-            "decoding": asdict(decoding),
+            "decoding": _decoding(question, decoding),
             "sample_index": sample_index,
             "task": dict(task_identity),
         }
     )
+
+
+def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
+    """Return what of `decoding` can change the answer to this kind of question."""
+    if question.kind == "yes_no":
+        return {}
+    if question.kind == "choice":
+        return {"choice_orders": decoding.choice_orders}
+    return {name: value for name, value in asdict(decoding).items() if name != "choice_orders"}
 
 
 def response_set(keys: Iterable[str]) -> str:

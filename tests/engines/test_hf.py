@@ -261,8 +261,8 @@ def test_identity_is_the_same_in_another_folder_and_follows_the_files(tiny_llava
 
 @pytest.mark.parametrize(
     "spec",
-    [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"chat": False}],
-    ids=["dtype", "quantisation", "chat"],
+    [{"dtype": "bfloat16"}, {"quantisation": "int8"}],
+    ids=["dtype", "quantisation"],
 )
 def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) -> None:
     plain = HfEngine(HfSpec(str(tiny_llava)), DECODING).identity()
@@ -270,7 +270,7 @@ def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "spec", [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"quantisation": "int4"}], ids=["bf16", "int8", "int4"]
+    "spec", [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"quantisation": "nf4"}], ids=["bf16", "int8", "nf4"]
 )
 def test_smaller_numbers_answer_too(tiny_llava: Path, tasks: list[ImageTask], spec: dict[str, Any]) -> None:
     answers = collect(HfEngine(HfSpec(str(tiny_llava), **spec), DECODING, threads=1).answer(tasks[:2]))
@@ -348,4 +348,10 @@ def test_options_that_do_not_exist(tiny_llava: Path, tiny_llava_raw: Path, tasks
     with pytest.raises(Fp2Error, match="no batch"):
         engine(tiny_llava, batch_size=0)
     with pytest.raises(Fp2Error, match="no chat template"):
-        HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).identity()
+        HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).method(tasks[0].questions[0])
+
+
+def test_the_prompt_format_is_part_of_the_method(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    question = tasks[0].questions[0]
+    methods = [HfEngine(HfSpec(str(tiny_llava), chat=chat), DECODING).method(question) for chat in (None, True, False)]
+    assert methods[0] == methods[1] != methods[2]

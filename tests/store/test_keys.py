@@ -23,18 +23,16 @@ ENGINE = {
     "quantisation": None,
     "processor": {"class": "LlavaProcessor", "backend": "pil", "digest": "d"},
     "chat_template": "t",
-    "method": "generate/1",
 }
 BASE: dict[str, Any] = {
     "engine": ENGINE,
+    "method": {"name": "generate/1", "prompt": "chat"},
     "question": Question("q", "work", "What is their job?"),
     "pixel_sha256": "0" * 64,
     "variant": "original",
     "variant_params": {"radius": 3},
     "decoding": Decoding(),
     "task_identity": {"subject": "s"},
-    "surface_forms": ("yes",),
-    "option_order": ("a", "b"),
     "sample_index": 0,
 }
 
@@ -68,13 +66,29 @@ def test_each_part_of_the_engines_identity_counts(path: tuple[str, ...]) -> None
         ("decoding", Decoding(temperature=0.1)),
         ("decoding", Decoding(seed=1)),
         ("task_identity", {"subject": "t"}),
-        ("surface_forms", ("Yes",)),
-        ("option_order", ("b", "a")),
+        ("method", {"name": "generate/2", "prompt": "chat"}),
+        ("method", {"name": "generate/1", "prompt": "raw"}),
         ("sample_index", 1),
     ],
 )
 def test_each_other_ingredient_counts(field: str, value: Any) -> None:
     assert response_key(**{**BASE, field: value}) != response_key(**BASE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decoding", "counts"),
+    [
+        ("yes_no", Decoding(max_new_tokens=65, temperature=0.5, seed=1, choice_orders="all"), False),
+        ("choice", Decoding(max_new_tokens=65, temperature=0.5, seed=1), False),
+        ("choice", Decoding(choice_orders="all"), True),
+        ("text", Decoding(choice_orders="all"), False),
+    ],
+)
+def test_decoding_counts_where_it_can_change_the_answer(kind: Any, decoding: Decoding, counts: bool) -> None:
+    base = {**BASE, "question": replace(BASE["question"], kind=kind, choices=("a", "b"))}
+    assert (response_key(**{**base, "decoding": decoding}) != response_key(**base)) == counts
+    swapped = replace(base["question"], choices=("b", "a"))
+    assert response_key(**{**base, "question": swapped}) != response_key(**base)
 
 
 @pytest.mark.parametrize("field", ["question_id", "probe", "template", "trait"])
@@ -89,7 +103,7 @@ def test_key_order_does_not_count() -> None:
 
 def test_the_key_is_stable_across_versions_of_this_program() -> None:
     """A changed digest would silently orphan every stored answer: raise KEY_SCHEMA on purpose instead."""
-    assert response_key(**BASE) == "c4b2c8060c11b37839cd9d9769c251ad6b83c34d86b7ddcd3968fcec3515cc1a"
+    assert response_key(**BASE) == "31e53235433cc99a515084e2ca4264f5d877b224c37d52afb41b9fae1faa977c"
 
 
 @given(st.lists(st.text(alphabet="abcdef0123456789", min_size=4, max_size=8), min_size=1), st.randoms())
