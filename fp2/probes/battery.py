@@ -2,7 +2,11 @@
 
 The file holds `name, version, probes` and perhaps `description, decoding, select`. Each probe has a `label`, what it
 `measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and perhaps `kind, template,
-trait`. `select` names the probes to ask, null for all.
+trait, choices`. `select` names the probes to ask, null for all.
+
+`kind` is `text` (the default) or `number`, which are answered in words; `yes_no`, which is scored; or `choice`, which
+is scored over its `choices`, a list of at least two. The text of a choice may hold `{options}` once: there the options
+are listed, in every order that `decoding.choice_orders` (`rotations`, `all` or `given`) says.
 """
 
 from __future__ import annotations
@@ -11,15 +15,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from fp2.engines.base import Decoding, Question, QuestionKind
+from fp2.engines.base import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
 BATTERY_KEYS = ("name", "version", "description", "decoding", "select", "probes")
 PROBE_KEYS = ("label", "measures", "questions")
-QUESTION_KEYS = ("id", "text", "kind", "template", "trait")
-DECODING_KEYS = ("max_new_tokens", "temperature", "seed")
+QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
+DECODING_KEYS = ("max_new_tokens", "temperature", "seed", "choice_orders")
 KINDS: tuple[str, ...] = get_args(QuestionKind)
+ORDERS: tuple[str, ...] = get_args(ChoiceOrders)
+MOST_PERMUTED = 5  # options: 120 orders; six would be 720 prompts a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,9 @@ class Battery:
     probes : tuple of Probe
         In the order of the file; every question belongs to one, every probe has one.
     digest : str
-        sha256 of name, version and questions: what is asked, without labels and without decoding.
+        sha256 of name, version and questions with their choices: what is asked, without labels and without decoding.
     decoding : Decoding
-        How answers are generated.
+        How answers are generated, and in which orders options are shown.
     """
 
     name: str
@@ -95,8 +101,8 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     Raises
     ------
     Fp2Error
-        If a key is unknown or missing, an id occurs twice, a text is empty, a number is out of range, or `select`
-        names an unknown probe.
+        If a key is unknown or missing, an id occurs twice, a text is empty, a number is out of range, a question has
+        choices that do not fit its kind, or `select` names an unknown probe.
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
@@ -111,7 +117,9 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
         questions.extend(asked)
     _check_unique((question.question_id for question in questions), where)
     name, version = str(spec["name"]), str(spec["version"])
-    battery = _battery(name, version, tuple(questions), tuple(probes), _decoding(spec.get("decoding") or {}, where))
+    decoding = _decoding(spec.get("decoding") or {}, where)
+    _check_orders(questions, decoding, where)
+    battery = _battery(name, version, tuple(questions), tuple(probes), decoding)
     select = spec.get("select")
     if select is None:
         return battery
@@ -121,7 +129,7 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
 def _battery(
     name: str, version: str, questions: tuple[Question, ...], probes: tuple[Probe, ...], decoding: Decoding
 ) -> Battery:
-    asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait] for q in questions]
+    asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in questions]
     return Battery(name, version, questions, probes, digest([name, version, asked]), decoding)
 
 
@@ -143,7 +151,44 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
     if kind not in KINDS:
         raise Fp2Error(f"unknown kind '{kind}'", where=where, fix=nearest(kind, KINDS))
     template, trait = str(content.get("template") or ""), str(content.get("trait") or "")
-    return Question(str(content["id"]), probe_id, text, kind, template, trait)  # type: ignore[arg-type]
+    choices = _choices(content.get("choices"), kind, where)
+    if OPTIONS in text and (kind != "choice" or text.count(OPTIONS) > 1):
+        fix = f"Write {OPTIONS} once, in the text of a question of kind: choice"
+        raise Fp2Error(f"{OPTIONS} stands for the options of one choice", where=where, fix=fix)
+    return Question(str(content["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
+
+
+def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
+    """Return the options of a choice, each as text; none for other kinds."""
+    if kind != "choice":
+        if content is not None:
+            raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
+        return ()
+    if not _is_list(content) or len(content) < 2:
+        raise Fp2Error("a choice needs a list of at least two choices", where=where, fix="Add choices: [A, B]")
+    for option in content:
+        if not isinstance(option, str):
+            fix = f"Put it in quotes: '{str(option).lower() if isinstance(option, bool) else option}'"
+            raise Fp2Error(f"the choice {option!r} is no text", where=where, fix=fix)  # YAML reads yes as true
+    choices = tuple(option.strip() for option in content)
+    if "" in choices:
+        raise Fp2Error("a choice must not be empty", where=where)
+    if len(set(choices)) < len(choices):
+        twice = next(option for option in choices if choices.count(option) > 1)
+        raise Fp2Error(f"the choice '{twice}' occurs twice", where=where)
+    return choices
+
+
+def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str) -> None:
+    if decoding.choice_orders != "all":
+        return
+    for question in questions:
+        if len(question.choices) > MOST_PERMUTED:
+            raise Fp2Error(
+                f"{len(question.choices)} choices have too many orders to show all of them",
+                where=f"{where}, question '{question.question_id}'",
+                fix=f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices",
+            )
 
 
 def _decoding(content: Any, where: str) -> Decoding:
@@ -157,7 +202,10 @@ def _decoding(content: Any, where: str) -> Decoding:
     seed = content.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise Fp2Error("seed must be a whole number of at least 0", where=where)
-    return Decoding(tokens, float(temperature), seed)
+    orders = str(content.get("choice_orders", "rotations"))
+    if orders not in ORDERS:
+        raise Fp2Error(f"unknown choice_orders '{orders}'", where=where, fix=nearest(orders, ORDERS))
+    return Decoding(tokens, float(temperature), seed, orders)  # type: ignore[arg-type]
 
 
 def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:

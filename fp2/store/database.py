@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fp2.errors import Fp2Error
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READABLE = (1, SCHEMA_VERSION)  # version 1 has no `numbers`; opening it for writing adds them
 BUSY_SECONDS = 30.0
 
 _TABLES = """
@@ -18,7 +19,8 @@ CREATE TABLE IF NOT EXISTS schema (version INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS runtimes (digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, seconds REAL NOT NULL, tokens INTEGER NOT NULL,
-    attempts INTEGER NOT NULL, runtime TEXT NOT NULL, created REAL NOT NULL, checksum BLOB NOT NULL
+    attempts INTEGER NOT NULL, runtime TEXT NOT NULL, created REAL NOT NULL, checksum BLOB NOT NULL,
+    numbers TEXT
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS failures (
     key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL
@@ -52,6 +54,8 @@ def told_plainly(path: Path) -> Iterator[None]:
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store at `path` for writing, creating the file, its folder and its tables when they are not there.
+
+    A store of an earlier version is brought up to date in place: its answers stay as they are.
 
     Write-ahead log, so that readers and one writer do not wait for each other; `synchronous=NORMAL`, so that a killed
     process loses at most the batch under way. Statements commit by themselves outside `transaction`.
@@ -130,6 +134,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             if connection.execute("SELECT version FROM schema").fetchone() is None:
                 connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
     _check_version(connection, path)
+    _migrate(connection, path)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables up to date; of several processes that open the file at once, one does it."""
+    if _version(connection) == SCHEMA_VERSION:
+        return
+    with transaction(connection, path):
+        if _version(connection) == 1:
+            connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
+            connection.execute("UPDATE schema SET version = 2")
 
 
 def _wal(connection: sqlite3.Connection) -> None:
@@ -149,11 +164,15 @@ def _wal(connection: sqlite3.Connection) -> None:
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchone() is None:
         raise Fp2Error("this database is not a response store", where=str(path), fix="Point `paths.store` elsewhere")
-    row = connection.execute("SELECT version FROM schema").fetchone()
-    if row is None or row[0] != SCHEMA_VERSION:
-        found = "none" if row is None else row[0]
+    found = _version(connection)
+    if found not in _READABLE:
         raise Fp2Error(
-            f"the response store has schema version {found}, this program reads {SCHEMA_VERSION}",
+            f"the response store has schema version {found or 'none'}, this program reads up to {SCHEMA_VERSION}",
             where=str(path),
             fix="Use the version of fp2 that wrote it, or another store file",
         )
+
+
+def _version(connection: sqlite3.Connection) -> int | None:
+    row = connection.execute("SELECT version FROM schema").fetchone()
+    return None if row is None else int(row[0])

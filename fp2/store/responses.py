@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -30,11 +30,15 @@ class AnswerLike(Protocol):
     error: str | None
     seconds: float
     tokens: int
+    numbers: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """Words that a model gave, with how long it took (seconds), and on what it ran (`runtime`, a digest)."""
+    """Words that a model gave, with how long it took (seconds), and on what it ran (`runtime`, a digest).
+
+    `numbers` is the JSON of what a scored question gave (`fp2.engines.base.Answer.numbers`), None for generated words.
+    """
 
     key: str
     text: str
@@ -43,11 +47,15 @@ class StoredAnswer:
     attempts: int
     runtime: str
     created: float
+    numbers: str | None = None
 
     def checksum(self) -> bytes:
-        """Return 16 bytes that change with any of the fields."""
+        """Return 16 bytes that change with any of the fields; without numbers, those of schema version 1."""
         fields = (self.key, repr(self.seconds), str(self.tokens), str(self.attempts), self.runtime, repr(self.created))
-        return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
+        if self.numbers is None:
+            return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
+        body = "\0".join((*fields, self.numbers, self.text)).encode()
+        return hashlib.blake2b(body, digest_size=16, person=b"numbers").digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class ResponseStore:
         Fp2Error
             If a row's checksum does not fit its contents: a damaged answer is refused, never served.
         """
-        columns = "key, text, seconds, tokens, attempts, runtime, created, checksum"
+        columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
         found: dict[str, StoredAnswer] = {}
         with told_plainly(self.path):
             for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
@@ -140,7 +148,9 @@ class ResponseStore:
         Fp2Error
             If the disk is full or the store cannot be written. What earlier batches put is kept.
         ValueError
-            If a row has neither words nor an error.
+            If a row has neither words nor an error, or numbers that are not finite.
+        TypeError
+            If its numbers are not JSON values.
         """
         batch = list(rows)
         body = canonical_json(dict(runtime or {}))
@@ -149,7 +159,7 @@ class ResponseStore:
             tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
             answers, failures = _split(batch, tries, mark, now)
             self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
-            self.connection.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", answers)
+            self.connection.executemany(_PUT_ANSWER, answers)
             self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
             self.connection.executemany(_PUT_FAILURE, failures)
 
@@ -160,6 +170,10 @@ class ResponseStore:
         return {mark: json.loads(body) for mark, body in rows}
 
 
+_PUT_ANSWER = """
+INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _PUT_FAILURE = """
 INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
 ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
@@ -199,8 +213,11 @@ def _split(
         elif row.text is None:
             raise ValueError(f"the row of key {key} has neither words nor an error")
         else:
-            kept = StoredAnswer(key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now)
-            answers.append((key, kept.text, kept.seconds, kept.tokens, kept.attempts, runtime, now, kept.checksum()))
+            numbers = None if row.numbers is None else canonical_json(dict(row.numbers)).decode()
+            kept = StoredAnswer(
+                key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now, numbers
+            )
+            answers.append((*astuple(kept), kept.checksum()))
     return answers, failures
 
 

@@ -89,6 +89,33 @@ def changed(edit):
     return load_battery(spec).digest
 
 
+def first(spec):
+    return spec["probes"]["kindness"]["questions"][0]
+
+
+def choice(choices=("the nurse", "the boss"), **decoding):
+    spec = deepcopy(OWN)
+    first(spec).update(kind="choice", text="Who is this? {options}", choices=list(choices))
+    return load_battery(spec | {"decoding": decoding})
+
+
+def test_a_choice_keeps_its_options_in_order_and_their_orders_are_decoding():
+    battery = choice(choice_orders="all")
+    assert battery.questions[0].choices == ("the nurse", "the boss")
+    assert battery.questions[0].kind == "choice"
+    assert {question.choices for question in battery.questions[1:]} == {()}
+    assert battery.decoding == Decoding(choice_orders="all")
+    assert choice().decoding.choice_orders == "rotations"
+    assert len(choice("abcde", choice_orders="all").questions[0].choices) == 5
+    assert len(choice("abcdef", choice_orders="given").questions[0].choices) == 6
+
+
+def test_the_digest_follows_the_choices():
+    assert choice().digest != choice(("the boss", "the nurse")).digest
+    assert choice().digest != choice(("the nurse", "the boss", "the cook")).digest
+    assert choice().digest == choice(choice_orders="given").digest
+
+
 def test_the_digest_follows_what_is_asked_only():
     same = load_battery(OWN).digest
     assert changed(lambda spec: spec["probes"]["age"].update(label="Years")) == same
@@ -117,6 +144,24 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: s.update(decoding={"max_new_tokens": True}), "at least 1"),
         (lambda s: s.update(decoding={"temperature": -1}), "from 0"),
         (lambda s: s.update(decoding={"temprature": 0}), "Did you mean 'temperature'"),
+        (lambda s: s.update(decoding={"choice_orders": "rotation"}), "Did you mean 'rotations'"),
+        (lambda s: first(s).update(choices=["a", "b"]), "kind 'yes_no' has no choices"),
+        (lambda s: first(s).update(kind="text", choices=[]), "kind 'text' has no choices"),
+        (lambda s: first(s).update(kind="choice"), "at least two choices"),
+        (lambda s: first(s).update(kind="choice", choices=["a"]), "at least two choices"),
+        (lambda s: first(s).update(kind="choice", choices="a or b"), "at least two choices"),
+        (lambda s: first(s).update(kind="choice", choices=["a", " "]), "must not be empty"),
+        (lambda s: first(s).update(kind="choice", choices=["a", "b", " a"]), "'a' occurs twice"),
+        (lambda s: first(s).update(kind="choice", choices=["a", True]), "is no text"),
+        (lambda s: first(s).update(text="Kind? {options}"), "{options} stands for the options of one choice"),
+        (lambda s: first(s).update(kind="choice", choices=["a", "b"], text="{options} {options}"), "{options} once"),
+        (
+            lambda s: (
+                s.update(decoding={"choice_orders": "all"}),
+                first(s).update(kind="choice", choices=[*"abcdef"]),
+            ),
+            "6 choices have too many orders",
+        ),
     ],
 )
 def test_slips_are_one_line(edit, says):

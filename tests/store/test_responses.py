@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import sqlite3
@@ -274,3 +276,87 @@ def test_a_hundred_thousand_keys(tmp_path: Path) -> None:
         started = time.perf_counter()
         assert len(store.get_many(keys)) == 50_000
         assert time.perf_counter() - started < 10.0
+
+
+# --- numbers of scored answers, and stores of version 1 ---
+
+SCORED = {"p_yes": 0.1 + 0.2, "mass": 1e-17, "orders": [["a", "b"], 3], "note": "\u2013"}
+
+
+def scored(key: str, numbers: dict[str, object] | None = SCORED) -> tuple[str, Answer]:  # type: ignore[assignment]
+    return key, Answer("image", "question", "Yes", seconds=0.5, tokens=1, numbers=numbers)
+
+
+def test_numbers_come_back_to_the_last_bit_and_words_have_none(store: ResponseStore) -> None:
+    store.put_many([scored("a"), row("b"), scored("c", {})])
+    found = store.get_many(["a", "b", "c"])
+    assert json.loads(found["a"].numbers or "") == SCORED
+    assert (found["b"].numbers, found["c"].numbers) == (None, "{}")
+
+
+@pytest.mark.parametrize("numbers", ['{"p_yes":1}', None])
+def test_changed_numbers_are_refused(store: ResponseStore, numbers: str | None) -> None:
+    store.put_many([scored("a")])
+    store.connection.execute("UPDATE answers SET numbers = ?", (numbers,))
+    with pytest.raises(Fp2Error, match="checksum"):
+        store.get_many(["a"])
+
+
+def test_numbers_that_are_added_later_are_refused(store: ResponseStore) -> None:
+    store.put_many([row("a")])
+    store.connection.execute("UPDATE answers SET numbers = '{}'")
+    with pytest.raises(Fp2Error, match="checksum"):
+        store.get_many(["a"])
+
+
+def version_one(path: Path, texts: dict[str, str]) -> None:
+    """Write a store as version 1 of the tables had it, checksums included."""
+    with sqlite3.connect(path) as old:
+        old.executescript(
+            "PRAGMA journal_mode=WAL; CREATE TABLE schema (version INTEGER NOT NULL); INSERT INTO schema VALUES (1);"
+            "CREATE TABLE runtimes (digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;"
+            "CREATE TABLE answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, seconds REAL NOT NULL, tokens INTEGER NOT"
+            " NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, created REAL NOT NULL, checksum BLOB NOT NULL)"
+            " WITHOUT ROWID;"
+            "CREATE TABLE failures (key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT"
+            " NOT NULL, updated REAL NOT NULL) WITHOUT ROWID;"
+        )
+        for key, text in texts.items():
+            body = "\0".join([key, "0.25", "7", "1", "r", "1700000000.5", text]).encode()
+            sums = hashlib.blake2b(body, digest_size=16).digest()
+            old.execute("INSERT INTO answers VALUES (?, ?, 0.25, 7, 1, 'r', 1700000000.5, ?)", (key, text, sums))
+    old.close()
+
+
+def test_a_store_of_version_1_is_served_counted_and_gets_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    version_one(path, {"a": "A nurse.", "b": ""})
+    assert count_stored(path, ["a", "b", "c"]) == StoreCounts(2, 0)  # reading alone changes nothing
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT version FROM schema").fetchone() == (1,)
+    for _ in range(2):
+        with ResponseStore(path) as store:
+            found = store.get_many(["a", "b"])
+            assert {key: (answer.text, answer.numbers) for key, answer in found.items()} == {
+                "a": ("A nurse.", None),
+                "b": ("", None),
+            }
+            store.put_many([scored("c")])
+            assert json.loads(store.get_many(["c"])["c"].numbers or "") == SCORED
+            assert store.connection.execute("SELECT version FROM schema").fetchone() == (2,)
+            store.connection.execute("UPDATE answers SET text = 'changed' WHERE key = 'c'")
+            with pytest.raises(Fp2Error, match="checksum"):
+                store.get_many(["c"])
+            store.connection.execute("DELETE FROM answers WHERE key = 'c'")
+
+
+def test_six_processes_bring_an_old_store_up_to_date_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    version_one(path, {"a": "A nurse."})
+    writers = [_write(path, f"p{i}", 2) for i in range(6)]
+    for writer in writers:
+        _, error = writer.communicate(timeout=60)
+        assert writer.returncode == 0, error
+    with ResponseStore(path) as store:
+        keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(2) for i in range(8)]
+        assert len(store.get_many(["a", *keys])) == 97
