@@ -1,0 +1,56 @@
+"""Things are made ahead, in order; errors come at their place; an early end ends the making."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fp2.engines.prefetch import ahead
+
+
+def test_order_and_number() -> None:
+    assert list(ahead(range(100), 4)) == list(range(100))
+    assert list(ahead([], 4)) == []
+
+
+def test_the_next_is_made_while_the_first_is_used_and_no_more_than_asked() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(50):
+            made.append(i)
+            yield i
+
+    stream = ahead(items(), 3)
+    assert next(stream) == 0
+    deadline = time.monotonic() + 5
+    while len(made) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    assert 4 <= len(made) <= 6
+    stream.close()
+
+
+def test_an_error_comes_after_what_was_made_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    stream = ahead(items(), 8)
+    assert next(stream) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(stream)
+
+
+def test_who_stops_early_leaves_no_thread() -> None:
+    before = threading.active_count()
+    for item in ahead(iter(range(10_000)), 2):
+        if item == 3:
+            break
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
