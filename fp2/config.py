@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import resolve_cuts
+from fp2.data.shown import ORIGINAL, PARAMETERS
 from fp2.engines.base import DTYPES, QUANTISATIONS
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
@@ -101,6 +102,22 @@ class DataConfig:
 
 
 @dataclass
+class VariantConfig:
+    """What is shown of a picture (see `fp2/data/shown.py`); each kind takes its own parameters and no others.
+
+    `size` is the side of the grey square in pixels, `seed` draws whose picture is shown, `radius` is the blur's in
+    pixels, `margin` is what is left round a crop, as a share of the box's sides.
+    """
+
+    name: str = ORIGINAL
+    kind: str = ORIGINAL
+    size: int | None = None
+    seed: int | None = None
+    radius: float | None = None
+    margin: float | None = None
+
+
+@dataclass
 class AnalysisConfig:
     """How groups are compared. `permutations: null` takes what the family's correction needs (at least 10,000)."""
 
@@ -165,6 +182,7 @@ class Config:
     cut: CutConfig = field(default_factory=CutConfig)
     scorer: Any = field(default_factory=dict)
     data: DataConfig = field(default_factory=DataConfig)
+    variant: VariantConfig = field(default_factory=VariantConfig)
     analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
     report: ReportConfig = field(default_factory=ReportConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)
@@ -176,7 +194,7 @@ class Config:
 
 
 for _section in (
-    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, AnalysisConfig, ReportConfig,
+    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, VariantConfig, AnalysisConfig, ReportConfig,
     TrackingConfig, PathsConfig, AnswersConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)
@@ -263,7 +281,29 @@ def _cross_check(c: Config) -> None:
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
     resolve_cuts(asdict(c.cut))
+    _check_variant(c.variant)
     _check_probes(c)
+
+
+def _check_variant(variant: VariantConfig) -> None:
+    """Check that a kind of image variant has the parameters that it takes, in range, and no others."""
+    _one_of(variant.kind, tuple(PARAMETERS), "variant.kind")
+    takes = PARAMETERS[variant.kind]
+    for name, least in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
+        value = getattr(variant, name)
+        if name not in takes and value is not None:
+            fix = f"It takes {', '.join(takes)}" if takes else "It takes no parameter"
+            raise Fp2Error(f"the variant '{variant.kind}' has no {name}", where=f"variant.{name}", fix=fix)
+        if name in takes and value is None:
+            raise Fp2Error(f"the variant '{variant.kind}' needs a {name}", where=f"variant.{name}")
+        if value is not None and not (value > 0 if least is None else value >= least):
+            bound = "above 0" if least is None else f"at least {least}"
+            raise Fp2Error(f"{name} is {value}", where=f"variant.{name}", fix=f"It must be {bound}")
+
+
+def variant_identity(variant: VariantConfig) -> dict[str, Any]:
+    """Return the kind of image variant with the parameters that it takes."""
+    return {"kind": variant.kind, **{name: getattr(variant, name) for name in PARAMETERS[variant.kind]}}
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:
@@ -307,12 +347,15 @@ def identity_of(config: Config) -> dict[str, Any]:
         for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
             data.pop(name)
     cuts = resolve_cuts(asdict(config.cut))
+    # A run on the pictures as they are has the hash that it had before there were variants.
+    changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
     return {
         "model": model,
         "probe": asdict(config.probe),
         "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": data,
+        **changed,
         "analysis": asdict(config.analysis),
         "seed": config.seed,
     }

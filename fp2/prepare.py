@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
+from fp2.data.shown import ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.data.dataset import Dataset
     from fp2.data.pixels import PixelDigest
+    from fp2.data.shown import Shown
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.protocols.fingerprint import Comparison
@@ -109,6 +112,7 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     from fp2.cuts import resolve_cuts
     from fp2.data.identity import dataset_digest
     from fp2.data.pixels import PixelIndex
+    from fp2.data.shown import shown_pictures
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
     from fp2.respond import make_plan
@@ -127,7 +131,9 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     _tell_unreadable(pixels, progress)
-    plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, pixels)
+    shown = shown_pictures(dataset.people, config.variant, pixels, Path(config.paths.data) / "shown")
+    _tell_not_shown(shown, config.variant.name, progress)
+    plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, shown, config.variant.kind)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
     digest = dataset_digest(dataset.people, by_image)
     return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
@@ -140,6 +146,13 @@ def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> 
         progress.note(f"cannot be read: {path} ({error})")
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} pictures more")
+
+
+def _tell_not_shown(shown: Sequence[Shown], name: str, progress: Progress) -> None:
+    """Count the pictures of which the data do not allow this variant, by reason."""
+    reasons = Counter(picture.error for picture in shown if picture.error and picture.variant != ORIGINAL)
+    for reason, count in reasons.most_common(3):
+        progress.note(f"{count} picture(s) cannot be shown {name}: {reason}")
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:

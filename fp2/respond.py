@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, Engine, ImageTask, Question
-from fp2.hashing import digest
+from fp2.data.shown import ORIGINAL, Shown
+from fp2.engines.base import BLIND, Answer, Decoding, Engine, ImageTask, Question
+from fp2.hashing import canonical_json, digest
 from fp2.store.keys import response_key, response_set
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.data.pixels import PixelDigest
     from fp2.store.responses import ResponseStore
 
-ORIGINAL = "original"
 # A pass is given up early when this many answers were tried and most of them failed.
 EARLY_TRIES = 100
 BYTES_PER_ANSWER = 600
@@ -30,7 +27,10 @@ NOT_ASKED = "not asked: the run ended before it came to this"
 
 @dataclass(frozen=True)
 class Planned:
-    """One answer that a run needs; `error` tells why it can never come (the picture cannot be read)."""
+    """One answer that a run needs; `error` tells why it can never come (the picture cannot be shown).
+
+    `image_id` and `subject_id` are whom the answer is filed under, whatever was shown in the picture's place.
+    """
 
     response_key: str
     image_id: str
@@ -42,10 +42,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every answer that a run needs, and one task per picture to get it."""
+    """Every answer that a run needs, and one task per picture that is shown to get it.
+
+    `keys` has the response key by (image id of a task, question id); `variant` says how pictures are changed.
+    """
 
     planned: tuple[Planned, ...]
     tasks: tuple[ImageTask, ...]
+    keys: Mapping[tuple[str, str], str]
+    variant: str = ORIGINAL
 
     @property
     def response_set(self) -> str:
@@ -74,41 +79,72 @@ def make_plan(
     questions: Sequence[Question],
     engine: Engine,
     decoding: Decoding,
-    pixels: Mapping[Path, PixelDigest],
+    shown: Sequence[Shown],
+    variant: str = ORIGINAL,
 ) -> Plan:
-    """Return the plan for `people` (one row per picture) and `questions`; loads no model."""
-    identity = engine.identity()
-    names = attribute_columns(people)
-    columns = [people[ATTRIBUTE_PREFIX + name] for name in names]
+    """Return the plan for `people` (one row per picture) and `questions`; loads no model.
+
+    Parameters
+    ----------
+    shown : sequence of Shown
+        What is shown for each row of `people`; the same may be shown for several, and is asked about once.
+    variant : str
+        The kind of image variant that `shown` is.
+
+    Raises
+    ------
+    Fp2Error
+        If the engine cannot ask a question of this kind.
+    """
+    keys_of = _Keys(engine, questions, decoding, variant)
     planned: list[Planned] = []
-    tasks: list[ImageTask] = []
-    heads = zip(people["image_id"], people["subject_id"], people["image_path"], strict=True)
-    for row, (image_id, subject_id, path) in enumerate(heads):
-        pixel = pixels[Path(path)]
-        if pixel.sha256 is None:
-            reason = (pixel.error or "the picture cannot be read").replace(str(path), "the file")
-            planned += [
-                Planned(digest(["unreadable", image_id, q.text]), image_id, subject_id, q, row, reason)
-                for q in questions
-            ]
-            continue
-        attributes = {name: tuple(column.iloc[row]) for name, column in zip(names, columns, strict=True)}
-        task = ImageTask(image_id, subject_id, Path(path), pixel.sha256, tuple(questions), ORIGINAL, attributes)
-        own = engine.task_identity(task)
-        tasks.append(task)
-        for question in questions:
-            key = response_key(
-                engine=identity,
-                method=engine.method(question),
+    tasks: dict[tuple[str, str], tuple[ImageTask, list[str]]] = {}
+    for row, (image_id, subject_id, seen) in enumerate(
+        zip(people["image_id"], people["subject_id"], shown, strict=True)
+    ):
+        if seen.error is not None:
+            keys = [digest(["not shown", variant, image_id, question.text]) for question in questions]
+        else:
+            name = (seen.image_id, seen.subject_id)
+            if name not in tasks:
+                task = seen.task(tuple(questions))
+                tasks[name] = (task, keys_of(task))
+            keys = tasks[name][1]
+        planned += [
+            Planned(key, image_id, subject_id, question, row, seen.error)
+            for question, key in zip(questions, keys, strict=True)
+        ]
+    by_question = {
+        (task.image_id, question.question_id): key
+        for task, keys in tasks.values()
+        for question, key in zip(questions, keys, strict=True)
+    }
+    return Plan(tuple(planned), tuple(task for task, _ in tasks.values()), by_question, variant)
+
+
+class _Keys:
+    """The response keys of one task, in the order of the questions; what all tasks share is worked out once."""
+
+    def __init__(self, engine: Engine, questions: Sequence[Question], decoding: Decoding, variant: str) -> None:
+        self._engine, self._questions, self._decoding = engine, questions, decoding
+        self._identity = engine.identity()
+        self._methods = [engine.method(question, variant == BLIND) for question in questions]
+
+    def __call__(self, task: ImageTask) -> list[str]:
+        own = self._engine.task_identity(task)
+        return [
+            response_key(
+                engine=self._identity,
+                method=method,
                 question=question,
-                pixel_sha256=pixel.sha256,
-                variant=ORIGINAL,
-                variant_params={},
-                decoding=decoding,
+                pixel_sha256=task.pixel_sha256,
+                variant=task.variant,
+                variant_params=task.variant_params,
+                decoding=self._decoding,
                 task_identity=own,
             )
-            planned.append(Planned(key, image_id, subject_id, question, row))
-    return Plan(tuple(planned), tuple(tasks))
+            for question, method in zip(self._questions, self._methods, strict=True)
+        ]
 
 
 @dataclass
@@ -121,7 +157,6 @@ class _Asking:
     attempts: int
     allowed: float
     tick: Callable[[int, int], None]
-    key_of: dict[tuple[str, str], str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     unreadable: int = 0
     tried_now: int = 0
@@ -132,7 +167,7 @@ class _Asking:
         tasks = []
         seen = set(have)  # the same pixels twice are asked about once
         for task in self.plan.tasks:
-            keys = {self.key_of[task.image_id, q.question_id]: q for q in task.questions}
+            keys = {self.plan.keys[task.image_id, q.question_id]: q for q in task.questions}
             left = tuple(question for key, question in keys.items() if key not in seen)
             seen |= keys.keys()
             if left:
@@ -141,7 +176,7 @@ class _Asking:
 
     def keep(self, batch: Sequence[Answer]) -> set[str]:
         """Store a batch; return the keys that are answered now."""
-        rows = [(self.key_of[a.image_id, a.question_id], a) for a in batch]
+        rows = [(self.plan.keys[a.image_id, a.question_id], _storable(a)) for a in batch]
         self.store.put_many(rows, self.engine.runtime())
         done = {key for key, answer in rows if answer.error is None}
         for key, answer in rows:
@@ -194,7 +229,6 @@ def ask(
     start(len(plan.planned), n_cached)
     allowed = error_budget * len(plan.planned) if error_budget <= 1 else error_budget
     asking = _Asking(plan, engine, store, attempts, allowed, tick)
-    asking.key_of = {(i.image_id, i.question.question_id): i.response_key for i in plan.planned}
     asking.failed = {i.response_key: i.error for i in plan.planned if i.error is not None}
     asking.unreadable = len(asking.failed)
     # A few unreadable pictures are told at the end, and cost no other picture its answers; a broken folder ends here.
@@ -209,6 +243,17 @@ def ask(
     outcome.model_calls = engine.model_calls - calls_before
     outcome.answers = _collect(plan, store, asking, set(stored))
     return outcome
+
+
+def _storable(answer: Answer) -> Answer:
+    """Return the answer, or the reason why its numbers cannot be kept: one broken number must not end the run."""
+    if answer.numbers is None or answer.error is not None:
+        return answer
+    try:
+        canonical_json(dict(answer.numbers))
+    except (ValueError, TypeError) as error:
+        return replace(answer, text=None, numbers=None, error=f"the engine gave unusable numbers: {error}")
+    return answer
 
 
 def _passes(asking: _Asking, have: set[str]) -> str | None:
@@ -237,19 +282,19 @@ def _collect(plan: Plan, store: ResponseStore, asking: _Asking, cached: set[str]
         if key in found:
             a = found[key]
             known[key] = {
-                "text": a.text, "status": "answered", "error": None, "attempts": a.attempts,
+                "text": a.text, "numbers": a.numbers, "status": "answered", "error": None, "attempts": a.attempts,
                 "seconds": a.seconds, "tokens": a.tokens, "cached": key in cached,
             }  # fmt: skip
         elif key in asking.failed:
             tries = failures[key].attempts if key in failures else 1
             known[key] = {
-                "text": None, "status": "error", "error": asking.failed[key], "attempts": tries,
+                "text": None, "numbers": None, "status": "error", "error": asking.failed[key], "attempts": tries,
                 "seconds": 0.0, "tokens": 0, "cached": False,
             }  # fmt: skip
         else:
             known[key] = {
-                "text": None, "status": "error", "error": NOT_ASKED, "attempts": 0, "seconds": 0.0, "tokens": 0,
-                "cached": False,
+                "text": None, "numbers": None, "status": "error", "error": NOT_ASKED, "attempts": 0,
+                "seconds": 0.0, "tokens": 0, "cached": False,
             }  # fmt: skip
     return known
 
@@ -265,7 +310,7 @@ def answers_table(plan: Plan, asked: Asked) -> pd.DataFrame:
             "response_key": item.response_key,
             "image_id": item.image_id,
             "subject_id": item.subject_id,
-            "variant": ORIGINAL,
+            "variant": plan.variant,
             "question_id": item.question.question_id,
             "probe": item.question.probe,
             **asked.answers[item.response_key],

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fp2 import __version__
-from fp2.config import Config, config_hash
+from fp2.config import Config, config_hash, variant_identity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,15 +90,14 @@ def scorer_block(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
 
 
 def probe_block(battery: Battery) -> list[dict[str, Any]]:
-    """Return the probes with the exact text that was asked."""
-    return [
-        {
-            "id": probe.id,
-            "label": probe.label,
-            "text": " | ".join(q.text for q in battery.questions if q.probe == probe.id),
-        }
-        for probe in battery.probes
-    ]
+    """Return the probes with the exact text that was asked, and the options of those that give a choice."""
+    blocks: list[dict[str, Any]] = []
+    for probe in battery.probes:
+        asked = [question for question in battery.questions if question.probe == probe.id]
+        block = {"id": probe.id, "label": probe.label, "text": " | ".join(question.text for question in asked)}
+        choices = [list(question.choices) for question in asked if question.choices]
+        blocks.append(block | ({"choices": choices} if choices else {}))
+    return blocks
 
 
 def analysis_block(config: Config, comparison: Comparison, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
@@ -192,6 +191,7 @@ def results_of(
             "digest": prepared.dataset_digest,
             "groups": group_sizes(people, prepared.cuts),
         },
+        "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         "n_images": int(people["image_id"].nunique()),
         "n_subjects": int(people["subject_id"].nunique()),
         "answers": answer_counts(prepared, asked, answers),

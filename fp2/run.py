@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config, config_hash
+from fp2.data.shown import ORIGINAL
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.places import remember
 from fp2.prepare import Prepared, comparison_of, prepare
@@ -170,8 +171,11 @@ def _tracked(prepared: Prepared, folder: Path) -> Iterator[Tracker | None]:
         "config_hash": config_hash(config),
         "response_set": prepared.plan.response_set,
         "dataset_digest": prepared.dataset_digest,
+        "variant": config.variant.name,
     }
-    tracker = tracking.start(config, tags, f"{config.model.name} · {'+'.join(cut.name for cut in prepared.cuts)}")
+    shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
+    cuts = "+".join(cut.name for cut in prepared.cuts)
+    tracker = tracking.start(config, tags, f"{config.model.name} · {cuts}{shown}")
     try:
         yield tracker
     except BaseException as error:

@@ -1,7 +1,14 @@
 """The tables between the stages, documented once: every stage can be run again from the table before it.
 
 Each schema lists the columns that are always there. `people` has one further column per attribute, named
-`attr_<attribute>`, that holds the **list** of values a person gave (several are allowed, none is an empty list).
+`attr_<attribute>`, that holds the **list** of values a person gave (several are allowed, none is an empty list). Where
+a data set has them, `people` also has `face_x, face_y, face_w, face_h` (the face box, in pixels) and `mask_path` (a
+picture that is not black where the person is; a path of this machine, which never leaves it).
+
+`numbers` of an answer is one JSON object, because each kind of question has its own and those of a choice are lists.
+`yes_no`: `p_yes, p_no, p_yes_first_token, p_no_first_token, p_yes_norm, mass, logit_difference`. `choice`: `p` and
+`log_likelihood` (lists in the order of the question's options), `mass, order_range`. `fp2.engines.base.Answer` defines
+each. Words that were generated have none.
 """
 
 from __future__ import annotations
@@ -97,7 +104,8 @@ ANSWERS = Schema(
         Column("variant", "string", "original, or how the image was changed"),
         Column("question_id", "string", ""),
         Column("probe", "string", ""),
-        Column("text", "string", "the model's words, or missing"),
+        Column("text", "string", "the model's words (the likelier option of a scored question), or missing"),
+        Column("numbers", "string", "JSON of a scored question's numbers, or missing: see above"),
         Column("status", "string", "answered or error"),
         Column("error", "string", "why there is no answer, or missing"),
         Column("attempts", "int64", "how often it was tried"),

@@ -172,6 +172,7 @@ def params_of(config: Config) -> dict[str, Any]:
         "cut": config.cut.name or "_".join(config.cut.by or config.cut.each or []),
         "scorers": ",".join(config.scorer),
         "data": config.data.name,
+        "variant": config.variant.name,
         "limit": config.data.limit,
         "seed": config.seed,
         "correction": config.analysis.correction,

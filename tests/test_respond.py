@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from fp2.data.dataset import people_table
+from fp2.config import VariantConfig
 from fp2.data.pixels import PixelDigest
+from fp2.data.shown import shown_pictures
 from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.errors import Fp2Error
 from fp2.respond import NOT_ASKED, Plan, answers_table, ask, make_plan
@@ -71,7 +73,9 @@ def plan_of(engine: Scripted, n: int = 6, unreadable: tuple[int, ...] = (), same
         else PixelDigest("same" if k in same else f"{k:064d}", 8, 8)
         for k in range(n)
     }
-    return make_plan(make_people(n), QUESTIONS, engine, Decoding(), pixels)
+    people = make_people(n)
+    shown = shown_pictures(people, VariantConfig(), pixels, Path("unused"))
+    return make_plan(people, QUESTIONS, engine, Decoding(), shown)
 
 
 @pytest.fixture

@@ -30,11 +30,12 @@ def plan_run(overrides: Sequence[str]) -> None:
     table = Table(title=f"{config.model.name} on {config.data.name}", show_header=False)
     rows = {
         "pictures": f"{prepared.people['image_id'].nunique()} of {prepared.people['subject_id'].nunique()} people",
+        "shown": config.variant.name,
         "questions a picture": str(len(prepared.battery.questions)),
         "answers planned": str(len(prepared.plan.planned)),
         "in the store": str(stored.answered),
         "failed before": str(stored.failed),
-        "unreadable pictures": str(unreadable // max(1, len(prepared.battery.questions))),
+        "not to be shown": str(unreadable // max(1, len(prepared.battery.questions))),
         "answers to ask": str(left),
         "batch size": str(config.engine.batch_size or "by the model's size"),
         "store grows by": f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB",

@@ -93,7 +93,7 @@ def _create_salt(path: Path) -> None:
 
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     """Return `people` as it may leave the data folder: keys for ids, no file paths, no place and time attributes."""
-    hidden = ["image_path", *(ATTRIBUTE_PREFIX + name for name in PLACE_AND_TIME)]
+    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in PLACE_AND_TIME)]
     frame = people.drop(columns=[name for name in hidden if name in people.columns])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)

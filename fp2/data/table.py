@@ -20,6 +20,8 @@ from fp2.errors import Fp2Error, nearest
 
 _IMAGE = "image"
 _SUBJECT = ("subject", "subject_id")
+_MASK = "person_mask"
+_BOXES = tuple(tuple(f"{what}_{side}" for side in "xywh") for what in ("box", "face"))
 _RESERVED = {"image_id", "image_path", "is_primary", "n_people", "set_id"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
@@ -29,13 +31,16 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
     """Return the people of a table; `columns` maps our names to the table's columns.
 
     Our names are `image` (required; a path, taken from `image_root` or else from the table's folder), `subject` (who
-    is in the picture; without it each picture is a subject of its own) and any attribute. A cell may hold several
-    values, as a list or separated by ";"; an empty cell is no value. An age in whole years becomes an age group.
+    is in the picture; without it each picture is a subject of its own), where the person is (`box_x, box_y, box_w,
+    box_h` and `face_x, face_y, face_w, face_h` in pixels, `person_mask` the path of a picture that is not black there) and any
+    attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age in whole
+    years becomes an age group.
 
     Raises
     ------
     Fp2Error
-        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, or no picture is found.
+        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, maps a box in part or to
+        what is no number, or no picture is found.
     """
     frame = _read(path)
     if frame.columns.empty:
@@ -60,7 +65,8 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         "is_primary": [True] * len(frame),
         "n_people": [per_image[image_id] for image_id in image_ids],
     }
-    for name in [name for name in columns if name not in {_IMAGE, subject_key}]:
+    people |= _regions(frame, columns, root, path)
+    for name in [name for name in columns if name not in {_IMAGE, _MASK, subject_key, *_BOXES[0], *_BOXES[1]}]:
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
     return Dataset(path.stem, None, people_table(people), tuple(notes))
@@ -155,6 +161,34 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple
         )
     ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
     return ids, paths
+
+
+def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> dict[str, list[object]]:
+    """Return the columns that say where the person is: boxes in pixels (NaN where a cell is empty), masks' paths."""
+    found: dict[str, list[object]] = {}
+    for box in _BOXES:
+        given = [name for name in box if name in columns]
+        if given and len(given) < len(box):
+            lacking = ", ".join(name for name in box if name not in given)
+            raise Fp2Error(f"a box needs four columns, and {lacking} is not given", where="data.columns")
+        for name in given:
+            found[name] = [_pixels(cell, columns[name], path) for cell in frame[columns[name]].tolist()]
+    if _MASK in columns:
+        texts = [_text(cell) for cell in frame[columns[_MASK]].tolist()]
+        found["mask_path"] = [os.path.normpath(root / Path(text).expanduser()) if text else None for text in texts]
+    return found
+
+
+def _pixels(cell: Any, column: str, path: Path) -> float:
+    """Return a cell of a box as a number; an empty one is NaN."""
+    text = _text(cell)
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        value = float("inf")
+    if value in (float("inf"), float("-inf")):
+        raise Fp2Error(f"column {column!r} holds {text!r}, which is no number of pixels", where=str(path))
+    return value
 
 
 def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Changed pictures: person black, person blurred, background black; Pillow and numpy only.
+"""Changed pictures: person black, person blurred, background black, cut to a box; Pillow and numpy only.
 
-A region is given as polygons (lists of `(x, y)` vertices in pixels of the image, as FHIBE's `segments` have them) or
-as one box `(x, y, width, height)`. These are the image variants that FHIBE's own zero-shot evaluation uses.
+A region is given as polygons (lists of `(x, y)` vertices in pixels of the image, as FHIBE's `segments` have them), as
+a mask (a picture of the same size that is not black inside) or as one box `(x, y, width, height)`. The first three are
+the image variants that FHIBE's own zero-shot evaluation uses.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ Polygon = Sequence[Point]
 Box = tuple[float, float, float, float]
 
 BLUR_RADIUS = 100.0
+_NO_BOX: Box = (0, 0, 0, 0)
 
 
 def region_mask(size: tuple[int, int], polygons: Sequence[Polygon]) -> Image.Image:
@@ -66,36 +68,49 @@ def box_mask(size: tuple[int, int], box: Box) -> Image.Image:
     return mask
 
 
-def _region(image: Image.Image, polygons: Sequence[Polygon] | None, box: Box | None) -> Image.Image:
-    """Return the mask of the person.
+def _region(
+    image: Image.Image, polygons: Sequence[Polygon] | None, box: Box | None, mask: Image.Image | None
+) -> Image.Image:
+    """Return the mask of the person, 0 or 255.
 
     Raises
     ------
     Fp2Error
         When the annotation holds no region inside the picture: an unchanged picture must never pass for a variant.
     """
-    if (polygons is None) == (box is None):
-        raise Fp2Error("a variant needs polygons or a box, and not both")
-    mask = region_mask(image.size, polygons) if polygons is not None else box_mask(image.size, box or (0, 0, 0, 0))
-    if mask.getbbox() is None:
+    if sum(given is not None for given in (polygons, box, mask)) != 1:
+        raise Fp2Error("a variant needs polygons, a box or a mask, and not more than one of them")
+    if mask is not None:
+        if mask.size != image.size:
+            raise Fp2Error(f"the mask has {mask.size} pixels, the picture {image.size}", fix="Check the mask.")
+        region = mask.convert("L").point(lambda level: 255 if level else 0)
+    else:
+        region = region_mask(image.size, polygons) if polygons is not None else box_mask(image.size, box or _NO_BOX)
+    if region.getbbox() is None:
         raise Fp2Error("the person's region is empty or lies outside the picture", fix="Check the annotation.")
-    return mask
+    return region
 
 
 def _black(image: Image.Image) -> Image.Image:
     return Image.new("RGB", image.size, (0, 0, 0))
 
 
-def masked(image: Image.Image, polygons: Sequence[Polygon] | None = None, *, box: Box | None = None) -> Image.Image:
+def masked(
+    image: Image.Image,
+    polygons: Sequence[Polygon] | None = None,
+    *,
+    box: Box | None = None,
+    mask: Image.Image | None = None,
+) -> Image.Image:
     """Return `image` (RGB) with the person painted black.
 
     Raises
     ------
     Fp2Error
-        If neither or both regions are given, or the region is empty.
+        If no region or more than one is given, the region is empty, or a mask has another size than the picture.
     """
     picture = image.convert("RGB")
-    return Image.composite(_black(picture), picture, _region(picture, polygons, box))
+    return Image.composite(_black(picture), picture, _region(picture, polygons, box, mask))
 
 
 def blurred(
@@ -103,6 +118,7 @@ def blurred(
     polygons: Sequence[Polygon] | None = None,
     *,
     box: Box | None = None,
+    mask: Image.Image | None = None,
     radius: float = BLUR_RADIUS,
 ) -> Image.Image:
     """Return `image` (RGB) with the person replaced by a Gaussian blur of the whole picture (radius in pixels).
@@ -115,11 +131,16 @@ def blurred(
     if not radius > 0:
         raise Fp2Error(f"blur radius is {radius}", fix="It must be positive (pixels).")
     picture = image.convert("RGB")
-    return Image.composite(picture.filter(ImageFilter.GaussianBlur(radius)), picture, _region(picture, polygons, box))
+    region = _region(picture, polygons, box, mask)
+    return Image.composite(picture.filter(ImageFilter.GaussianBlur(radius)), picture, region)
 
 
 def background_removed(
-    image: Image.Image, polygons: Sequence[Polygon] | None = None, *, box: Box | None = None
+    image: Image.Image,
+    polygons: Sequence[Polygon] | None = None,
+    *,
+    box: Box | None = None,
+    mask: Image.Image | None = None,
 ) -> Image.Image:
     """Return `image` (RGB) with everything but the person painted black.
 
@@ -129,7 +150,34 @@ def background_removed(
         As `masked`.
     """
     picture = image.convert("RGB")
-    return Image.composite(_black(picture), picture, ImageChops.invert(_region(picture, polygons, box)))
+    return Image.composite(_black(picture), picture, ImageChops.invert(_region(picture, polygons, box, mask)))
+
+
+def crop_corners(size: tuple[int, int], box: Box, margin: float) -> tuple[int, int, int, int]:
+    """Return the crop of a picture of `size` round `box`: left, top, right and bottom edge in whole pixels.
+
+    Each side is moved outwards by `margin` times the box's width (left, right) or height (top, bottom), outwards again
+    to whole pixels, and kept inside the picture.
+
+    Raises
+    ------
+    Fp2Error
+        If the margin is negative, or the box is empty or lies outside the picture.
+    """
+    if not margin >= 0:
+        raise Fp2Error(f"crop margin is {margin}", fix="It must not be negative (share of the box's sides).")
+    x, y, width, height = box
+    inside = x < size[0] and y < size[1] and x + width > 0 and y + height > 0
+    if not (width > 0 and height > 0 and inside):
+        raise Fp2Error("the box is empty or lies outside the picture", fix="Check the annotation.")
+    left, top = int(np.floor(x - margin * width)), int(np.floor(y - margin * height))
+    right, bottom = int(np.ceil(x + (1 + margin) * width)), int(np.ceil(y + (1 + margin) * height))
+    return max(left, 0), max(top, 0), min(right, size[0]), min(bottom, size[1])
+
+
+def cropped(image: Image.Image, corners: tuple[int, int, int, int]) -> Image.Image:
+    """Return the part of `image` (RGB) between `corners` (of `crop_corners`)."""
+    return image.convert("RGB").crop(corners)
 
 
 def mask_array(mask: Image.Image) -> npt.NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fp2.data.shown import HIDES_PERSON
 from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.planted_truth import EVERY_PROBE, LEVELS, PlantedTruth, Points, Rate
 from fp2.errors import Fp2Error, nearest
@@ -61,7 +62,19 @@ class PlantedEngine:
         return {"engine": "planted", "truth": self.truth.digest}
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return the version of the way answers are drawn."""
+        """Return the version of the way answers are drawn; a blind answer is drawn like any other, of nobody.
+
+        Raises
+        ------
+        Fp2Error
+            If the question is scored: a truth holds sentences, and no probabilities.
+        """
+        if question.kind not in ("text", "number"):
+            raise Fp2Error(
+                f"the simulator answers in words, and cannot score a question of kind '{question.kind}'",
+                where=f"question '{question.question_id}'",
+                fix="Ask it in words (kind: text), or choose a model",
+            )
         return {"name": METHOD}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
@@ -79,11 +92,13 @@ class PlantedEngine:
         Raises
         ------
         Fp2Error
-            If the truth names an attribute that nobody in a batch has.
+            If the truth names an attribute that nobody who is shown in a batch has.
         """
         waiting = iter(tasks)
         while batch := list(itertools.islice(waiting, self._batch_size)):
-            _check_attributes(self.truth, {name for task in batch for name in task.attributes})
+            seen = [task for task in batch if task.variant not in HIDES_PERSON]
+            if seen:
+                _check_attributes(self.truth, {name for task in seen for name in task.attributes})
             pairs = [(task, question) for task in batch for question in task.questions]
             self.model_calls += 1
             asks = [Ask(task.subject_id, task.image_id, q.text, task.attributes) for task, q in pairs]
@@ -154,6 +169,7 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
             "question_id": [question.question_id for question in repeated],
             "probe": [question.probe for question in repeated],
             "text": [one.text for one in drawn],
+            "numbers": None,
             "status": ["answered" if one.error is None else "error" for one in drawn],
             "error": [one.error for one in drawn],
             "attempts": 1,

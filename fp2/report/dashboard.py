@@ -81,6 +81,7 @@ def render_dashboard(
         "policy": Markup(_policy(css, script)),
         "results": shown,
         "calibration": reading.is_calibration(results),
+        "variant": reading.variant_line(results),
         "cuts": list(results["cuts"]),
         "scorers": reading.scorer_names(results),
         "radars": _radars(shown),

@@ -1,4 +1,7 @@
-"""The leaderboard: runs of one cut, ordered by how far their composite lies above chance. Plain ranks, no ties yet."""
+"""The leaderboard: runs of one cut, ordered by how far their composite lies above chance. Plain ranks, no ties yet.
+
+Runs on changed pictures (controls, crops) are ranked among themselves: they answer another question.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability
+from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
 
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """One run in one cut. `rank` counts from 1 within the cut; None where the run has no composite to rank.
+    """One run in one cut. `rank` counts from 1 within cut and variant; None where the run has no composite to rank.
+
+    `variant` names how the pictures were changed, None for the pictures as they are.
 
     `composite`, `chance` and `excess` are in valence units: the mean over the run's probes of max - min of the group
     means, what that is by chance, and the difference (a comparison with chance, not an estimate of the gap).
@@ -34,6 +39,7 @@ class LeaderboardRow:
     calibration: bool
     created: str
     run_id: str
+    variant: str | None = None
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -54,17 +60,18 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "calibration": is_calibration(results),
             "created": plain(results["created"]),
             "run_id": plain(results["run_id"]),
+            "variant": variant_name(results),
         }
         for cut, composite in results["composites"].items()
     ]
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Order summaries by cut (in order of appearance), then by excess, smallest first; those without one come last."""
-    by_cut: dict[str, list[Mapping[str, Any]]] = {}
+    """Order summaries by cut (in order of appearance), variant and excess, smallest first; those without come last."""
+    by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for summary in summaries:
-        by_cut.setdefault(summary["cut"], []).append(summary)
-    return [row for group in by_cut.values() for row in _rank_cut(group)]
+        by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
+    return [row for variants in by_cut.values() for name in sorted(variants) for row in _rank_cut(variants[name])]
 
 
 def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
@@ -89,7 +96,8 @@ def to_markdown(rows: Sequence[LeaderboardRow]) -> str:
         "|--:|---|---|---|--:|--:|--:|--:|---|--:|",
     ]
     for row in rows:
-        marks = [mark for mark, there in (("partial", not row.complete), ("calibration", row.calibration)) if there]
+        known = ((row.variant, row.variant), ("partial", not row.complete), ("calibration", row.calibration))
+        marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
             row.model + (f" ({', '.join(marks)})" if marks else ""),

@@ -27,6 +27,22 @@ VERDICT_MEANINGS = {
     "uninformative": "the answers are constant, or the model did not answer",
 }
 
+VARIANT_MEANINGS = {
+    "blind": "No picture was shown (a neutral grey one where the model cannot do without).",
+    "grey": "A neutral grey square was shown in place of every picture.",
+    "swapped": "Each person's picture was replaced by another person's.",
+    "masked": "The person was painted black.",
+    "blurred": "The person was blurred.",
+    "background_removed": "Everything but the person was painted black.",
+    "face_crop": "The pictures were cut to the face.",
+    "person_crop": "The pictures were cut to the person.",
+}
+CONTROLS = ("blind", "grey", "swapped")
+CONTROL = (
+    "This control asks whether the model looks at the person at all: a difference between groups that remains here "
+    "does not come from the person in the picture."
+)
+
 CALIBRATION = (
     "This model was built with known effects planted in it, about drawn figures. Its numbers show that the instrument "
     "finds what is there; they are calibration, and say nothing about people or about any other model."
@@ -77,6 +93,24 @@ def model_name(results: Mapping[str, Any]) -> str:
     """Return the model's display name."""
     model = results["model"]
     return plain(model.get("name") or model.get("id") or "unnamed model")
+
+
+def variant_name(results: Mapping[str, Any]) -> str | None:
+    """Return the name of the image variant that was shown, or None for the pictures as they are."""
+    variant = results.get("variant") or {}
+    return None if variant.get("kind", "original") == "original" else plain(variant.get("name") or variant["kind"])
+
+
+def variant_line(results: Mapping[str, Any]) -> str | None:
+    """Return what was shown in place of the pictures and how to read it, or None for the pictures as they are."""
+    name = variant_name(results)
+    if name is None:
+        return None
+    variant = results["variant"]
+    numbers = ", ".join(f"{key} {plain(variant[key])}" for key in variant if key not in ("name", "kind"))
+    meaning = VARIANT_MEANINGS.get(variant["kind"], "")
+    control = f" {CONTROL}" if variant["kind"] in CONTROLS else ""
+    return f"Shown: {name}{f' ({numbers})' if numbers else ''}. {meaning}{control}".strip()
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:

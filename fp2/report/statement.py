@@ -129,6 +129,7 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
             "n_subjects": results["n_subjects"],
         },
         "protocol": {
+            "variant": results.get("variant"),
             "probes": results["probes"],
             "probes_digest": digest(results["probes"]),
             "cuts": results["cuts"],

@@ -26,6 +26,7 @@ from fp2.report.reading import (
     probe_labels,
     rows_of,
     severity_legend,
+    variant_line,
     verdict_words,
 )
 
@@ -58,6 +59,8 @@ def print_fingerprint(
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
+    if shown := variant_line(results):
+        console.print(Text(shown, style="bold"))
     if not results["complete"]:
         console.print(Text("Partial run: some of the planned answers are missing.", style="bold yellow"))
     console.print(_table(results))

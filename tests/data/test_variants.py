@@ -6,7 +6,16 @@ from matplotlib.path import Path as MplPath
 from PIL import Image
 from scipy.spatial import ConvexHull
 
-from fp2.data.variants import background_removed, blurred, box_mask, mask_array, masked, region_mask
+from fp2.data.variants import (
+    background_removed,
+    blurred,
+    box_mask,
+    crop_corners,
+    cropped,
+    mask_array,
+    masked,
+    region_mask,
+)
 from fp2.errors import Fp2Error
 
 SQUARE = [(10.0, 20.0), (30.0, 20.0), (30.0, 50.0), (10.0, 50.0)]
@@ -96,9 +105,49 @@ def test_an_empty_region_is_an_error(image, polygons):
 
 
 def test_a_region_must_be_given_once(image):
-    with pytest.raises(Fp2Error, match="not both"):
-        masked(image)
-    with pytest.raises(Fp2Error, match="not both"):
-        masked(image, [SQUARE], box=(0, 0, 5, 5))
+    for twice_or_never in ({}, {"polygons": [SQUARE], "box": (0, 0, 5, 5)}, {"box": (0, 0, 5, 5), "mask": image}):
+        with pytest.raises(Fp2Error, match="more than one"):
+            masked(image, **twice_or_never)
     with pytest.raises(Fp2Error, match="radius"):
         blurred(image, [SQUARE], radius=0)
+
+
+def test_a_mask_is_a_region_too(image):
+    drawn = region_mask(image.size, [SQUARE])
+    faint = drawn.point(lambda level: level // 128)  # 1 inside: any mark counts as inside
+    for change in (masked, blurred, background_removed):
+        expected = np.asarray(change(image, [SQUARE]))
+        assert np.array_equal(np.asarray(change(image, mask=drawn)), expected)
+        assert np.array_equal(np.asarray(change(image, mask=faint)), expected)
+        with pytest.raises(Fp2Error, match="empty"):
+            change(image, mask=Image.new("L", image.size))
+        with pytest.raises(Fp2Error, match="the mask has"):
+            change(image, mask=drawn.resize((20, 30)))
+
+
+@pytest.mark.parametrize(
+    ("box", "margin", "corners"),
+    [
+        ((10, 20, 20, 30), 0, (10, 20, 30, 50)),
+        ((10, 20, 20, 30), 0.1, (8, 17, 32, 53)),
+        ((10.2, 20.2, 20, 30), 0, (10, 20, 31, 51)),  # every pixel that the box touches
+        ((10, 20, 20, 30), 3, (0, 0, 40, 60)),  # kept inside the picture
+        ((-5, 55, 10, 10), 0, (0, 55, 5, 60)),
+    ],
+)
+def test_a_crop_is_the_box_and_its_margin(image, box, margin, corners):
+    assert crop_corners(image.size, box, margin) == corners
+    part = np.asarray(cropped(image, corners))
+    left, top, right, bottom = corners
+    assert np.array_equal(part, np.asarray(image)[top:bottom, left:right])
+
+
+@pytest.mark.parametrize("box", [(0, 0, 0, 5), (40, 0, 5, 5), (-9, 0, 5, 5), (0, 60, 5, 5), (float("nan"), 0, 5, 5)])
+def test_a_crop_of_nothing_is_an_error(image, box):
+    with pytest.raises(Fp2Error, match="empty"):
+        crop_corners(image.size, box, 0.5)
+
+
+def test_a_negative_margin_is_an_error(image):
+    with pytest.raises(Fp2Error, match="margin"):
+        crop_corners(image.size, (0, 0, 5, 5), -0.1)

@@ -36,6 +36,9 @@ OWN = {
 }
 
 
+ALL, SIX = {"choice_orders": "all"}, ["a", "b", "c", "d", "e", "f"]
+
+
 def composed(*overrides):
     with initialize_config_dir(str(CONF), version_base=None):
         return OmegaConf.to_container(compose(config_name=None, overrides=list(overrides)), resolve=True)["probe"]
@@ -155,13 +158,7 @@ def test_the_digest_follows_what_is_asked_only():
         (lambda s: first(s).update(kind="choice", choices=["a", True]), "is no text"),
         (lambda s: first(s).update(text="Kind? {options}"), "{options} stands for the options of one choice"),
         (lambda s: first(s).update(kind="choice", choices=["a", "b"], text="{options} {options}"), "{options} once"),
-        (
-            lambda s: (
-                s.update(decoding={"choice_orders": "all"}),
-                first(s).update(kind="choice", choices=[*"abcdef"]),
-            ),
-            "6 choices have too many orders",
-        ),
+        (lambda s: s.update(decoding=ALL) or first(s).update(kind="choice", choices=SIX), "6 choices have too many"),
     ],
 )
 def test_slips_are_one_line(edit, says):

@@ -1,0 +1,191 @@
+"""Where the person is in a picture: segment polygons of an annotation, a mask, or a box, whichever the data have.
+
+Everything is read when asked for, in pixels of the picture. A region is small enough to be kept for every picture of a
+run: polygons and masks are read again when they are used, and refused if they have changed since they were planned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
+from fp2.data.pixels import open_rgb
+from fp2.data.variants import Box
+from fp2.errors import Fp2Error
+from fp2.hashing import digest, sha256_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_CHANGED = "the person's region has changed since the run was planned"
+
+
+class Region(Protocol):
+    """One person's region in one picture."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what goes into the response key: where the region comes from, and its digest or numbers."""
+        ...
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the region as the keyword arguments of `fp2.data.variants.masked` and its like."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PolygonRegion:
+    """The union of all segments that an annotation file holds for one subject."""
+
+    annotation: Path
+    subject_id: str
+    sha256: str
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of the vertices."""
+        return {"region": "polygons", "region_sha256": self.sha256}
+
+    def arguments(self) -> dict[str, Any]:
+        """Read the polygons again."""
+        polygons = _polygons(read_geometry(self.annotation, self.subject_id))
+        if digest(polygons) != self.sha256:
+            raise Fp2Error(_CHANGED)
+        return {"polygons": polygons}
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRegion:
+    """A picture file that is not black where the person is."""
+
+    path: Path
+    sha256: str
+
+    def identity(self) -> dict[str, Any]:
+        """Return the digest of the file."""
+        return {"region": "mask", "region_sha256": self.sha256}
+
+    def arguments(self) -> dict[str, Any]:
+        """Read the mask again."""
+        if sha256_file(self.path) != self.sha256:
+            raise Fp2Error(_CHANGED)
+        return {"mask": _open_mask(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRegion:
+    """A box (x, y, width, height)."""
+
+    box: Box
+
+    def identity(self) -> dict[str, Any]:
+        """Return the box's numbers."""
+        return {"region": "box", "box": list(self.box)}
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the box."""
+        return {"box": self.box}
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """What the data say about where one person is in one picture of `size` = (width, height).
+
+    An annotation file beside the picture is found by its name (FHIBE's layout); boxes and mask come from the people
+    table. Every method raises `Fp2Error` with the reason where the data do not have what is asked for.
+    """
+
+    image_path: Path
+    subject_id: str
+    size: tuple[int, int]
+    person_box: Box | None = None
+    face_box: Box | None = None
+    mask_path: Path | None = None
+
+    def region(self) -> Region:
+        """Return the person's region, as exactly as the data have it: polygons before a mask before a box."""
+        if (geometry := self._geometry()) is not None and (polygons := _polygons(geometry)):
+            _check_inside(_bounds(polygons), self.size)
+            return PolygonRegion(annotation_path(self.image_path), self.subject_id, digest(polygons))
+        if self.mask_path is not None:
+            return self._mask(self.mask_path)
+        box = self.person_box or (geometry.person_box if geometry else None)
+        if box is None:
+            raise Fp2Error("the data do not say where the person is: no polygons, mask or box")
+        _check_inside(box, self.size)
+        return BoxRegion(_plain(box))
+
+    def person(self) -> Box:
+        """Return the person's box; without one, the bounds of the polygons or of the mask."""
+        if self.person_box is not None:
+            return self.person_box
+        geometry = self._geometry()
+        if geometry is not None and geometry.person_box is not None:
+            return _plain(geometry.person_box)
+        if geometry is not None and (polygons := _polygons(geometry)):
+            return _bounds(polygons)
+        if self.mask_path is None:
+            raise Fp2Error("the data do not say where the person is: no box, polygons or mask")
+        self._mask(self.mask_path)
+        left, top, right, bottom = _open_mask(self.mask_path).getbbox() or (0, 0, 0, 0)
+        return float(left), float(top), float(right - left), float(bottom - top)
+
+    def face(self) -> Box:
+        """Return the face's box."""
+        if self.face_box is not None:
+            return self.face_box
+        geometry = self._geometry()
+        if geometry is None or geometry.face_box is None:
+            raise Fp2Error("the data do not say where the face is: no face box")
+        return _plain(geometry.face_box)
+
+    def _geometry(self) -> Geometry | None:
+        """Return what the annotation beside the picture says, or None where there is no such file."""
+        path = annotation_path(self.image_path)
+        if path.stem == self.image_path.stem or not path.is_file():
+            return None
+        geometry = read_geometry(path, self.subject_id)
+        if geometry.size is not None and geometry.size != self.size:
+            raise Fp2Error(f"the annotation is of a picture of {_by(geometry.size)} pixels, not {_by(self.size)}")
+        return geometry
+
+    def _mask(self, path: Path) -> MaskRegion:
+        """Return the mask as a region, if it is readable, of the picture's size, and not empty."""
+        try:
+            mask, sha256 = _open_mask(path), sha256_file(path)
+        except Exception as error:  # decoders raise many kinds; each is this picture's problem and not the run's
+            raise Fp2Error(f"the mask cannot be read: {type(error).__name__}") from error
+        if mask.size != self.size:
+            raise Fp2Error(f"the mask has {_by(mask.size)} pixels, the picture {_by(self.size)}")
+        if mask.getbbox() is None:
+            raise Fp2Error("the mask is empty")
+        return MaskRegion(path, sha256)
+
+
+def _open_mask(path: Path) -> Image.Image:
+    return open_rgb(path).convert("L")
+
+
+def _polygons(geometry: Geometry) -> list[list[list[float]]]:
+    """Return all polygons of a person that have an area to speak of, as plain lists of [x, y]."""
+    return [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
+
+
+def _bounds(polygons: list[list[list[float]]]) -> Box:
+    xs, ys = ([point[axis] for polygon in polygons for point in polygon] for axis in (0, 1))
+    return min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)
+
+
+def _check_inside(box: Box, size: tuple[int, int]) -> None:
+    x, y, width, height = box
+    if not (width > 0 and height > 0 and x < size[0] and y < size[1] and x + width > 0 and y + height > 0):
+        raise Fp2Error("the person's region is empty or lies outside the picture")
+
+
+def _plain(box: Box) -> Box:
+    x, y, width, height = box
+    return float(x), float(y), float(width), float(height)
+
+
+def _by(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"

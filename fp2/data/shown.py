@@ -1,0 +1,235 @@
+"""What the model is shown for each picture of a run: the picture itself, a changed one, another person's, or none.
+
+The variants `blind`, `grey` and `swapped` are controls: what they still show of a difference between groups does not
+come from looking at the person. The key of an answer holds what was shown, so `swapped` shares its answers with the
+original pictures, and under `blind` and `grey` everybody shares one answer to each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.engines.base import BLIND, ImageTask, Question
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from PIL import Image
+
+    from fp2.config import VariantConfig
+    from fp2.data.pixels import PixelDigest
+    from fp2.data.regions import Region, Whereabouts
+
+ORIGINAL, GREY, SWAPPED = "original", "grey", "swapped"
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    ORIGINAL: (),
+    BLIND: (),
+    GREY: ("size",),
+    SWAPPED: ("seed",),
+    "masked": (),
+    "blurred": ("radius",),
+    "background_removed": (),
+    "face_crop": ("margin",),
+    "person_crop": ("margin",),
+}
+"""Every kind of variant, with the parameters that it takes."""
+HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
+"""Kinds that show nothing of the person: the simulator is then told no attribute."""
+VERSION = 1  # of the way pictures are changed: raise it when a change here can change the pixels that are shown
+GREY_LEVEL = 128
+NO_PIXELS = "no picture"
+
+Change = Callable[["Image.Image"], "Image.Image"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown for one row of the people table, or the reason why nothing can be.
+
+    `image_id` and `subject_id` name what is shown (a donor's under `swapped`), not whom the answer is filed under; the
+    other fields are those of `fp2.engines.base.ImageTask`.
+    """
+
+    image_id: str
+    subject_id: str
+    path: Path
+    pixel_sha256: str
+    variant: str = ORIGINAL
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    change: Change | None = None
+    error: str | None = None
+
+    def task(self, questions: tuple[Question, ...]) -> ImageTask:
+        """Return the task that puts `questions` to what is shown."""
+        return ImageTask(
+            self.image_id, self.subject_id, self.path, self.pixel_sha256, questions, self.variant, self.attributes,
+            self.params, self.change,
+        )  # fmt: skip
+
+
+def shown_pictures(
+    people: pd.DataFrame, variant: VariantConfig, pixels: Mapping[Path, PixelDigest], folder: Path
+) -> list[Shown]:
+    """Return what is shown for each row of `people`, in their order.
+
+    Parameters
+    ----------
+    people : DataFrame
+        The people table, one row per picture.
+    variant : VariantConfig
+        How pictures are changed.
+    pixels : Mapping
+        Digest of each picture's decoded pixels, by path.
+    folder : Path
+        Where the grey picture is kept, the only one that is ever written.
+
+    Raises
+    ------
+    Fp2Error
+        If pictures cannot be swapped because there is only one person, or `folder` cannot be written.
+    """
+    if variant.kind == BLIND:
+        return [Shown(BLIND, BLIND, Path(), NO_PIXELS, BLIND)] * len(people)
+    if variant.kind == GREY:
+        return [_grey(int(variant.size or 0), folder)] * len(people)
+    originals = _originals(people, pixels)
+    if variant.kind == ORIGINAL:
+        return originals
+    if variant.kind == SWAPPED:
+        donors = donor_rows(people, int(variant.seed or 0))
+        return [originals[donor] for donor in donors]
+    places = _whereabouts(people, pixels)
+    return [
+        shown if shown.error else _changed(shown, place, variant)
+        for shown, place in zip(originals, places, strict=True)
+    ]
+
+
+def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Shown]:
+    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+    names = attribute_columns(people)
+    columns = [people[ATTRIBUTE_PREFIX + name].tolist() for name in names]
+    values = list(zip(*columns, strict=True)) if columns else [()] * len(people)
+    heads = zip(people["image_id"], people["subject_id"], people["image_path"], values, strict=True)
+    return [
+        _original(image_id, subject_id, Path(path), pixels[Path(path)], dict(zip(names, map(tuple, row), strict=True)))
+        for image_id, subject_id, path, row in heads
+    ]
+
+
+def _original(
+    image_id: str, subject_id: str, path: Path, pixel: PixelDigest, attributes: dict[str, tuple[str, ...]]
+) -> Shown:
+    shown = Shown(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes)
+    if pixel.sha256 is not None:
+        return shown
+    return replace(shown, error=(pixel.error or "the picture cannot be read").replace(str(path), "the file"))
+
+
+def _grey(size: int, folder: Path) -> Shown:
+    """Return a neutral grey square, written once into `folder` under a name that says what it is."""
+    import os
+
+    from PIL import Image
+
+    from fp2.data.pixels import pixel_sha256
+
+    image = Image.new("RGB", (size, size), (GREY_LEVEL,) * 3)
+    path = folder / f"grey_{size}_{GREY_LEVEL}.png"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        image.save(temporary, format="PNG")
+        temporary.replace(path)  # processes that start at once write the same bytes
+    except OSError as error:
+        raise Fp2Error(f"the grey picture cannot be written: {error.strerror}", where=str(path)) from error
+    return Shown(GREY, GREY, path, pixel_sha256(image), GREY, params={"size": size, "level": GREY_LEVEL})
+
+
+def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
+    """Return for each row the row of the picture that is shown in its place: always another subject's.
+
+    Subjects are laid in a ring in an order that `seed` draws (a permutation without fixed points); each gets the
+    pictures of the next, its first the donor's first and so on, round again if the donor has fewer. The order depends
+    on the seed and on who is there, not on the rows' order.
+
+    Raises
+    ------
+    Fp2Error
+        If there is one subject only.
+    """
+    import numpy as np
+
+    rows: dict[str, list[int]] = {}
+    for row in np.argsort(people["image_id"].to_numpy(dtype=str), kind="stable"):
+        rows.setdefault(str(people["subject_id"].iloc[int(row)]), []).append(int(row))
+    subjects = sorted(rows)
+    if len(subjects) < 2:
+        raise Fp2Error("pictures can be swapped between two people or more only", where="variant=swapped")
+    ring = [subjects[place] for place in np.random.default_rng(seed).permutation(len(subjects))]
+    donors = [0] * len(people)
+    for subject, donor in zip(ring, [*ring[1:], ring[0]], strict=True):
+        for place, row in enumerate(rows[subject]):
+            donors[row] = rows[donor][place % len(rows[donor])]
+    return donors
+
+
+def _whereabouts(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Whereabouts]:
+    from fp2.data.regions import Whereabouts
+
+    boxes, faces = (_boxes(people, prefix) for prefix in ("box", "face"))
+    masks = people["mask_path"].tolist() if "mask_path" in people else [None] * len(people)
+    paths = [Path(path) for path in people["image_path"]]
+    return [
+        Whereabouts(path, subject, (pixels[path].width, pixels[path].height), box, face, Path(mask) if mask else None)
+        for path, subject, box, face, mask in zip(paths, people["subject_id"], boxes, faces, masks, strict=True)
+    ]
+
+
+def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:
+    """Return the box in the columns `<prefix>_x` and so on of each row, or None."""
+    names = [f"{prefix}_{side}" for side in "xywh"]
+    if not set(names) <= set(people.columns):
+        return [None] * len(people)
+    rows = people[names].to_numpy(dtype=float).tolist()
+    return [None if any(value != value for value in row) else tuple(row) for row in rows]
+
+
+def _changed(shown: Shown, place: Whereabouts, variant: VariantConfig) -> Shown:
+    """Return a readable picture's variant, or the reason why the data do not allow it."""
+    from fp2.data.fhibe.geometry import annotation_path
+    from fp2.data.variants import crop_corners, cropped
+
+    given = {name: getattr(variant, name) for name in PARAMETERS[variant.kind]}
+    change: Change
+    try:
+        if variant.kind in ("face_crop", "person_crop"):
+            box = place.face() if variant.kind == "face_crop" else place.person()
+            corners = crop_corners(place.size, box, float(variant.margin or 0))
+            where: dict[str, Any] = {"corners": list(corners)}
+            change = partial(cropped, corners=corners)
+        else:
+            region = place.region()
+            where = region.identity()
+            change = partial(_apply, kind=variant.kind, region=region, options=given)
+    except Fp2Error as error:  # a reason is published with the row: it must not name the file, which names the picture
+        reason = error.what.replace(str(annotation_path(place.image_path)), "the file")
+        return replace(shown, variant=variant.kind, error=reason)
+    attributes = {} if variant.kind in HIDES_PERSON else shown.attributes
+    params = {"version": VERSION, **given, **where}
+    return replace(shown, variant=variant.kind, attributes=attributes, params=params, change=change)
+
+
+def _apply(image: Image.Image, *, kind: str, region: Region, options: Mapping[str, Any]) -> Image.Image:
+    from fp2.data import variants
+
+    if kind == "blurred":
+        return variants.blurred(image, **region.arguments(), **options)
+    function = variants.masked if kind == "masked" else variants.background_removed
+    return function(image, **region.arguments())
