@@ -18,6 +18,7 @@ from fp2.engines.token_tree import Tokens, common_length
 if TYPE_CHECKING:
     from PIL import Image
 
+_NOT_PASSED_ON = ("input_ids", "attention_mask", "labels")
 Wanted = tuple[int, Tokens]
 """Which prompt of a picture, and what is put behind it."""
 
@@ -93,14 +94,10 @@ class PromptBook:
         per_token = {
             name: value[:, :shared]
             for name, value in first.items()
-            if name not in ("input_ids", "attention_mask") and value.shape == first["input_ids"].shape
+            if name not in _NOT_PASSED_ON and value.shape == first["input_ids"].shape
         }
         fill = {name: int(first[name][0, -1]) for name in per_token}
-        inputs = {
-            name: value
-            for name, value in first.items()
-            if name not in per_token and name not in ("input_ids", "attention_mask")
-        }
+        inputs = {name: value for name, value in first.items() if name not in per_token and name not in _NOT_PASSED_ON}
         return Shown(known[:shared], tails, inputs, per_token, fill, picture is None or 0 < end <= shared)
 
     def _encode(self, picture: Image.Image | None, prompt: str) -> dict[str, torch.Tensor]:

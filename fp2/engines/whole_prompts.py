@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.generation import Pair, Pick
 from fp2.engines.prompt_ids import Shown, Wanted, picture_inputs
@@ -17,7 +18,10 @@ from fp2.engines.token_tree import Tokens
 
 _Whole = tuple[Shown, int, Tokens]  # a picture, which of its prompts, and what is put behind that prompt
 
-_JOINABLE = {"last_hidden_state", "pooler_output", "hidden_states", "attentions"}
+# Fields of a vision output of which the text part reads the pooled one; features of several depths are not among them.
+_JOINABLE = {
+    "last_hidden_state", "pooler_output", "hidden_states", "attentions", "vision_outputs", "qformer_outputs",
+}  # fmt: skip
 
 
 class WholePrompts:
@@ -39,6 +43,8 @@ class WholePrompts:
         self.calls = 0
         self._features: dict[int, tuple[Shown, Any]] = {}
         text = model.config.get_text_config()
+        # BLIP-2 has a `generate` of its own, which takes no features.
+        self._generate_shares = type(model).generate is GenerationMixin.generate
         self._decoder_start = text.decoder_start_token_id if getattr(text, "is_encoder_decoder", False) else None
 
     @staticmethod
@@ -84,16 +90,19 @@ class WholePrompts:
 
     def _read(self, batch: Sequence[_Whole]) -> torch.Tensor:
         self.calls += 1
-        inputs = self._inputs(batch) if self._decoder_start is None else self._decoder_inputs(batch)
+        if self._decoder_start is None:
+            inputs = self._inputs(batch, share=self.share_pictures)
+        else:
+            inputs = self._decoder_inputs(batch)
         with torch.no_grad():
-            logits: torch.Tensor = self.model(**inputs).logits
+            logits: torch.Tensor = self.model(**{"pixel_values": None} | inputs).logits  # BLIP-2 wants it named
         return logits[:, -1].float()
 
     def _generate(
         self, batch: Sequence[_Whole], pairs: Sequence[Pair], pick: Pick, stops: set[int], max_new: int
     ) -> list[list[int]]:
         self.calls += 1
-        inputs = self._inputs(batch)
+        inputs = self._inputs(batch, share=self.share_pictures and self._generate_shares)
         with torch.no_grad():
             output = self.model.generate(
                 **inputs,
@@ -116,7 +125,7 @@ class WholePrompts:
             output = output[:, 1:]  # an encoder-decoder gives its start token and the new ones
         return [_until_end(row, stops) for row in output.tolist()]
 
-    def _inputs(self, batch: Sequence[_Whole]) -> dict[str, Any]:
+    def _inputs(self, batch: Sequence[_Whole], *, share: bool) -> dict[str, Any]:
         rows = [shown.head + shown.tails[which] + behind for shown, which, behind in batch]
         ids = torch.tensor(rows, device=self.model.device)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -126,20 +135,20 @@ class WholePrompts:
         pictures = [shown for shown, _, _ in batch]
         if not pictures[0].inputs:
             return inputs
-        if self.share_pictures:
+        if share:
             return inputs | self._shared(pictures)
         return inputs | picture_inputs(pictures, self.model)
 
     def _decoder_inputs(self, batch: Sequence[_Whole]) -> dict[str, Any]:
         """Return the inputs for an encoder-decoder: what is put behind the prompt is what the decoder has said."""
-        inputs = self._inputs([(shown, which, ()) for shown, which, _ in batch])
+        inputs = self._inputs([(shown, which, ()) for shown, which, _ in batch], share=self.share_pictures)
         said = [[self._decoder_start, *behind] for _, _, behind in batch]
         return inputs | {"decoder_input_ids": torch.tensor(said, device=self.model.device)}
 
     def _shared(self, pictures: Sequence[Shown]) -> dict[str, Any]:
         """Return the features of the pictures, encoded at first sight, and the inputs that the text part needs too."""
         features = [self._encoded(shown) for shown in pictures]
-        if any(set(feature.keys()) - _JOINABLE for feature in features):  # features of several depths, say
+        if any(set(feature.keys()) - _JOINABLE for feature in features):
             self.share_pictures = False
             return picture_inputs(pictures, self.model)
         parts = [feature.pooler_output for feature in features]
