@@ -18,6 +18,7 @@ QuestionKind = Literal["text", "yes_no", "choice", "number"]
 ChoiceOrders = Literal["rotations", "all", "given"]
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("int8", "nf4")
+IMAGE_BACKENDS = ("pil", "torchvision")
 OPTIONS = "{options}"
 BLIND = "blind"
 

@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,13 @@ class Checkpoint:
     path: Path
     revision: str | None
     weights_digest: str | None
-    config: dict[str, Any]
+    config: dict[str, Any] = field(hash=False)
     processor_class: str
     image_processor_class: str
     processor_digest: str
     chat_template_digest: str | None
+    code: dict[str, str] = field(default_factory=dict, hash=False)
+    """Which auto classes the checkpoint brings code of its own for: class name -> `module.Class`."""
 
     @property
     def model_type(self) -> str:
@@ -222,7 +224,19 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         image_processor_class=str(kind),
         processor_digest=digest({"processor": processor, "pictures": pictures, "tokenizer": tokenizer}),
         chat_template_digest=_chat_template(path, processor, tokenizer),
+        code=_code(config, processor, pictures, tokenizer),
     )
+
+
+def _code(*files: dict[str, Any]) -> dict[str, str]:
+    """Return what the files' `auto_map` say: a name, or a list of them of which one may be missing."""
+    found: dict[str, str] = {}
+    for file in files:
+        named = file.get("auto_map")
+        for auto, value in (named if isinstance(named, dict) else {}).items():
+            names = value if isinstance(value, list) else [value]
+            found.update({str(auto): str(name) for name in names if name})
+    return found
 
 
 def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:

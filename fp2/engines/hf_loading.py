@@ -5,17 +5,22 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fp2.engines.base import DTYPES, QUANTISATIONS
+from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.checkpoint import Checkpoint, with_weights
+from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.picture_memo import OncePerPicture
+from fp2.engines.processors import NOT_VLM, load_processor
+from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "nf4"]
+ImageBackend = Literal["pil", "torchvision"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,8 @@ class HfSpec:
 
     `id` is a folder, a `pkg://` name or a Hugging Face id. `dtype` is always explicit: transformers would take the one
     that the file was saved in, and float16 on a CPU is several times slower. `chat=None` uses the chat template when
-    the checkpoint has one.
+    the checkpoint has one; `prompt` is a format of one's own (see `PromptFormat`). `image_backend` is the library that
+    resizes pictures: torchvision gives slightly other pixels than PIL, so it is never taken because it is there.
     """
 
     id: str
@@ -33,6 +39,8 @@ class HfSpec:
     quantisation: Quantisation | None = None
     trust_remote_code: bool = False
     chat: bool | None = None
+    prompt: str | None = None
+    image_backend: ImageBackend = "pil"
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -40,16 +48,21 @@ class HfSpec:
         if self.quantisation is not None and self.quantisation not in QUANTISATIONS:
             hint = nearest(str(self.quantisation), QUANTISATIONS)
             raise Fp2Error(f"unknown quantisation {self.quantisation!r}", where="model.quantisation", fix=hint)
+        if self.image_backend not in IMAGE_BACKENDS:
+            hint = nearest(str(self.image_backend), IMAGE_BACKENDS)
+            raise Fp2Error(f"unknown image backend {self.image_backend!r}", where="model.image_backend", fix=hint)
+        check_prompt(self.prompt, self.chat)
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to answer, its processor (pictures resized once), and where it lives."""
+    """A model ready to answer, its processor (pictures resized once), where it lives, and what its family is like."""
 
     model: Any
     processor: Any
     device: str
     attention: str
+    facts: FamilyFacts
 
     @property
     def pictures(self) -> OncePerPicture:
@@ -106,11 +119,12 @@ def _transformers() -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _load(path: Path, stamp: str, spec: HfSpec, device: str) -> LoadedModel:
+def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
     """Load processor and model from a folder; the last one stays warm for the other runs of a sweep."""
-    processor = _processor(path, spec)
+    processor = _processor(path, checkpoint, spec)
     model = _model(path, spec, device)
-    return LoadedModel(model, processor, device, str(getattr(model.config, "_attn_implementation", "")))
+    attention = str(getattr(model.config, "_attn_implementation", ""))
+    return LoadedModel(model, processor, device, attention, facts_for(checkpoint.config))
 
 
 def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
@@ -122,34 +136,43 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
         If the checkpoint is no vision-language model, its weights are damaged or incomplete, its processor is missing,
         it needs code or a library that is not allowed or not there, or it does not fit into memory.
     """
+    _check_code(checkpoint, spec)
     noise = _transformers().utils.logging
     noise.set_verbosity_error()
     noise.disable_progress_bar()
     path = with_weights(checkpoint)
-    return _load(path, checkpoint.revision or checkpoint.weights_digest or "", spec, device)
+    return _load(checkpoint, path, spec, device)
 
 
-def _processor(path: Path, spec: HfSpec) -> Any:
-    """Load the processor with the PIL image backend, padding on the left, as generation needs it."""
-    remote, torchvision = spec.trust_remote_code, _transformers().image_processing_backends.TorchvisionBackend
+def _processor(path: Path, checkpoint: Checkpoint, spec: HfSpec) -> Any:
     try:
-        processor = _transformers().AutoProcessor.from_pretrained(path, trust_remote_code=remote)
-        pictures = _transformers().AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=remote)
+        return load_processor(path, checkpoint, backend=spec.image_backend, remote_code=spec.trust_remote_code)
+    except Fp2Error:
+        raise
     except Exception as error:  # missing files, missing libraries, remote code: many kinds, one line
         raise _cannot_load("its processor", spec, error) from error
-    tokenizer = getattr(processor, "tokenizer", None)
-    if tokenizer is None or not hasattr(processor, "image_processor"):
-        raise Fp2Error(f"the model {spec.id} has no processor for pictures and text", where="model.id", fix=_NOT_VLM)
-    if isinstance(pictures, torchvision):
+
+
+def _check_code(checkpoint: Checkpoint, spec: HfSpec) -> None:
+    """Refuse code of a checkpoint's own that nothing pins: it could be another code tomorrow.
+
+    A folder is pinned by its digests, a hub model by a whole commit (a branch or tag can move).
+    """
+    if not (spec.trust_remote_code and checkpoint.code):
+        return
+    elsewhere = sorted(name.split("--")[0] for name in checkpoint.code.values() if "--" in name)
+    if elsewhere:
         raise Fp2Error(
-            f"the image processor {type(pictures).__name__} has no PIL backend, which the response keys say is used",
-            where=f"model {spec.id}",
+            f"the model {spec.id} runs code from another repository ({elsewhere[0]}), which nothing pins",
+            where="model.trust_remote_code",
+            fix="Copy that code into the model's folder, and mend auto_map in its config.json",
         )
-    processor.image_processor = OncePerPicture(pictures)
-    tokenizer.padding_side = "left"
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return processor
+    if checkpoint.revision is not None and not re.fullmatch(r"[0-9a-f]{40}", spec.revision or ""):
+        raise Fp2Error(
+            f"the model {spec.id} runs code of its own, and model.revision is {spec.revision!r}",
+            where="model.revision",
+            fix=f"Read that code at a commit and pin it, for instance model.revision={checkpoint.revision}",
+        )
 
 
 def _model(path: Path, spec: HfSpec, device: str) -> Any:
@@ -185,14 +208,11 @@ def _bits(spec: HfSpec) -> Any:
     return bits(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
 
 
-_NOT_VLM = "Choose a model that takes pictures and text and writes text (image-text-to-text)"
-
-
 _COPY_AGAIN = "Check the folder: copy or download the checkpoint again"
 _KNOWN_TROUBLE = {  # what the loaders say -> what it means, what to do
     "trust_remote_code": ("it runs code of its own", "Read that code, then set model.trust_remote_code=true"),
-    "Unrecognized configuration class": ("it is not a model that looks at a picture and writes text", _NOT_VLM),
-    "does not recognize this architecture": ("this version of transformers does not know its architecture", _NOT_VLM),
+    "Unrecognized configuration class": ("it is not a model that looks at a picture and writes text", NOT_VLM),
+    "does not recognize this architecture": ("this version of transformers does not know its architecture", NOT_VLM),
     "ignore_mismatched_sizes": ("some weights are of the wrong size for its config.json", _COPY_AGAIN),
     "load image processor": ("it has no processor_config.json or preprocessor_config.json", _COPY_AGAIN),
     "instantiate the backend tokenizer": ("its tokenizer files are missing or damaged", _COPY_AGAIN),

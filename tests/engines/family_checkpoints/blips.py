@@ -49,6 +49,7 @@ def save_blip2_t5(folder: Path, seed: int = 0) -> Path:
         num_heads=4,
         vocab_size=len(tokenizer),
         decoder_start_token_id=tokenizer.pad_token_id,
+        initializer_factor=0.3,  # T5 starts with far larger weights than others
         feed_forward_proj="gated-gelu",
         tie_word_embeddings=False,
         eos_token_id=tokenizer.eos_token_id,
