@@ -16,7 +16,8 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import resolve_cuts
 from fp2.data.shown import ORIGINAL, PARAMETERS
-from fp2.engines.base import DTYPES, QUANTISATIONS
+from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
+from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
 
@@ -36,7 +37,11 @@ NotNegative = Annotated[int, Ge(0)]
 
 @dataclass
 class ModelConfig:
-    """Who is asked: a checkpoint folder, a hub id, or the simulator (`engine=planted`)."""
+    """Who is asked: a checkpoint folder, a hub id, or the simulator (`engine=planted`).
+
+    `prompt` is a format of one's own in place of the chat template, with `{image}` and `{question}`; `image_backend`
+    is the library that resizes pictures.
+    """
 
     name: str = "peeps_vlm"
     engine: str = "hf"
@@ -46,6 +51,8 @@ class ModelConfig:
     quantisation: str | None = None
     trust_remote_code: bool = False
     chat: bool | None = None
+    prompt: str | None = None
+    image_backend: str = "pil"
     truth: Any = None
 
 
@@ -260,6 +267,8 @@ def _cross_check(c: Config) -> None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
+    _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
+    check_prompt(c.model.prompt, c.model.chat)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
         raise Fp2Error(
@@ -340,6 +349,9 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["id"] = Path(model["id"]).name
     if isinstance(model["truth"], str):
         model["truth"] = _file_digest(model["truth"], "model.truth")
+    for name, usual in (("prompt", None), ("image_backend", "pil")):
+        if model[name] == usual:
+            del model[name]  # so that the hash is the one from before there was this choice
     data = asdict(config.data)
     for name in ("root", "path", "image_root"):
         data.pop(name)

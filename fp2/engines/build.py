@@ -28,7 +28,8 @@ def build_engine(
     Parameters
     ----------
     model : Mapping
-        `name, engine, id, revision, dtype, quantisation, trust_remote_code, chat, truth` (the last for `planted` only).
+        `name, engine, id, revision, dtype, quantisation, trust_remote_code, chat, prompt, image_backend, truth` (the
+        last for `planted` only).
     engine : Mapping
         `name, batch_size, device, threads`. The model's own `engine`, where given, has to agree with `name`.
     decoding : Decoding
@@ -69,6 +70,8 @@ def build_engine(
         quantisation=model.get("quantisation"),
         trust_remote_code=bool(model.get("trust_remote_code", False)),
         chat=model.get("chat"),
+        prompt=model.get("prompt"),
+        image_backend=model.get("image_backend") or "pil",
     )
     return HfEngine(
         spec,

@@ -105,7 +105,7 @@ class HfEngine:
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
-        identity["processor"]["backend"] = "pil"
+        identity["processor"]["backend"] = self.spec.image_backend
         return identity
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
