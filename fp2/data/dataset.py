@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -10,7 +12,14 @@ from fp2.tables import PEOPLE
 
 # Where and when a picture was taken helps to find a person again, so these attributes never leave the data folder.
 PLACE_AND_TIME: frozenset[str] = frozenset(
-    {"location_country", "location_region", "user_date_captured", "user_hour_captured"}
+    {
+        "location_country",
+        "location_region",
+        "location_un_region",
+        "location_un_subregion",
+        "user_date_captured",
+        "user_hour_captured",
+    }
 )
 
 
@@ -20,13 +29,15 @@ class Dataset:
 
     `people` follows `fp2.tables.PEOPLE` with one `attr_<name>` column per attribute, each cell a list of plain labels
     (empty where the person gave none). `release` is the data set's own version string, if it has one. `notes` are
-    single lines for the user: what was unusual, left out or assumed.
+    single lines for the user: what was unusual, left out or assumed. `settings` is how it was read, where that can be
+    chosen (JSON values, no paths); it goes into the results.
     """
 
     name: str
     release: str | None
     people: pd.DataFrame
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 _DTYPES = {"string": "str", "bool": "bool", "int64": "int64", "float64": "float64"}

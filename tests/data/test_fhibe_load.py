@@ -10,7 +10,6 @@ import pytest
 from fhibe_copy import CSV, FOLDER, VERSION, Copy, csv_bytes, write_copy
 
 from fp2.data.fhibe import vocab
-from fp2.data.fhibe.attributes import country
 from fp2.data.fhibe.load import REQUIRED, find_release, load_fhibe
 from fp2.errors import Fp2Error
 from fp2.tables import PEOPLE
@@ -91,10 +90,10 @@ def test_free_text_places_survive(loaded):
     assert row(people, 1)["attr_location_region"] == ["NA"]
     assert row(people, 2)["attr_location_region"] == ["Ñuñoa, Región Metropolitana"]
     assert row(people, 1)["attr_location_country"] == ["Pakistan"]
-    assert row(people, 2)["attr_location_country"] == ["Viet Nam"]
-    assert row(people, 6)["attr_location_country"] == []
-    assert country("NA") == "NA"
-    assert country(" usa") == country("United  States") == "United States of America"
+    assert row(people, 1)["attr_location_un_region"] == ["Asia"]
+    assert row(people, 1)["attr_location_un_subregion"] == ["Southern Asia"]
+    assert row(people, 2)["attr_location_country"] == ["Vietnam"]
+    assert row(people, 6)["attr_location_country"] == row(people, 6)["attr_location_un_region"] == []
 
 
 def test_two_person_pictures_are_two_rows_of_one_picture(written, loaded):
@@ -158,21 +157,10 @@ def test_an_unreadable_folder_is_one_line(tmp_path, monkeypatch):
         find_release(tmp_path)
 
 
-def test_full_resolution_alone_is_recognised(tmp_path):
-    raw = tmp_path / "fhibe-full-resolution-0a1b2c3d" / f"{VERSION}_public_fullres" / "data/raw/fhibe_fullres"
-    raw.mkdir(parents=True)
-    (raw / "filepaths.csv").write_text("uid,img,json\n")
-    with pytest.raises(Fp2Error, match="only the downsampled release is read so far"):
-        find_release(tmp_path)
-
-
 def test_face_crops_alone_are_recognised(copy):
-    faces = copy.root / "data/processed/fhibe_face_crop_align"
-    faces.mkdir()
-    (faces / "fhibe_face_crop_align.csv").write_text(",".join(vocab.FACE_HEADER) + "\n")
-    assert find_release(copy.root).csv_path == copy.csv_path
+    assert find_release(copy.root).table == copy.csv_path
     copy.csv_path.unlink()
-    with pytest.raises(Fp2Error, match="found only the face crops"):
+    with pytest.raises(Fp2Error, match=r"found FHIBE as face_aligned, not the whole pictures.*data\.form=face_aligned"):
         find_release(copy.root)
 
 

@@ -20,6 +20,7 @@ from fp2.data.fhibe.vocab import label
 from fp2.errors import Fp2Error
 
 Polygon = npt.NDArray[np.float64]
+_CROPS = ("faces_crop_only_", "faces_crop_and_align_")
 
 
 class Box(NamedTuple):
@@ -55,8 +56,12 @@ class Geometry:
 
 
 def annotation_path(image_path: Path) -> Path:
-    """Return the path of the annotation JSON of `main_<image_id>.png`."""
-    return image_path.with_name(image_path.stem.replace("main_", "main_annos_", 1) + ".json")
+    """Return the path of the annotation JSON beside a picture: `main_<id>.png` has `main_annos_<id>.json`.
+
+    Face crops are named the same way: `faces_crop_only_<id>.png`, `faces_crop_and_align_<id>.png`.
+    """
+    prefix = next((prefix for prefix in _CROPS if image_path.stem.startswith(prefix)), "main_")
+    return image_path.with_name(image_path.stem.replace(prefix, f"{prefix}annos_", 1) + ".json")
 
 
 def read_geometry(path: Path, subject_id: str) -> Geometry:

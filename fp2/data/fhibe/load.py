@@ -1,8 +1,8 @@
-"""FHIBE's downsampled release, read into a people table.
+"""A FHIBE release, read into a people table: whole pictures (downsampled or in full resolution) or face crops.
 
-The CSV has one row per (image, subject). Columns are read by name; what is missing, extra or unheard of in columns that
-the comparison does not need becomes a note, because releases differ. Keypoints and segments (the bulk of the file) are
-never parsed here: see `fp2.data.fhibe.geometry`.
+There is one row per (image, subject). Columns are read by name; what is missing, extra or unheard of in columns that
+the comparison does not need goes into the schema report, because releases differ. Keypoints and segments (the bulk of
+the files) are never parsed here: see `fp2.data.fhibe.geometry`.
 """
 
 from __future__ import annotations
@@ -10,63 +10,113 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-
-import pandas as pd
 
 from fp2.data.dataset import Dataset, people_table
 from fp2.data.delimited import read_rows
-from fp2.data.fhibe import vocab
+from fp2.data.fhibe.annotations import BULK, Cells, listed_rows
 from fp2.data.fhibe.attributes import AttributeReader
-from fp2.data.fhibe.release import Release, find_release
+from fp2.data.fhibe.release import AUTO, FACE_ALIGNED, FACE_UNALIGNED, Release, find_release
+from fp2.data.fhibe.schema import SchemaReport, columns_report
 from fp2.errors import Fp2Error
 
-__all__ = ["Release", "find_release", "load_fhibe"]
+__all__ = ["Loaded", "PictureFile", "Release", "find_release", "load_fhibe", "read_release"]
 
-REQUIRED: tuple[str, ...] = (
-    "image_id",
-    "filepath",
-    "subject_id",
-    "is_primary",
-    "age",
-    "pronoun",
-    "ancestry",
-    "natural_skin_color",
-)
-# Ours (set_id), the API's optional attribute, and what only the face table is known to have.
-_EXPECTED_EXTRAS = {
-    "set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects",
-}  # fmt: skip
-_BULK = ("keypoints", "segments")
+NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
+REQUIRED: tuple[str, ...] = ("image_id", "filepath", *NEEDED)
+_FACES = (FACE_ALIGNED, FACE_UNALIGNED)
 
 
-def load_fhibe(root: Path) -> Dataset:
-    """Return the people of the FHIBE release at `root` (found by searching; see `find_release`).
+@dataclass(frozen=True)
+class PictureFile:
+    """One picture as the release describes it: its size in pixels (None where it does not say) and its annotation."""
 
-    Two-person pictures give two rows with `n_people` = 2. Every attribute is the row's own, since age and appearance
-    differ between a subject's pictures.
+    image_id: str
+    path: Path
+    annotation: Path | None
+    size: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A release: the data set, how its format differs from the known one, and its files."""
+
+    dataset: Dataset
+    schema: SchemaReport
+    files: tuple[PictureFile, ...]
+
+
+def load_fhibe(root: Path, form: str = AUTO, *, expand_regions: bool = False) -> Dataset:
+    """Return the people of the FHIBE release at `root`; see `read_release`."""
+    return read_release(find_release(root, form), expand_regions=expand_regions).dataset
+
+
+def read_release(
+    release: Release, *, expand_regions: bool = False, fallback: Path | None = None,
+    tick: Callable[[], None] = lambda: None,
+) -> Loaded:  # fmt: skip
+    """Read a release.
+
+    Pictures of two people have `n_people` = 2 in each of their rows. Every attribute is the row's own, since age and
+    appearance differ between a subject's pictures. A face crop is a picture of its own, named
+    `<image id>_<subject id>`; a crop from a picture of two people keeps `n_people` = 2, since the other may be seen.
+
+    Parameters
+    ----------
+    release : Release
+        From `find_release`.
+    expand_regions : bool
+        Whether a bare region of ancestry counts for all its subregions.
+    fallback : Path, optional
+        For full resolution: the processed CSV to take from what the annotations lack.
+    tick : callable
+        Told after each row or annotation.
 
     Raises
     ------
     Fp2Error
-        If there is no release, its CSV cannot be read or lacks a required column, or none of its pictures is there.
+        If a table cannot be read or lacks a required column, or none of the pictures is there.
     """
-    release = find_release(root)
-    reader = _PeopleReader(release)
-    for number, row in read_rows(release.csv_path, reader.check_header, skip=_BULK):
-        reader.add(number, row)
-    return Dataset("fhibe", release.version, reader.people(), reader.notes())
+    reader = _PeopleReader(release, expand_regions)
+    for where, row in _rows(release, reader, fallback, tick):
+        reader.add(where, row)
+    return reader.loaded()
+
+
+def _rows(
+    release: Release, reader: _PeopleReader, fallback: Path | None, tick: Callable[[], None]
+) -> Iterator[tuple[str, Cells]]:
+    if release.lists_files:
+        fallback = fallback or _own_table(release.root)
+        rows = list(listed_rows(release, NEEDED, fallback, reader.oddities, tick))
+        reader.header = list(rows[0][1]) if rows else []
+        yield from rows
+        return
+    for number, row in read_rows(release.table, reader.check_header, skip=BULK):
+        yield f"{release.table}, row {number}", row
+        tick()
+
+
+def _own_table(root: Path) -> Path | None:
+    """Return a processed table of whole pictures in the same release, if it has one."""
+    tables = (path for path in sorted(root.glob("data/processed/*/*.csv")) if "face" not in path.stem)
+    return next(tables, None)
 
 
 class _PeopleReader:
     """Collects rows into columns, and counts what is unusual on the way."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: Release, expand_regions: bool) -> None:
         self.release = release
-        self.attributes = AttributeReader()
+        self.attributes = AttributeReader(expand_regions)
+        self.settings = {"form": release.form, "bare_region": "all its subregions" if expand_regions else "listed only"}
         self.columns: dict[str, list[object]] = {}
+        self.files: dict[str, PictureFile] = {}
         self.header: list[str] = []
         self.seen: set[tuple[str, str]] = set()
+        self.people_in: Counter[str] = Counter()
         self.oddities: Counter[str] = Counter()
 
     def check_header(self, header: list[str]) -> None:
@@ -74,63 +124,81 @@ class _PeopleReader:
         self.header = header
         missing = [name for name in REQUIRED if name not in header]
         if missing:
-            raise Fp2Error(
-                f"the FHIBE table lacks the column(s) {', '.join(missing)}", where=str(self.release.csv_path)
-            )
+            raise Fp2Error(f"the FHIBE table lacks the column(s) {', '.join(missing)}", where=str(self.release.table))
 
-    def add(self, number: int, row: dict[str, str]) -> None:
+    def add(self, where: str, row: Cells) -> None:
         """Take one row, unless consent is withdrawn or the (image, subject) pair was there before."""
-        image_id, subject_id, relative = row["image_id"].strip(), row["subject_id"].strip(), Path(row["filepath"])
-        where = f"{self.release.csv_path}, row {number}"
-        if not image_id or not subject_id or not row["filepath"]:
+        main_id, subject_id = row["image_id"].strip(), row.get("subject_id", "").strip()
+        relative = Path(row["filepath"])
+        if not main_id or not subject_id or not row["filepath"]:
             raise Fp2Error("image_id, subject_id or filepath is empty", where=where)
         if relative.is_absolute() or ".." in relative.parts:
             raise Fp2Error(f"filepath {row['filepath']!r} leads out of the release folder", where=where)
+        if (main_id, subject_id) in self.seen:
+            self.oddities["repeated (image, subject) row(s) were left out"] += 1
+            return
+        self.seen.add((main_id, subject_id))
+        self.people_in[main_id] += 1  # also those who are left out: they are in the picture all the same
         if row.get("consent", "").strip().lower() == "false":
             self.oddities["row(s) without consent were left out"] += 1
             return
-        if (image_id, subject_id) in self.seen:
-            self.oddities["repeated (image, subject) row(s) were left out"] += 1
+        if (file := self._file(main_id, subject_id, relative, row)) is None:
             return
-        self.seen.add((image_id, subject_id))
-        if row.get("json_path", "").strip() not in {"", str(relative.parent / f"main_annos_{image_id}.json")}:
-            self.oddities["annotation file(s) are not named main_annos_<image_id>.json beside the picture"] += 1
-        box = self._box(row.get("person_bbox", ""))
+        box = self._box(row.get("person_bbox", "") if self.release.form not in _FACES else "")
         values: dict[str, object] = {
-            "image_id": image_id,
+            "image_id": file.image_id,
             "subject_id": subject_id,
-            "image_path": str(self.release.root / relative),
+            "image_path": str(file.path),
             "is_primary": self._flag(row["is_primary"], where),
+            "n_people": (main_id, self._stated(row)),
             "set_id": row.get("set_id", "").strip() or None,
             **dict(zip(("box_x", "box_y", "box_w", "box_h"), box, strict=True)),
             **{f"attr_{name}": labels for name, labels in self.attributes.read(row).items()},
         }
+        self.files[file.image_id] = file
         for name, value in values.items():
             self.columns.setdefault(name, []).append(value)
 
-    def people(self) -> pd.DataFrame:
-        """Return the people table of all rows taken."""
-        if not self.seen:
-            raise Fp2Error("the FHIBE table has no rows", where=str(self.release.csv_path))
-        per_image = Counter(self.columns["image_id"])
-        self.columns["n_people"] = [per_image[image_id] for image_id in self.columns["image_id"]]
+    def loaded(self) -> Loaded:
+        """Return what all rows taken make."""
+        absent, extra = columns_report(self.release, self.header)
+        reader = self.attributes
+        schema = SchemaReport(
+            self.release, absent, extra, reader.unknown, reader.ages, reader.places, Counter(self.oddities)
+        )
+        if not self.columns:
+            raise Fp2Error("the FHIBE table has no rows", where=str(self.release.table))
+        counts: list[tuple[str, int]] = self.columns["n_people"]  # type: ignore[assignment]
+        self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
         frame = people_table(self.columns)
         self._check_pictures(frame["image_path"].unique().tolist())
-        return frame
+        dataset = Dataset("fhibe", self.release.version, frame, schema.lines(), self.settings)
+        return Loaded(dataset, schema, tuple(self.files.values()))
 
-    def notes(self) -> tuple[str, ...]:
-        """Return one line per kind of oddity."""
-        header, known = set(self.header), {*vocab.DOWNSAMPLED_HEADER, *_EXPECTED_EXTRAS}
-        absent = [name for name in (*vocab.VOCABULARIES, "person_bbox", "location_country") if name not in header]
-        extra = [name for name in self.header if name not in known]
-        lines = [f"{count} {what}" for what, count in sorted(self.oddities.items())]
-        if self.release.version is None:
-            lines.append("the folder's name carries no FHIBE version, so none is recorded")
-        if absent:
-            lines.append(f"columns of the known release that are absent: {', '.join(absent)}")
-        if extra:
-            lines.append(f"columns that are not known here were left aside: {', '.join(extra)}")
-        return (*lines, *self.attributes.notes())
+    def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> PictureFile | None:
+        """Return the row's picture, or None where there is no such crop of this person."""
+        path = self.release.root / relative
+        if self.release.form == FACE_UNALIGNED and path.name.startswith("main_"):
+            name = f"{main_id}_{subject_id}"
+            crop = path.with_name(f"faces_crop_only_{name}.png")
+            if not crop.is_file():
+                self.oddities["row(s) have no face crop"] += 1
+                return None
+            return PictureFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
+        stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
+        if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
+            self.oddities["annotation file(s) are not named as their picture, with _annos_ in it"] += 1
+        given = row.get("json_path", "").strip()
+        return PictureFile(main_id, path, self.release.root / given if given else None, _size(row))
+
+    @staticmethod
+    def _stated(row: Cells) -> int:
+        """Return how many people the row itself says are in the picture (1 where it does not)."""
+        for name, extra in (("humans_per_image", 0), ("multiple_subjects", 1)):
+            text = row.get(name, "").strip()
+            if text.isdecimal():
+                return max(1, int(text) + extra)
+        return 1
 
     def _box(self, cell: str) -> tuple[float, float, float, float]:
         """Return the `[x, y, width, height]` of a cell, or missing values (counted unless the cell is empty)."""
@@ -160,5 +228,13 @@ class _PeopleReader:
             raise Fp2Error(
                 "the FHIBE table is there, but its pictures are not",
                 where=sample[0],
-                fix="Unpack the whole downsampled archive: the pictures are under data/raw",
+                fix="Unpack the whole archive: the pictures are under data/raw",
             )
+
+
+def _size(row: Cells) -> tuple[int, int] | None:
+    """Return the (width, height) that a row states."""
+    try:
+        return int(float(row["image_width"])), int(float(row["image_height"]))
+    except (KeyError, ValueError):
+        return None

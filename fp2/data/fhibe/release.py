@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,58 +12,88 @@ from fp2.errors import Fp2Error
 _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
 _SEARCH_FOLDERS = 5_000
-LOOKED_FOR = "data/processed/fhibe_downsampled/fhibe_downsampled.csv"
+
+AUTO, DOWNSAMPLED, FULLRES = "auto", "downsampled", "fullres"
+FACE_ALIGNED, FACE_UNALIGNED = "face_aligned", "face_unaligned"
+FORMS = (AUTO, DOWNSAMPLED, FULLRES, FACE_ALIGNED, FACE_UNALIGNED)
+"""What of a release is read: whole pictures (downsampled, or in full resolution) or face crops."""
+LOOKED_FOR = {
+    DOWNSAMPLED: "data/processed/fhibe_downsampled/fhibe_downsampled.csv",
+    FULLRES: "data/raw/fhibe_fullres/filepaths.csv",
+    FACE_ALIGNED: "data/processed/fhibe_face_crop_align/fhibe_face_crop_align.csv",
+}
 
 
 @dataclass(frozen=True)
 class Release:
-    """One downsampled release: every path in `csv_path` is relative to `root`."""
+    """One release in one form.
+
+    `table` is the list of its pictures: a processed CSV, whose paths are relative to `root`, or (`lists_files`) a
+    `filepaths.csv`, whose paths are relative to its own folder. The crops that are not aligned have no table of their
+    own: they lie beside the pictures of whichever table the release has.
+    """
 
     root: Path
     version: str | None
-    csv_path: Path
+    table: Path
+    form: str = DOWNSAMPLED
+
+    @property
+    def lists_files(self) -> bool:
+        """Whether `table` only lists files, and the annotations hold everything else."""
+        return self.table.name == "filepaths.csv"
 
 
-def find_release(root: Path) -> Release:
-    """Return the downsampled release at, above or up to three folders below `root`.
+def find_release(root: Path, form: str = AUTO) -> Release:
+    """Return the release at, above or up to three folders below `root`.
 
-    A release is a folder with `data/processed/<set>/<set>.csv` for the whole pictures (the face crops' CSV beside it
-    is another table).
+    `auto` takes the whole pictures: downsampled if they are there, else in full resolution.
 
     Raises
     ------
     Fp2Error
-        If `root` is missing or unreadable, holds no release, holds several, or only a full-resolution one.
+        If `root` is missing or unreadable, holds no release of that form, or holds several.
     """
     root = root.expanduser().absolute()
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
         raise Fp2Error(
-            f"the FHIBE folder {state}", where=str(root), fix=f"data.root is the folder that holds {LOOKED_FOR}"
+            f"the FHIBE folder {state}", where=str(root), fix=f"data.root is the folder that holds {_looked_for(form)}"
         )
     try:
         below = list(_folders(root))
     except PermissionError as error:
         raise Fp2Error("the FHIBE folder cannot be read", where=str(error.filename or root)) from None
-    found = _releases(below) or _releases(root.parents[:_SEARCH_DEPTH])
-    if len(found) > 1:
-        names = ", ".join(str(release.root) for release in found)
-        raise Fp2Error(
-            f"found {len(found)} FHIBE releases: {names}", where=str(root), fix="Point data.root at one of them"
-        )
-    if found:
-        return found[0]
-    if any(next(folder.glob("data/raw/*/filepaths.csv"), None) for folder in below):
-        raise Fp2Error(
-            "this is FHIBE's full-resolution release; only the downsampled release is read so far", where=str(root)
-        )
-    if faces := next((path for folder in below for path in folder.glob("data/processed/*face*/*.csv")), None):
-        raise Fp2Error(f"found only the face crops ({faces.name}), not the whole pictures' CSV", where=str(root))
-    raise Fp2Error(
-        f"no FHIBE release here: looked for {LOOKED_FOR} in it, {_SEARCH_DEPTH} folders down and {_SEARCH_DEPTH} up",
+    wanted = (DOWNSAMPLED, FULLRES) if form == AUTO else (form,)
+    for folders in (below, root.parents[:_SEARCH_DEPTH]):
+        for one in wanted:
+            found = _releases(folders, one)
+            if len(found) > 1:
+                names = ", ".join(str(release.root) for release in found)
+                fix = "Point data.root at one of them"
+                raise Fp2Error(f"found {len(found)} FHIBE releases: {names}", where=str(root), fix=fix)
+            if found:
+                return found[0]
+    raise _nothing_found(root, below, form)
+
+
+def _nothing_found(root: Path, below: list[Path], form: str) -> Fp2Error:
+    """Return the error that says what is there instead, if anything of FHIBE is."""
+    others = [one for one in FORMS[1:] if one != form and _releases(below, one)]
+    if others:
+        what = "the whole pictures" if form == AUTO else f"form {form!r}"
+        fix = f"Add data.form={others[0]}" + (f" (or {', '.join(others[1:])})" if others[1:] else "")
+        return Fp2Error(f"found FHIBE as {' and '.join(others)}, not {what}", where=str(root), fix=fix)
+    return Fp2Error(
+        f"no FHIBE release here: looked for {_looked_for(form)} in it, {_SEARCH_DEPTH} folders down and "
+        f"{_SEARCH_DEPTH} up",
         where=str(root),
-        fix="Unpack fhibe.<version>_downsampled_public and point data.root at it",
+        fix="Unpack the archive as it comes and point data.root at its folder",
     )
+
+
+def _looked_for(form: str) -> str:
+    return LOOKED_FOR.get(form, f"{LOOKED_FOR[DOWNSAMPLED]} or {LOOKED_FOR[FULLRES]}")
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -86,19 +116,46 @@ def _folders(root: Path) -> Iterator[Path]:
         layer = deeper
 
 
-def _releases(folders: Iterable[Path]) -> list[Release]:
-    """Return the releases whose top folder is one of `folders`."""
-    found = []
-    for folder in folders:
-        tables = [
-            path
-            for path in sorted(folder.glob("data/processed/*/*.csv"))
-            if path.stem == path.parent.name and "face" not in path.stem
-        ]
-        if tables:
-            preferred = [path for path in tables if path.stem == "fhibe_downsampled"] or tables
-            found.append(Release(folder, _version(folder), preferred[0]))
-    return found
+def _releases(folders: Iterable[Path], form: str) -> list[Release]:
+    """Return the releases in that form whose top folder is one of `folders`."""
+    return [
+        Release(folder, _version(folder), table, form)
+        for folder in folders
+        if (table := _FINDERS[form](folder)) is not None
+    ]
+
+
+def _downsampled(folder: Path) -> Path | None:
+    tables = [path for path in _processed(folder) if "face" not in path.stem]
+    preferred = [path for path in tables if path.stem == "fhibe_downsampled"] or tables
+    return preferred[0] if preferred else None
+
+
+def _fullres(folder: Path) -> Path | None:
+    return next(iter(sorted(folder.glob("data/raw/*/filepaths.csv"))), None)
+
+
+def _face_aligned(folder: Path) -> Path | None:
+    return next((path for path in _processed(folder) if "face" in path.stem and "align" in path.stem), None)
+
+
+def _face_unaligned(folder: Path) -> Path | None:
+    """Return the crops' own table (a name that Sony's code knows but no release ships), or the whole pictures'."""
+    own = (path for path in _processed(folder) if "face" in path.stem and "align" not in path.stem)
+    return next(own, None) or _downsampled(folder) or _fullres(folder)
+
+
+_FINDERS: dict[str, Callable[[Path], Path | None]] = {
+    DOWNSAMPLED: _downsampled,
+    FULLRES: _fullres,
+    FACE_ALIGNED: _face_aligned,
+    FACE_UNALIGNED: _face_unaligned,
+}
+
+
+def _processed(folder: Path) -> list[Path]:
+    """Return the processed tables: `data/processed/<set>/<set>.csv`."""
+    return [path for path in sorted(folder.glob("data/processed/*/*.csv")) if path.stem == path.parent.name]
 
 
 def _version(folder: Path) -> str | None:

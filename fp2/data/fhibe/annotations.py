@@ -1,0 +1,142 @@
+"""FHIBE's full-resolution release: a list of files and one annotation JSON per picture, read as rows of cells.
+
+Multi-valued fields are real lists in the JSON and reprs in the CSV of the downsampled release; here every value becomes
+the CSV's cell, so that one reader understands both. What the annotations lack is taken from a processed CSV, if there
+is one, by image and subject.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fp2.data.delimited import read_rows
+from fp2.data.fhibe.release import Release
+from fp2.errors import Fp2Error
+
+Cells = dict[str, str]
+FILE_COLUMNS = ("uid", "img", "json")
+BULK = ("keypoints", "segments")  # most of a file; read only where somebody asks (see `geometry`)
+
+
+def listed_rows(
+    release: Release, needed: tuple[str, ...], fallback: Path | None, oddities: Counter[str],
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[str, Cells]]:  # fmt: skip
+    """Yield `(where, cells)` per subject of every picture that `filepaths.csv` lists; paths are relative to the root.
+
+    Every row has every field that any of them has; what an annotation leaves out is an empty cell.
+
+    Parameters
+    ----------
+    needed : tuple of str
+        Fields that a row must have. If the annotations lack one, every row is completed from `fallback`.
+    fallback : Path, optional
+        A processed CSV (`image_id`, `subject_id` and attributes).
+    oddities : Counter
+        Where files that cannot be read and rows that stay incomplete are counted.
+    tick : callable
+        Told after each annotation.
+
+    Raises
+    ------
+    Fp2Error
+        If the list lacks a column or leads out of the release, no annotation can be read, or a needed field is
+        nowhere.
+    """
+    rows: list[tuple[str, Cells]] = []
+    n_unreadable = 0
+    for number, listed in read_rows(release.table, _check_files(release.table)):
+        where = f"{release.table}, row {number}"
+        try:
+            rows += [(where, cells) for cells in _picture(release, listed, where)]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            n_unreadable += 1
+        tick()
+    if n_unreadable:
+        oddities["annotation file(s) could not be read, their pictures were left out"] += n_unreadable
+    if n_unreadable and not rows:
+        raise Fp2Error("none of the annotations can be read", where=str(release.table), fix="Unpack the whole archive")
+    lacking = {name for _, cells in rows for name in needed if not cells.get(name)}
+    if lacking and rows:
+        _complete(rows, lacking, fallback, release.table, oddities)
+    every = list(dict.fromkeys(name for _, cells in rows for name in cells))
+    for where, cells in rows:
+        yield where, {name: cells.get(name, "") for name in every}
+
+
+def _check_files(path: Path) -> Callable[[list[str]], None]:
+    def check(header: list[str]) -> None:
+        missing = [name for name in FILE_COLUMNS if name not in header]
+        if missing:
+            raise Fp2Error(f"the list of files lacks the column(s) {', '.join(missing)}", where=str(path))
+
+    return check
+
+
+def _picture(release: Release, listed: Mapping[str, str], where: str) -> list[Cells]:
+    """Return the cells of each subject of one picture."""
+    base = release.table.parent
+    for name in ("img", "json"):
+        relative = PurePosixPath(listed[name])
+        if not listed[name] or relative.is_absolute() or ".." in relative.parts:
+            raise Fp2Error(f"{name} {listed[name]!r} leads out of the release folder", where=where)
+    annotation = json.loads((base / listed["json"]).read_text(encoding="utf-8"))
+    image = {name: cell(value) for name, value in annotation["image_annotation"].items()}
+    place = base.relative_to(release.root)
+    files = {
+        "image_id": listed["uid"].strip(),
+        "filepath": (place / listed["img"]).as_posix(),
+        "json_path": (place / listed["json"]).as_posix(),
+    }
+    subjects = annotation["subject_annotation"]
+    if not isinstance(subjects, list) or not subjects:
+        raise ValueError("no subjects")
+    own = [{name: cell(value) for name, value in subject.items() if name not in BULK} for subject in subjects]
+    return [image | subject | files for subject in own]
+
+
+def cell(value: Any) -> str:
+    """Return a JSON value as the processed CSV writes it: reprs of lists, nothing for null; stray NULs go."""
+    if value is None:
+        return ""
+    return str(value).replace("\x00", "")
+
+
+def _complete(
+    rows: list[tuple[str, Cells]], lacking: set[str], fallback: Path | None, path: Path, oddities: Counter[str]
+) -> None:
+    """Fill what the annotations lack from the processed table."""
+    table = _by_pair(fallback) if fallback else {}
+    for _, cells in rows:
+        for name, value in table.get((cells["image_id"], cells.get("subject_id", "")), {}).items():
+            if not cells.get(name):
+                cells[name] = value
+    nowhere = sorted(name for name in lacking if not any(cells.get(name) for _, cells in rows))
+    if nowhere:
+        raise Fp2Error(
+            f"the FHIBE annotations lack the field(s) {', '.join(nowhere)}",
+            where=str(path),
+            fix="" if fallback else "Name the downsampled release's CSV, which has them: data.path=FILE",
+        )
+    left = sum(any(not cells.get(name) for name in lacking) for _, cells in rows)
+    if left:
+        oddities["annotation(s) lack some of the required fields"] += left
+
+
+def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
+    """Return the processed table by (image, subject), without the paths, which are another release's."""
+
+    def check(header: list[str]) -> None:
+        missing = [name for name in ("image_id", "subject_id") if name not in header]
+        if missing:
+            raise Fp2Error(f"the table lacks the column(s) {', '.join(missing)}", where=str(path))
+
+    skip = {*BULK, "filepath", "json_path", "image_width", "image_height", "person_bbox", "face_bbox"}
+    return {
+        (cells["image_id"].strip(), cells["subject_id"].strip()): cells
+        for _, cells in read_rows(path, check, skip=skip)
+    }
