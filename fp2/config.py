@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import resolve_cuts
+from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
 from fp2.data.shown import ORIGINAL, PARAMETERS
 from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.prompts import check_prompt
@@ -106,6 +107,9 @@ class DataConfig:
     limit: int | None = None
     offset: NotNegative = 0
     stratify: list[str] | None = None
+    form: str = "auto"
+    expand_regions: bool = False
+    accept_terms: bool = False
 
 
 @dataclass
@@ -278,6 +282,7 @@ def _cross_check(c: Config) -> None:
         )
     if c.data.kind == "fhibe" and not c.data.root:
         raise Fp2Error("data=fhibe needs the folder of the release", where="data.root", fix="Add data.root=PATH")
+    _one_of(c.data.form, FHIBE_FORMS, "data.form")
     if c.data.kind == "table" and not c.data.path:
         raise Fp2Error("data=table needs the table of your pictures", where="data.path", fix="Add data.path=FILE")
     if c.data.limit is not None and c.data.limit < 1:
@@ -353,8 +358,11 @@ def identity_of(config: Config) -> dict[str, Any]:
         if model[name] == usual:
             del model[name]  # so that the hash is the one from before there was this choice
     data = asdict(config.data)
-    for name in ("root", "path", "image_root"):
+    for name in ("root", "path", "image_root", "accept_terms"):
         data.pop(name)
+    if config.data.kind != "fhibe":
+        for name in ("form", "expand_regions"):
+            data.pop(name)
     if config.data.kind not in ("peeps", "peeps_twins"):
         for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
             data.pop(name)

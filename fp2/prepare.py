@@ -86,9 +86,9 @@ def _load(config: Config, progress: Progress) -> Dataset:
         with progress.counter("Drawing the people (once)") as drawn:
             return load_peeps(Path(config.paths.data), spec, drawn)
     if data.kind == "fhibe":
-        from fp2.data.fhibe.load import load_fhibe
+        from fp2.data.fhibe.configured import open_configured
 
-        return load_fhibe(Path(str(data.root)).expanduser())
+        return open_configured(config, progress).dataset
     from fp2.data.table import load_table
 
     if not isinstance(data.columns, Mapping) or "image" not in data.columns:

@@ -188,6 +188,7 @@ def results_of(
         "dataset": {
             "name": dataset.name,
             "release": dataset.release,
+            "settings": dict(dataset.settings),
             "digest": prepared.dataset_digest,
             "groups": group_sizes(people, prepared.cuts),
         },

@@ -13,7 +13,11 @@ from fp2.config import validate
 from fp2.errors import Fp2Error
 
 CONF = REPOSITORY / "conf"
-NEEDS = {"fhibe": ["data.root=/data"], "table": ["data.path=people.csv", "data.columns={image: file}"]}
+NEEDS = {
+    "fhibe": ["data.root=/data"],
+    "fhibe_faces": ["data.root=/data"],
+    "table": ["data.path=people.csv", "data.columns={image: file}"],
+}
 CHOICES = sorted(
     (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("sweep", "engine")
 )

@@ -12,6 +12,15 @@ from fp2.errors import Fp2Error
 _FIELD_LIMIT = 2**31 - 1
 
 
+def n_rows(path: Path) -> int:
+    """Return about how many rows a file has (its lines after the header), 0 where it cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            return max(0, sum(1 for _ in handle) - 1)
+    except OSError:
+        return 0
+
+
 def read_rows(
     path: Path,
     check_header: Callable[[list[str]], None],

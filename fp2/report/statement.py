@@ -123,7 +123,7 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         "run": {key: results.get(key) for key in ("run_id", "created", "config_hash", "response_set")},
         "model": dict(results["model"]),
         "dataset": {
-            **{key: dataset.get(key) for key in ("name", "release", "groups")},
+            **{key: dataset.get(key) for key in ("name", "release", "settings", "groups")},
             "manifest_digest": results["dataset_digest"],
             "n_images": results["n_images"],
             "n_subjects": results["n_subjects"],

@@ -1,0 +1,105 @@
+"""The terms of use are acknowledged before FHIBE is read, once, on record; other data never ask."""
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fhibe_copy import write_copy, write_fullres
+
+from fp2.compose import load_config
+from fp2.config import config_hash
+from fp2.data.fhibe import terms
+from fp2.data.fhibe.terms import TERMS, acknowledge
+from fp2.errors import Fp2Error
+from fp2.prepare import load_people
+from fp2.progress import Progress
+
+
+def people(root: Path, *words: str):
+    words = ("data=fhibe", f"data.root={root}", "model=planted", *words)
+    return load_people(load_config(words), Progress(quiet=True))
+
+
+def test_without_an_acknowledgement_nothing_is_read(tmp_path):
+    copy = write_copy(tmp_path / "release")
+    with pytest.raises(Fp2Error, match=r"terms of use .* not acknowledged .*data\.accept_terms=true") as caught:
+        people(copy.root)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / ".fp2" / terms.RECORD).exists()
+
+
+def test_acknowledged_once_and_recorded_with_the_data_set(tmp_path):
+    copy = write_copy(tmp_path / "release")
+    first = people(copy.root, "data.accept_terms=true")
+    again = people(copy.root)
+    record = json.loads((tmp_path / ".fp2" / terms.RECORD).read_text())
+    assert first.settings["terms"] == again.settings["terms"] == record
+    assert record["terms"] == TERMS
+    assert stat.S_IMODE((tmp_path / ".fp2").stat().st_mode) == 0o700
+
+
+def test_earlier_terms_do_not_count(tmp_path):
+    (tmp_path / terms.RECORD).write_text(json.dumps({"terms": "2020-01-01", "acknowledged": "2020-01-02"}))
+    with pytest.raises(Fp2Error, match="not acknowledged"):
+        acknowledge(tmp_path, accept=False)
+    assert acknowledge(tmp_path, accept=False, ask=lambda: True)["terms"] == TERMS
+    assert acknowledge(tmp_path, accept=False, ask=lambda: pytest.fail("asked again"))["terms"] == TERMS
+
+
+@pytest.mark.parametrize(("typed", "accepted"), [("yes\n", True), ("Y\n", True), ("no\n", False), ("", False)])
+def test_somebody_at_a_terminal_is_asked(tmp_path, monkeypatch, capsys, typed, accepted):
+    class Terminal:
+        def isatty(self):
+            return True
+
+        def readline(self):
+            return typed
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    if accepted:
+        assert acknowledge(tmp_path, accept=False)["terms"] == TERMS
+    else:
+        with pytest.raises(Fp2Error, match="not acknowledged"):
+            acknowledge(tmp_path, accept=False)
+    assert "Have you accepted these terms" in capsys.readouterr().err
+
+
+def test_other_data_never_ask(tmp_path):
+    words = ("model=planted", "data.n_subjects=4", "data.images_per_subject=1", "data.n_pairs=0")
+    assert len(load_people(load_config(words), Progress(quiet=True)).people) == 4
+
+
+def test_accepting_is_not_part_of_the_hash_and_how_it_was_read_is():
+    def hashed(*words: str) -> str:
+        return config_hash(load_config(("data=fhibe", "data.root=/x", "model=planted", *words)))
+
+    assert hashed() == hashed("data.accept_terms=true") == hashed("data.path=/some/file.csv")
+    assert len({hashed(), hashed("data.expand_regions=true"), hashed("data.form=fullres")}) == 3
+    peeps = load_config(("model=planted",))
+    assert config_hash(peeps) == config_hash(replace(peeps, data=replace(peeps.data, expand_regions=True)))
+
+
+def test_forms_and_options_from_the_command_line(tmp_path):
+    write_copy(tmp_path)
+    write_fullres(tmp_path)
+    accepted = people(tmp_path, "data.accept_terms=true", "data.expand_regions=true")
+    assert accepted.settings["form"] == "downsampled"
+    assert accepted.settings["bare_region"] == "all its subregions"
+    assert people(tmp_path, "data.form=fullres").settings["form"] == "fullres"
+    faces = load_config(("data=fhibe_faces", f"data.root={tmp_path}", "model=planted"))
+    loaded = load_people(faces, Progress(quiet=True))
+    assert (loaded.name, loaded.settings["form"]) == ("fhibe_faces", "face_aligned")
+    with pytest.raises(Fp2Error, match="Did you mean 'face_aligned'"):
+        people(tmp_path, "data.form=face_align")
+
+
+def test_oddities_of_the_schema_are_told_on_load(tmp_path, capsys):
+    copy = write_copy(tmp_path)
+    copy.rows[0]["hairstyle"] = "19. Mullet"
+    copy.save()
+    words = ("data=fhibe", f"data.root={copy.root}", "model=planted", "data.accept_terms=true")
+    load_people(load_config(words), Progress())
+    assert "'19. Mullet'" in " ".join(capsys.readouterr().err.split())
