@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
-from fp2.data.shown import ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -112,8 +111,7 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     from fp2.cuts import resolve_cuts
     from fp2.data.identity import dataset_digest
     from fp2.data.pixels import PixelIndex
-    from fp2.data.shown import shown_pictures
-    from fp2.engines.build import build_engine
+    from fp2.engines.build import build_engine, notices
     from fp2.probes.battery import load_battery
     from fp2.respond import make_plan
     from fp2.scorers.registry import build_scorers
@@ -131,9 +129,10 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     _tell_unreadable(pixels, progress)
-    shown = shown_pictures(dataset.people, config.variant, pixels, Path(config.paths.data) / "shown")
-    _tell_not_shown(shown, config.variant.name, progress)
+    shown = _shown(config, dataset.people, pixels, progress)
     plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, shown, config.variant.kind)
+    for line in notices(engine):
+        progress.note(line)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
     digest = dataset_digest(dataset.people, by_image)
     return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
@@ -148,11 +147,19 @@ def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> 
         progress.note(f"... and {len(bad) - 3} pictures more")
 
 
-def _tell_not_shown(shown: Sequence[Shown], name: str, progress: Progress) -> None:
-    """Count the pictures of which the data do not allow this variant, by reason."""
-    reasons = Counter(picture.error for picture in shown if picture.error and picture.variant != ORIGINAL)
+def _shown(config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress) -> list[Shown]:
+    """Return what is shown for each row of `people`; count the pictures of which the data do not allow the variant."""
+    from fp2.data.shown import BY_REGION, shown_pictures
+
+    folder = Path(config.paths.data) / "shown"
+    if config.variant.kind not in BY_REGION:
+        return shown_pictures(people, config.variant, pixels, folder)
+    with progress.count_up("Finding the person in them", len(people)) as found:
+        shown = shown_pictures(people, config.variant, pixels, folder, found)
+    reasons = Counter(picture.error for picture in shown if picture.error and picture.variant == config.variant.kind)
     for reason, count in reasons.most_common(3):
-        progress.note(f"{count} picture(s) cannot be shown {name}: {reason}")
+        progress.note(f"{count} picture(s) cannot be shown as {config.variant.name}: {reason}")
+    return shown
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:

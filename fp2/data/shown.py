@@ -37,6 +37,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "person_crop": ("margin",),
 }
 """Every kind of variant, with the parameters that it takes."""
+BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "person_crop"})
+"""Kinds that need to know where the person is."""
 HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
 """Kinds that show nothing of the person: the simulator is then told no attribute."""
 VERSION = 1  # of the way pictures are changed: raise it when a change here can change the pixels that are shown
@@ -73,7 +75,11 @@ class Shown:
 
 
 def shown_pictures(
-    people: pd.DataFrame, variant: VariantConfig, pixels: Mapping[Path, PixelDigest], folder: Path
+    people: pd.DataFrame,
+    variant: VariantConfig,
+    pixels: Mapping[Path, PixelDigest],
+    folder: Path,
+    tick: Callable[[int], None] = lambda more: None,
 ) -> list[Shown]:
     """Return what is shown for each row of `people`, in their order.
 
@@ -87,6 +93,8 @@ def shown_pictures(
         Digest of each picture's decoded pixels, by path.
     folder : Path
         Where the grey picture is kept, the only one that is ever written.
+    tick : callable
+        Told how many more pictures are done, where the person has to be looked up in each.
 
     Raises
     ------
@@ -103,11 +111,11 @@ def shown_pictures(
     if variant.kind == SWAPPED:
         donors = donor_rows(people, int(variant.seed or 0))
         return [originals[donor] for donor in donors]
-    places = _whereabouts(people, pixels)
-    return [
-        shown if shown.error else _changed(shown, place, variant)
-        for shown, place in zip(originals, places, strict=True)
-    ]
+    changed = []
+    for shown, place in zip(originals, _whereabouts(people, pixels), strict=True):
+        changed.append(shown if shown.error else _changed(shown, place, variant))
+        tick(1)
+    return changed
 
 
 def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Shown]:
