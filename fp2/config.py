@@ -38,8 +38,9 @@ NotNegative = Annotated[int, Ge(0)]
 
 @dataclass
 class ModelConfig:
-    """Who is asked: a checkpoint folder, a hub id, or the simulator (`engine=planted`).
+    """Who is asked: a checkpoint folder, a hub id, a server's model, or the simulator (`engine=planted`).
 
+    `base_url` is where a server is, `api_key_env` the environment variable that holds its key.
     `prompt` is a format of one's own in place of the chat template, with `{image}` and `{question}`; `image_backend`
     is the library that resizes pictures.
     """
@@ -55,6 +56,8 @@ class ModelConfig:
     prompt: str | None = None
     image_backend: str = "pil"
     truth: Any = None
+    base_url: str | None = None
+    api_key_env: str | None = None
 
 
 @dataclass
@@ -63,8 +66,14 @@ class EngineConfig:
 
     name: str = "hf"
     batch_size: Positive | None = None
+    max_tokens: Positive | None = None
+    sharing: str = "auto"
     device: str = "auto"
     threads: int | None = None
+    scoring: str | None = None
+    concurrency: Positive | None = None
+    timeout: Annotated[float, Gt(0)] | None = None
+    attempts: Positive | None = None
 
 
 @dataclass
@@ -350,6 +359,8 @@ def identity_of(config: Config) -> dict[str, Any]:
     represented by its name: its weights are in the response set.
     """
     model = asdict(config.model)
+    for name in ("base_url", "api_key_env"):
+        model.pop(name)
     if model["id"] and _is_path(model["id"]):
         model["id"] = Path(model["id"]).name
     if isinstance(model["truth"], str):

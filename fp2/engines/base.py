@@ -114,8 +114,10 @@ class Answer:
 class Engine(Protocol):
     """Who answers. Loading the model happens at the first `answer`, so a fully cached run loads nothing."""
 
-    model_calls: int
-    """Forward or generate batches sent so far."""
+    @property
+    def model_calls(self) -> int:
+        """Forward passes, generate calls or requests sent so far."""
+        ...
 
     def identity(self) -> dict[str, Any]:
         """Everything about the model side that can change an answer (JSON values). Imports nothing heavy."""

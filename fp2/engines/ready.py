@@ -15,7 +15,6 @@ from fp2.engines.choices import orders_of, text_in_order
 from fp2.engines.prompt_ids import PromptBook, Shown
 
 if TYPE_CHECKING:
-    from fp2.engines.families import FamilyFacts
     from fp2.engines.hf_loading import LoadedModel
     from fp2.engines.prompts import PromptFormat
 
@@ -61,7 +60,6 @@ class Maker:
     Parameters
     ----------
     loaded : LoadedModel
-    facts : FamilyFacts
     prompt_format : PromptFormat
     choice_orders : str
         See `Decoding`.
@@ -72,12 +70,11 @@ class Maker:
     def __init__(
         self,
         loaded: LoadedModel,
-        facts: FamilyFacts,
         prompt_format: PromptFormat,
         choice_orders: ChoiceOrders,
         lock: threading.Lock,
     ) -> None:
-        self._loaded, self._facts, self._format, self._orders = loaded, facts, prompt_format, choice_orders
+        self._loaded, self._format, self._orders = loaded, prompt_format, choice_orders
         self._lock = lock
         self._book = PromptBook(loaded.processor, picture_tokens(loaded.model), prompt_format.adds_start)
 
@@ -109,7 +106,7 @@ class Maker:
     def _picture(self, task: ImageTask) -> Image.Image | None:
         """Return the picture to show: as it was digested, and then changed; one that differs by now is refused."""
         if task.blind:
-            return None if self._facts.text_only else GREY
+            return None if self._loaded.facts.text_only else GREY
         picture = open_rgb(task.path)
         if pixel_sha256(picture) != task.pixel_sha256:
             raise ValueError("its pixels are not those that were digested; the file changed")

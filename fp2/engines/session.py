@@ -19,7 +19,6 @@ from fp2.engines.yes_no import YesNoForms, yes_no_forms
 from fp2.hashing import digest
 
 if TYPE_CHECKING:
-    from fp2.engines.families import FamilyFacts
     from fp2.engines.hf_loading import HfSpec, LoadedModel
     from fp2.engines.prompts import PromptFormat
 
@@ -33,7 +32,6 @@ class Session:
     ----------
     loaded : LoadedModel
     spec : HfSpec
-    facts : FamilyFacts
     prompt_format : PromptFormat
     decoding : Decoding
     sharing : str
@@ -46,7 +44,6 @@ class Session:
         self,
         loaded: LoadedModel,
         spec: HfSpec,
-        facts: FamilyFacts,
         prompt_format: PromptFormat,
         decoding: Decoding,
         *,
@@ -56,9 +53,9 @@ class Session:
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
         self.batch_size = batch_size
-        self._spec, self._facts, self._max_tokens = spec, facts, max_tokens
+        self._spec, self._max_tokens = spec, max_tokens
         self._lock = threading.Lock()
-        self._maker = Maker(loaded, facts, prompt_format, decoding.choice_orders, self._lock)
+        self._maker = Maker(loaded, prompt_format, decoding.choice_orders, self._lock)
         self._plain = WholePrompts(loaded.model, share_pictures=False, batch_size=batch_size)
         self._way: Way | None = None
         self._sharing = sharing
@@ -116,7 +113,7 @@ class Session:
         return self._way if self._way.fits(shown) else self._plain
 
     def _settled(self, shown: Shown) -> tuple[Way, str]:
-        ways = ways_to_try(self._sharing, self._facts.sharing, self._spec.dtype, self.loaded.attention)
+        ways = ways_to_try(self._sharing, self.loaded.facts.sharing, self._spec.dtype, self.loaded.attention)
         for name in ways:
             way = self._build(name)
             if way is self._plain:
@@ -135,7 +132,7 @@ class Session:
 
     def _build(self, name: str) -> Way:
         if name == "tree":
-            return SharedPrefix(self.loaded.model, self._facts.text_model, self._max_tokens)
+            return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._max_tokens)
         if name == "vision":
             return WholePrompts(self.loaded.model, share_pictures=True, batch_size=self.batch_size)
         return self._plain

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from family_checkpoints import save
 from PIL import Image
 from tiny import save_tiny_llava
 
@@ -25,6 +28,12 @@ QUESTIONS = (
 @pytest.fixture(scope="session")
 def tiny_llava(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_llava(tmp_path_factory.mktemp("llava"))
+
+
+@pytest.fixture(scope="session")
+def tiny_family(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of a tiny checkpoint of a family, written at first use."""
+    return functools.cache(lambda family: save(family, tmp_path_factory.mktemp(family)))
 
 
 @pytest.fixture(scope="session")

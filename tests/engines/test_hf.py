@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from fp2.engines.base import Answer, Decoding, ImageTask
+from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
+from fp2.engines.ready import Ready
 from fp2.errors import Fp2Error
 
 DECODING = Decoding(max_new_tokens=12)
@@ -35,6 +37,19 @@ def collect(batches: Iterable[Sequence[Answer]]) -> list[Answer]:
 
 def table(answers: Iterable[Answer]) -> Table:
     return {(answer.image_id, answer.question_id): answer.text for answer in answers}
+
+
+YES_NO = tuple(
+    Question(f"{trait}{number}", "trait", f"{how} this person {trait}? Answer with Yes or No.", "yes_no")
+    for number, how in enumerate(("Is", "Do you think that this is", "Does the picture show"))
+    for trait in ("kind", "brave", "lazy", "honest", "a leader", "dull")
+)
+
+
+def numbers(answers: Iterable[Answer]) -> dict[tuple[str, str], dict[str, float]]:
+    found = {(answer.image_id, answer.question_id): answer.numbers for answer in answers}
+    assert None not in found.values(), {answer.error for answer in answers}
+    return {key: dict(values) for key, values in found.items() if values is not None}
 
 
 def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table:
@@ -57,7 +72,8 @@ def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table
                     return_tensors="pt",
                 )
             else:
-                inputs = processor(text="<image>" + question.text, images=image, return_tensors="pt")
+                prompt = f"USER: <image>\n{question.text} ASSISTANT:"  # the family's form
+                inputs = processor(text=prompt, images=image, return_tensors="pt")
             output = model.generate(**inputs, max_new_tokens=DECODING.max_new_tokens, do_sample=False)
             words = processor.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
             answers[task.image_id, question.question_id] = words.strip()
@@ -83,29 +99,34 @@ def test_a_picture_is_resized_once_for_all_its_questions(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava, batch_size=6)
-    inner = type(asked._loaded.pictures._inner)
+    inner = type(asked._session.loaded.pictures._inner)
     resized: list[int] = []
     original = inner.preprocess
     monkeypatch.setattr(
         inner, "preprocess", lambda self, images, *a, **k: resized.append(1) or original(self, images, *a, **k)
     )
     collect(asked.answer(tasks))
-    collect(asked.answer(tasks))
-    assert asked._loaded.pictures.exact
-    assert len(resized) <= 2 * len(tasks) + 1, "once a picture and run, and once more for the proof"
+    assert len(resized) == len(tasks)
 
 
-def test_without_a_batch_size_a_small_model_gets_big_batches(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+def test_without_a_batch_size_a_small_model_takes_many_side_by_side(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     asked = engine(tiny_llava)
     assert asked.runtime()["batch_size"] is None
-    assert len(list(asked.answer(tasks))) == asked.model_calls == 1
+    assert asked.model_calls == 0
+    assert len(list(asked.answer(tasks))) == 1
     assert asked.runtime()["batch_size"] == 96
+    assert asked.runtime()["sharing"] == "tree"
 
 
-def test_the_model_is_called_once_a_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+def test_the_model_runs_once_for_a_beginning_once_for_its_questions_and_once_a_token(
+    tiny_llava: Path, tasks: list[ImageTask]
+) -> None:
     asked = engine(tiny_llava, batch_size=7)
     batches = list(asked.answer(tasks))
-    assert asked.model_calls == len(batches) == 3
+    assert [len(batch) for batch in batches] == [6, 6, 6, 3]  # two pictures with three questions each fit into seven
+    check = 2 + 3  # before the first answer: the tree, and three prompts one at a time
+    most = check + 4 * (1 + DECODING.max_new_tokens)
+    assert check + 4 * 2 < asked.model_calls <= most
 
 
 def test_no_open_question_loads_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_llava: Path) -> None:
@@ -134,16 +155,16 @@ def test_a_broken_picture_is_its_own_error(tiny_llava: Path, tasks: list[ImageTa
 
 
 class Failing:
-    """Stands before `generate` and raises for batches that a rule picks."""
+    """Stands before the session's `ask` and raises for groups that a rule picks."""
 
-    def __init__(self, asked: HfEngine, rule: Any) -> None:
-        self._generate, self._rule, self.sizes = asked._loaded.model.generate, rule, []
+    def __init__(self, asked: HfEngine, rule: Callable[[list[Ready]], Exception | None]) -> None:
+        self._ask, self._rule, self.sizes = asked._session.ask, rule, []
 
-    def __call__(self, **inputs: Any) -> Any:
-        self.sizes.append(len(inputs["input_ids"]))
-        if (error := self._rule(inputs)) is not None:
+    def __call__(self, group: list[Ready]) -> list[Answer]:
+        self.sizes.append(sum(len(ready.questions) for ready in group))
+        if (error := self._rule(group)) is not None:
             raise error
-        return self._generate(**inputs)
+        return self._ask(group)
 
 
 @pytest.mark.parametrize(
@@ -160,19 +181,44 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
 ) -> None:
     expected = table(collect(engine(tiny_llava).answer(tasks)))
     asked = engine(tiny_llava, batch_size=16)
-    failing = Failing(asked, lambda inputs: error if len(inputs["input_ids"]) > 5 else None)
-    monkeypatch.setattr(asked._loaded.model, "generate", failing)
+    failing = Failing(asked, lambda group: error if len(group) > 1 else None)
+    monkeypatch.setattr(asked._session, "ask", failing)
     assert table(collect(asked.answer(tasks))) == expected
-    assert failing.sizes[:3] == [16, 8, 4]
-    assert max(failing.sizes[3:]) == 4
-    assert asked.runtime()["batch_size"] == 4
+    assert failing.sizes[:3] == [15, 6, 3]
+    assert failing.sizes.count(6) <= 3, "it stays halved"
+    assert asked.runtime()["batch_size"] == 3
+
+
+@pytest.mark.parametrize("sharing", ["tree", "none"])
+def test_out_of_memory_while_probabilities_are_read(
+    sharing: Any, tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = [dataclasses.replace(task, questions=YES_NO) for task in tasks[:3]]
+    expected = numbers(collect(engine(tiny_family("llava")).answer(scored)))
+    asked = engine(tiny_family("llava"), sharing=sharing, batch_size=8)
+    model, sizes = asked._session.loaded.model, []
+    original = model.forward
+
+    def forward(*args: Any, **inputs: Any) -> Any:
+        sizes.append(inputs["input_ids"].numel())
+        if sizes[-1] > 80:
+            raise MemoryError("too much")
+        return original(*args, **inputs)
+
+    forward.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model, "forward", forward)
+    found = numbers(collect(asked.answer(scored)))
+    assert max(sizes) > 80, "or nothing was too much"
+    assert found.keys() == expected.keys()
+    for key, values in found.items():
+        assert values == pytest.approx(expected[key], abs=1e-4)
 
 
 def test_memory_for_not_even_one_is_an_error_row(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava, batch_size=4)
-    monkeypatch.setattr(asked._loaded.model, "generate", Failing(asked, lambda inputs: MemoryError("none left")))
+    monkeypatch.setattr(asked._session, "ask", Failing(asked, lambda group: MemoryError("none left")))
     answers = collect(asked.answer(tasks[:2]))
     assert len(answers) == 6
     assert all("none left" in (answer.error or "") for answer in answers)
@@ -183,30 +229,27 @@ def test_one_bad_answer_spoils_no_other(
 ) -> None:
     expected = table(collect(engine(tiny_llava).answer(tasks)))
     asked = engine(tiny_llava, batch_size=8)
-    memo, bad = asked._loaded.pictures, []
+    bad = (tasks[0].image_id, tasks[0].questions[1])
 
-    def rule(inputs: dict[str, Any]) -> Exception | None:
-        if not bad:  # the first row of the first batch is the one that fails from now on
-            bad.append(inputs["pixel_values"][0].clone())
-        hit = any(torch.equal(row, bad[0]) for row in inputs["pixel_values"])
+    def rule(group: list[Ready]) -> Exception | None:
+        hit = any(ready.task.image_id == bad[0] and bad[1] in ready.questions for ready in group)
         return RuntimeError("an index is out of range\nin a long trace") if hit else None
 
-    monkeypatch.setattr(asked._loaded.model, "generate", Failing(asked, rule))
+    monkeypatch.setattr(asked._session, "ask", Failing(asked, rule))
     answers = collect(asked.answer(tasks))
-    failed = {answer.image_id for answer in answers if answer.error}
     assert len(answers) == 21
-    assert failed == {tasks[0].image_id}
+    failed = {(answer.image_id, answer.question_id): answer.error for answer in answers if answer.error}
+    assert failed == {(bad[0], bad[1].question_id): "the model failed: RuntimeError: an index is out of range"}
     assert all(answer.text == expected[answer.image_id, answer.question_id] for answer in answers if not answer.error)
-    assert memo.exact
 
 
 def test_ctrl_c_is_not_swallowed(tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = engine(tiny_llava, batch_size=4)
 
-    def stop(**inputs: Any) -> Any:
+    def stop(group: list[Ready]) -> list[Answer]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(asked._loaded.model, "generate", stop)
+    monkeypatch.setattr(asked._session, "ask", stop)
     with pytest.raises(KeyboardInterrupt):
         collect(asked.answer(tasks))
 
@@ -315,7 +358,7 @@ def _break(folder: Path, how: str) -> None:
         ("missing tensors", "3 weights"),
         ("wrong size", "wrong size"),
         ("no processor", "no processor_config.json"),
-        ("no tokenizer", "tokenizer files"),
+        ("no tokenizer", "has no tokenizer"),
         ("not a VLM", "picture"),
         ("no config", "no config.json"),
         ("broken config", "cannot be read"),
@@ -345,7 +388,7 @@ def test_options_that_do_not_exist(tiny_llava: Path, tiny_llava_raw: Path, tasks
         HfSpec("x", dtype="float23")  # type: ignore[arg-type]
     with pytest.raises(Fp2Error, match="int8"):
         HfSpec("x", quantisation="int")  # type: ignore[arg-type]
-    with pytest.raises(Fp2Error, match="no batch"):
+    with pytest.raises(Fp2Error, match="batch_size is 0"):
         engine(tiny_llava, batch_size=0)
     with pytest.raises(Fp2Error, match="no chat template"):
         HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).method(tasks[0].questions[0])
