@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.compose import load_config
+from fp2.compose import conf_dir, load_config
 from fp2.config import Config, config_hash, from_plain
+from fp2.data.shown import PARAMETERS
 from fp2.errors import Fp2Error
 from fp2.places import MARK, missing_places, overrides_without_places, with_places, without_places
 
@@ -35,6 +36,7 @@ def hash_of(*overrides: str) -> str:
         ["verify_inputs=true"],
         ["seed=20260101"],
         ["analysis.alpha=0.050"],
+        ["variant=original"],
     ],
     ids=lambda value: value[0],
 )
@@ -54,9 +56,12 @@ def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str]) -> No
         ["model.dtype=bfloat16"],
         ["model.quantisation=int8"],
         ["model.revision=abc"],
+        ["model.image_backend=torchvision"],
+        ["model.prompt='{image}{question}?'"],
         ["data.seed=1"],
         ["data.limit=10"],
         ["data.n_subjects=10"],
+        ["variant=blind"],
         ["probe.select=[trust]"],
         ["probe.decoding.max_new_tokens=5"],
         ["analysis.alpha=0.01"],
@@ -84,6 +89,22 @@ def test_the_same_data_in_another_folder() -> None:
         *table, "data.path=/b/people.csv", "data.image_root=/c"
     )
     assert hash_of(*table, "data.path=/a") != hash_of("data=table", "data.columns={image: f}", "data.path=/a")
+
+
+def test_every_variant_and_each_of_its_parameters_counts() -> None:
+    own = {"grey": "size=9", "swapped": "seed=9", "blurred": "radius=9", "face_crop": "margin=0.9"}
+    kinds = [[f"variant={path.stem}"] for path in sorted((conf_dir() / "variant").glob("*.yaml"))]
+    words = [*kinds, *([f"variant={kind}", f"variant.{value}"] for kind, value in own.items())]
+    assert len(kinds) == len(PARAMETERS)
+    assert len({hash_of(*each) for each in words}) == len(words)
+    assert hash_of("variant=blurred", "variant.name=soft") == hash_of("variant=blurred")
+
+
+def test_a_config_from_before_there_were_variants_keeps_its_hash() -> None:
+    config = load_config([])
+    before = plain(config)
+    del before["variant"]
+    assert config_hash(from_plain(before)) == config_hash(config)
 
 
 def test_overrides_in_another_order() -> None:

@@ -196,6 +196,30 @@ def test_an_unknown_question_is_an_error_row_with_its_reason() -> None:
     assert all("does not know the question" in (found[f"i{i}", "p"].error or "") for i in range(2))
 
 
+def test_words_are_all_that_the_simulator_gives() -> None:
+    engine = PlantedEngine(rich())
+    assert engine.method(WORK) == engine.method(dataclasses.replace(WORK, kind="number"))
+    for kind in ("yes_no", "choice"):
+        with pytest.raises(Fp2Error, match=f"cannot score a question of kind '{kind}'") as told:
+            engine.method(dataclasses.replace(WORK, kind=kind))
+        assert WORK.question_id in told.value.where
+
+
+def test_a_picture_that_hides_the_person_is_answered_without_attributes() -> None:
+    """The effects count for nobody then; a truth that names an attribute which is really absent is still refused."""
+    effects = {"occupation": {"region": {"Africa": -3}}}
+    tasks = [
+        dataclasses.replace(task, variant="masked", attributes={}, questions=QUESTIONS[:1])
+        for task in tasks_of(crowd(6, 1))
+    ]
+    hidden = answers_of(load_truth({**QUIET, "effects": effects}), tasks)
+    assert len({answer.text for answer in hidden.values()}) == 1
+    seen = answers_of(load_truth({**QUIET, "effects": effects}), tasks_of(crowd(6, 1), QUESTIONS[:1]))
+    assert len({answer.text for answer in seen.values()}) == 2
+    with pytest.raises(Fp2Error, match="these people do not have"):
+        answers_of(load_truth({"effects": effects}), [dataclasses.replace(task, variant="original") for task in tasks])
+
+
 def test_the_task_identity_follows_what_the_answer_depends_on() -> None:
     engine = PlantedEngine(rich())
     task = tasks_of(crowd(1, 1))[0]

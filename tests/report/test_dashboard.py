@@ -200,6 +200,16 @@ def test_calibration_and_partial_runs_are_said(results: dict[str, Any], other_re
     assert "say nothing about people" in page_of(other_results, [])[0]
 
 
+def test_changed_pictures_are_said(results: dict[str, Any]) -> None:
+    assert "Changed pictures" not in page_of(results, [])[0]
+    results["variant"] = {"name": "<b>mine", "kind": "blind"}
+    _, page = page_of(results, [])
+    text = " ".join(" ".join(part) for part in page.text.values())
+    assert "Changed pictures." in text
+    assert "Shown: <b>mine. No picture was shown" in text
+    assert "looks at the person at all" in text
+
+
 def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, Any]) -> None:
     html, page = page_of(other_results, [])
     figures = [i for i, (tag, _) in enumerate(page.tags) if tag == "figure"]

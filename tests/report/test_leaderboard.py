@@ -41,6 +41,18 @@ def test_runs_without_a_composite_come_last_and_unranked(
     assert [(row.model, row.rank) for row in rows] == [("peeps-vlm", 1), ("other-vlm-2b", None)]
 
 
+def test_runs_on_changed_pictures_are_ranked_among_themselves(
+    results: dict[str, Any], other_results: dict[str, Any]
+) -> None:
+    blind = results | {"variant": {"name": "blind", "kind": "blind"}, "run_id": "b"}
+    as_it_is = other_results | {"variant": {"name": "original", "kind": "original"}}
+    rows = [row for row in leaderboard([blind, results, as_it_is]) if row.cut == "region"]
+    assert [(row.variant, row.rank) for row in rows] == [(None, 1), (None, 2), ("blind", 1)]
+    assert "(blind, calibration)" in to_markdown(rows).splitlines()[-1]
+    older = [{key: value for key, value in row.items() if key != "variant"} for row in summarise(results)]
+    assert rank(older) == leaderboard([results])
+
+
 def test_order_does_not_depend_on_the_order_given(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     assert leaderboard([results, other_results]) == leaderboard([other_results, results])
     assert leaderboard([]) == []
