@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = "local:"
+PLACE_KEYS = {"model.base_url": "server"}
+"""Keys that say where something is without being a path, and what is put in their place."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
@@ -33,6 +35,9 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
         if name.split(".")[0] in HIDDEN_SECTIONS or name in HIDDEN_KEYS:
             continue
         bare = value.strip("'\"")
+        if name in PLACE_KEYS:
+            kept.append(f"{key}={MARK}{PLACE_KEYS[name]}")
+            continue
         is_path = bool(found) and _PATH.fullmatch(bare) is not None
         kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
     return kept
@@ -78,6 +83,9 @@ def recall(state: Path, run_id: str) -> dict[str, str]:
 def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
     if dotted in HIDDEN_KEYS:
         return None
+    if dotted in PLACE_KEYS and value is not None:
+        places[dotted] = value
+        return MARK + PLACE_KEYS[dotted]
     if isinstance(value, Mapping):
         return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
     if isinstance(value, str) and not dotted.startswith("probe.") and _PATH.fullmatch(value):

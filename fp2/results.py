@@ -29,11 +29,15 @@ LIMITATIONS = (
     "Lexicons and the valence scorer are for English answers.",
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
+SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
 
 
 def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who answered, without machine paths. `embedded` marks a model whose effects were planted."""
+    """Return who answered, without machine paths.
+
+    `embedded` marks a model whose effects were planted; `server` is what a server told of itself.
+    """
     model = config.model
     given = str(model.id or "")
     return {
@@ -46,6 +50,7 @@ def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
         "embedded": given.startswith("pkg://") or config.engine.name == "planted",
+        **({"server": identity["server"]} if "server" in identity else {}),
     }
 
 
@@ -146,7 +151,12 @@ def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str
 
 def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
     """Return what a reader has to know, the data set's notes included."""
-    return [*([EMBEDDED] if model["embedded"] else []), *LIMITATIONS, *notes]
+    return [
+        *([EMBEDDED] if model["embedded"] else []),
+        *([SERVED] if "server" in model else []),
+        *LIMITATIONS,
+        *notes,
+    ]
 
 
 def answer_counts(prepared: Prepared, asked: Asked, answers: pd.DataFrame) -> dict[str, int]:

@@ -11,8 +11,8 @@ from fp2.errors import Fp2Error, nearest
 if TYPE_CHECKING:
     from fp2.store.responses import ResponseStore
 
-ENGINES = ("hf", "planted")
-LATER_ENGINES = ("openai_compat", "ray", "vllm")
+ENGINES = ("hf", "openai_compat", "planted")
+LATER_ENGINES = ("ray", "vllm")
 
 
 def build_engine(
@@ -58,6 +58,8 @@ def build_engine(
         from fp2.engines.planted_truth import load_truth
 
         return PlantedEngine(load_truth(model.get("truth")), batch_size=int(engine.get("batch_size") or 256))
+    if name == "openai_compat":
+        return _server_engine(model, engine, decoding, store, verify_files)
     from fp2.engines.hf import HfEngine
     from fp2.engines.hf_loading import HfSpec
 
@@ -86,6 +88,37 @@ def build_engine(
 
 def _check_name(name: str, where: str) -> None:
     if name in LATER_ENGINES:
+def _server_engine(
+    model: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    decoding: Decoding,
+    store: ResponseStore | None,
+    verify: bool,
+) -> Engine:
+    from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
+
+    if not model.get("base_url"):
+        raise Fp2Error("the model has no address", where="model.base_url", fix="Give http(s)://host:port/v1")
+    if not model.get("id"):
+        fix = "Give the name that the server knows it by (it is listed at the address, under /models)"
+        raise Fp2Error("the model has no id", where="model.id", fix=fix)
+    key = model.get("api_key_env")
+    spec = ServerSpec(
+        str(model["base_url"]),
+        str(model["id"]),
+        **({"key_variable": str(key)} if key else {}),
+        revision=model.get("revision"),
+    )
+    given = {name: engine[name] for name in ("scoring", "concurrency", "timeout", "attempts") if engine.get(name)}
+    connection = store.connection if store is not None else None
+    return OpenAICompatEngine(spec, decoding, **given, connection=connection, verify=verify)
+
+
+def notices(engine: Engine) -> list[str]:
+    """Return what the user should be told before anything is asked, for the terminal only."""
+    return list(getattr(engine, "notices", ()))
+
+
         raise Fp2Error(f"engine={name} is not in this version", where=where, fix=f"Choose from: {', '.join(ENGINES)}")
     if name not in ENGINES:
         raise Fp2Error(f"unknown engine {name!r}", where=where, fix=nearest(name, (*ENGINES, *LATER_ENGINES)))
