@@ -79,6 +79,8 @@ def build_engine(
         spec,
         decoding,
         batch_size=engine.get("batch_size"),
+        max_tokens=engine.get("max_tokens"),
+        sharing=engine.get("sharing") or "auto",
         device=str(engine.get("device") or "auto"),
         threads=engine.get("threads"),
         connection=store.connection if store is not None else None,
@@ -86,8 +88,6 @@ def build_engine(
     )
 
 
-def _check_name(name: str, where: str) -> None:
-    if name in LATER_ENGINES:
 def _server_engine(
     model: Mapping[str, Any],
     engine: Mapping[str, Any],
@@ -119,6 +119,8 @@ def notices(engine: Engine) -> list[str]:
     return list(getattr(engine, "notices", ()))
 
 
+def _check_name(name: str, where: str) -> None:
+    if name in LATER_ENGINES:
         raise Fp2Error(f"engine={name} is not in this version", where=where, fix=f"Choose from: {', '.join(ENGINES)}")
     if name not in ENGINES:
         raise Fp2Error(f"unknown engine {name!r}", where=where, fix=nearest(name, (*ENGINES, *LATER_ENGINES)))
