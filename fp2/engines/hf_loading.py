@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from fp2.engines.auto_class import auto_class, check_code
 from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.picture_memo import OncePerPicture
+from fp2.engines.placement import Placement, check_names, input_device, places
 from fp2.engines.processors import NOT_VLM, load_processor
 from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
@@ -63,6 +65,11 @@ class LoadedModel:
     device: str
     attention: str
     facts: FamilyFacts
+
+    @property
+    def spread(self) -> dict[str, int]:
+        """Modules on each device, where there are several (for `runtime()`)."""
+        return places(self.model)
 
     @property
     def pictures(self) -> OncePerPicture:
@@ -119,29 +126,51 @@ def _transformers() -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
+def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str, placement: Placement) -> LoadedModel:
     """Load processor and model from a folder; the last one stays warm for the other runs of a sweep."""
     processor = _processor(path, checkpoint, spec)
-    model = _model(path, spec, device)
+    model = load_weights(auto_class(checkpoint), path, spec, device, placement)
     attention = str(getattr(model.config, "_attn_implementation", ""))
-    return LoadedModel(model, processor, device, attention, facts_for(checkpoint.config))
+    return LoadedModel(model, processor, input_device(model, device), attention, facts_for(checkpoint.config))
 
 
-def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
-    """Load the model of `checkpoint` onto `device`, fetching its weights if they are not on this disk.
+def load(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Placement | None = None) -> LoadedModel:
+    """Load the model of `checkpoint`, fetching its weights if they are not on this disk.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+    spec : HfSpec
+    device : str
+        Where it goes (see `resolve_device`), unless `placement` spreads it over several devices.
+    placement : Placement, optional
+        Device map and attention.
 
     Raises
     ------
     Fp2Error
         If the checkpoint is no vision-language model, its weights are damaged or incomplete, its processor is missing,
-        it needs code or a library that is not allowed or not there, or it does not fit into memory.
+        it needs code or a library that is not allowed or not there, a device of its map is not there, or it does not
+        fit into memory.
     """
-    _check_code(checkpoint, spec)
+    placement = placement or Placement()
+    check_code(checkpoint, spec)
+    placement.check(device, spec.dtype)
+    for place in placement.devices:
+        resolve_device(place)
+    quieten()
+    auto_class(checkpoint)  # no gigabytes are fetched of what is no model for pictures and text
+    path = with_weights(checkpoint)
+    return _load(checkpoint, path, spec, device, placement)
+
+
+def quieten() -> None:
+    """Stop the loaders' progress bars, and warnings that bitsandbytes and accelerate give for each layer and call."""
     noise = _transformers().utils.logging
     noise.set_verbosity_error()
     noise.disable_progress_bar()
-    path = with_weights(checkpoint)
-    return _load(checkpoint, path, spec, device)
+    for name in ("bitsandbytes", "accelerate"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _processor(path: Path, checkpoint: Checkpoint, spec: HfSpec) -> Any:
@@ -150,44 +179,36 @@ def _processor(path: Path, checkpoint: Checkpoint, spec: HfSpec) -> Any:
     except Fp2Error:
         raise
     except Exception as error:  # missing files, missing libraries, remote code: many kinds, one line
-        raise _cannot_load("its processor", spec, error) from error
+        raise cannot_load("its processor", spec, error) from error
 
 
-def _check_code(checkpoint: Checkpoint, spec: HfSpec) -> None:
-    """Refuse code of a checkpoint's own that nothing pins: it could be another code tomorrow.
+def load_weights(auto_class: str, path: Path, spec: HfSpec, device: str, placement: Placement) -> Any:
+    """Return the model in the folder `path`, every weight of it read, ready to be asked.
 
-    A folder is pinned by its digests, a hub model by a whole commit (a branch or tag can move).
+    Parameters
+    ----------
+    auto_class : str
+        The class of transformers that finds the model's own.
+    path, spec, device, placement
+        See `load`.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be loaded, or weights are missing.
     """
-    if not (spec.trust_remote_code and checkpoint.code):
-        return
-    elsewhere = sorted(name.split("--")[0] for name in checkpoint.code.values() if "--" in name)
-    if elsewhere:
-        raise Fp2Error(
-            f"the model {spec.id} runs code from another repository ({elsewhere[0]}), which nothing pins",
-            where="model.trust_remote_code",
-            fix="Copy that code into the model's folder, and mend auto_map in its config.json",
-        )
-    if checkpoint.revision is not None and not re.fullmatch(r"[0-9a-f]{40}", spec.revision or ""):
-        raise Fp2Error(
-            f"the model {spec.id} runs code of its own, and model.revision is {spec.revision!r}",
-            where="model.revision",
-            fix=f"Read that code at a commit and pin it, for instance model.revision={checkpoint.revision}",
-        )
-
-
-def _model(path: Path, spec: HfSpec, device: str) -> Any:
     import torch
 
     options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
-    if device != "cpu" or spec.quantisation:
-        options["device_map"] = {"": device}
+    options |= placement.options(device, spec.quantisation is not None)
     if spec.quantisation:
         options["quantization_config"] = _bits(spec)
     try:
-        auto = _transformers().AutoModelForImageTextToText
+        auto = getattr(_transformers(), auto_class)
         model, report = auto.from_pretrained(path, output_loading_info=True, **options)
     except Exception as error:  # safetensors, transformers and torch each raise their own kinds
-        raise _cannot_load("its weights", spec, error) from error
+        raise cannot_load("its weights", spec, error) from error
+    check_names(model, placement)
     wrong = sorted(str(key) for name in ("missing_keys", "mismatched_keys") for key in report.get(name, ()))
     if wrong:
         raise Fp2Error(
@@ -209,23 +230,29 @@ def _bits(spec: HfSpec) -> Any:
 
 
 _COPY_AGAIN = "Check the folder: copy or download the checkpoint again"
+_READ_CODE = "Read that code, pin model.revision to its commit, then set model.trust_remote_code=true"
+_UNINSTALL = "Uninstall it (`pip uninstall torchvision`), since it is not needed, or install the one for this torch"
+_FITTING = "Install the torchvision that fits this torch, and set model.image_backend=torchvision"
 _KNOWN_TROUBLE = {  # what the loaders say -> what it means, what to do
-    "trust_remote_code": ("it runs code of its own", "Read that code, then set model.trust_remote_code=true"),
+    "operator torchvision::": ("the torchvision that is installed does not fit this torch", _UNINSTALL),
+    "Torchvision library": ("its image processor needs torchvision, which is not installed here", _FITTING),
+    "trust_remote_code": ("it runs code of its own", _READ_CODE),
     "Unrecognized configuration class": ("it is not a model that looks at a picture and writes text", NOT_VLM),
     "does not recognize this architecture": ("this version of transformers does not know its architecture", NOT_VLM),
     "ignore_mismatched_sizes": ("some weights are of the wrong size for its config.json", _COPY_AGAIN),
     "load image processor": ("it has no processor_config.json or preprocessor_config.json", _COPY_AGAIN),
     "instantiate the backend tokenizer": ("its tokenizer files are missing or damaged", _COPY_AGAIN),
+    "deserializing header": ("a weights file is truncated or damaged", _COPY_AGAIN),
 }
 
 
-def _cannot_load(part: str, spec: HfSpec, error: Exception) -> Fp2Error:
+def cannot_load(part: str, spec: HfSpec, error: Exception) -> Fp2Error:
     """Return the one line for what a loader raised."""
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    said, fix = next((known for sign, known in _KNOWN_TROUBLE.items() if sign in str(error)), (said, _COPY_AGAIN))
-    if isinstance(error, ImportError):
-        fix = "It needs a library that is not installed here"
-    elif is_out_of_memory(error):
+    usual = "It needs a library that is not installed here" if isinstance(error, ImportError) else _COPY_AGAIN
+    whole = f"{error} {error.__cause__}"
+    said, fix = next((known for sign, known in _KNOWN_TROUBLE.items() if sign in whole), (said, usual))
+    if is_out_of_memory(error):
         said, fix = "it does not fit into memory", "Choose a smaller dtype (bfloat16) or model.quantisation=int8"
     return Fp2Error(f"the model {spec.id} cannot be loaded ({part}): {said[:300]}", where="model.id", fix=fix)
 

@@ -19,6 +19,7 @@ from fp2.engines.checkpoint import Checkpoint
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.errors import Fp2Error
 
+_VOCABULARIES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "tekken.json", "*.tiktoken")
 NOT_VLM = "Choose a model that takes pictures and text and writes text (image-text-to-text)"
 
 
@@ -43,24 +44,36 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
     Exception
         Whatever the loaders raise for files that are missing or damaged.
     """
+    _check_files(path, backend)
     options = {"trust_remote_code": remote_code}
     kind = _processor_class(checkpoint)
     pictures = _auto("AutoImageProcessor").from_pretrained(path, backend=backend, **options)
-    _check_backend(pictures, checkpoint.id, backend)
+    check_backend(pictures, backend)
     if kind is None:  # a class of the checkpoint's own
         processor = _auto("AutoProcessor").from_pretrained(path, **options)
     else:
         processor = _compose(kind, path, pictures, options)
     tokenizer = getattr(processor, "tokenizer", None)
     if tokenizer is None or not hasattr(processor, "image_processor"):
-        raise Fp2Error(
-            f"the model {checkpoint.id} has no processor for pictures and text", where="model.id", fix=NOT_VLM
-        )
+        raise Fp2Error("the model has no processor for pictures and text", where=str(path), fix=NOT_VLM)
     processor.image_processor = OncePerPicture(pictures)
     tokenizer.padding_side = "left"  # as generation in batches needs it
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return processor
+
+
+def _check_files(path: Path, backend: str) -> None:
+    """Refuse what transformers would make up for: a tokenizer without words, the other backend."""
+    if not any(True for pattern in _VOCABULARIES for _ in path.glob(pattern)):
+        what = f"the model's tokenizer files are missing ({' or '.join(_VOCABULARIES)})"
+        raise Fp2Error(what, where=str(path), fix="Copy or download the checkpoint again")
+    installed = importlib.import_module("transformers.utils").is_torchvision_available()
+    if backend == "torchvision" and not installed:
+        what = "torchvision was asked for to resize pictures, and is not installed here"
+        raise Fp2Error(
+            what, where="model.image_backend", fix="Set it to pil, or install the torchvision for this torch"
+        )
 
 
 def _auto(name: str) -> Any:
@@ -129,7 +142,7 @@ def _without_number_words(kind: Any) -> Iterator[None]:
             module.num2words = None  # type: ignore[attr-defined]
 
 
-def _check_backend(pictures: Any, name: str, backend: str) -> None:
+def check_backend(pictures: Any, backend: str) -> None:
     """Refuse an image processor that is not on the backend that the response key says."""
     torchvision: Any = importlib.import_module("transformers.image_processing_backends").TorchvisionBackend
     if isinstance(pictures, torchvision) == (backend == "torchvision"):
@@ -140,4 +153,4 @@ def _check_backend(pictures: Any, name: str, backend: str) -> None:
     else:
         what = f"the image processor {kind} has no PIL version, and torchvision gives other pixels"
         fix = "Set model.image_backend=torchvision: the response key then says so"
-    raise Fp2Error(f"{what} (model {name})", where="model.image_backend", fix=fix)
+    raise Fp2Error(what, where="model.image_backend", fix=fix)
