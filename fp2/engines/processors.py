@@ -66,7 +66,7 @@ def load_processor(path: Path, checkpoint: Checkpoint, *, backend: str, remote_c
 def _check_files(path: Path, backend: str) -> None:
     """Refuse what transformers would make up for: a tokenizer without words, the other backend."""
     if not any(True for pattern in _VOCABULARIES for _ in path.glob(pattern)):
-        what = f"the model's tokenizer files are missing ({' or '.join(_VOCABULARIES)})"
+        what = f"the model has no tokenizer, or its files are missing ({' or '.join(_VOCABULARIES)})"
         raise Fp2Error(what, where=str(path), fix="Copy or download the checkpoint again")
     installed = importlib.import_module("transformers.utils").is_torchvision_available()
     if backend == "torchvision" and not installed:

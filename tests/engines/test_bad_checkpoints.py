@@ -78,7 +78,7 @@ def of_tomorrow(folder: Path) -> None:
         (llama, "type llama does not look at pictures"),
         (clip, "type clip does not look at pictures"),
         (cut_short, "truncated or damaged"),
-        (no_words, "tokenizer files are missing"),
+        (no_words, "has no tokenizer"),
         (torchvision_only, "PIL version|needs torchvision"),
         (own_code, "code of its own.*model.trust_remote_code=true"),
         (of_tomorrow, "does not know its architecture"),
