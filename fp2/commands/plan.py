@@ -35,7 +35,7 @@ def plan_run(overrides: Sequence[str]) -> None:
         "answers planned": str(len(prepared.plan.planned)),
         "in the store": str(stored.answered),
         "failed before": str(stored.failed),
-        "not to be shown": str(unreadable // max(1, len(prepared.battery.questions))),
+        "cannot be shown": str(unreadable // max(1, len(prepared.battery.questions))),
         "answers to ask": str(left),
         "batch size": str(config.engine.batch_size or "by the model's size"),
         "store grows by": f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB",

@@ -48,7 +48,10 @@ class PolygonRegion:
 
     def arguments(self) -> dict[str, Any]:
         """Read the polygons again."""
-        polygons = _polygons(read_geometry(self.annotation, self.subject_id))
+        try:
+            polygons = _polygons(read_geometry(self.annotation, self.subject_id))
+        except Fp2Error as error:  # names the file, which an answer's row must not
+            raise Fp2Error(_CHANGED) from error
         if digest(polygons) != self.sha256:
             raise Fp2Error(_CHANGED)
         return {"polygons": polygons}
@@ -67,7 +70,11 @@ class MaskRegion:
 
     def arguments(self) -> dict[str, Any]:
         """Read the mask again."""
-        if sha256_file(self.path) != self.sha256:
+        try:
+            same = sha256_file(self.path) == self.sha256
+        except OSError as error:  # names the file, which an answer's row must not
+            raise Fp2Error(_CHANGED) from error
+        if not same:
             raise Fp2Error(_CHANGED)
         return {"mask": _open_mask(self.path)}
 

@@ -108,6 +108,10 @@ def test_an_annotation_that_changes_after_planning_is_refused(peeps: pd.DataFram
     with pytest.raises(Fp2Error, match="has changed"):
         look(shown)
     assert show(row, "masked")[0].params != shown.params
+    path.unlink()
+    with pytest.raises(Fp2Error, match="has changed") as told:
+        look(shown)
+    assert str(tmp_path) not in str(told.value)
 
 
 def edit(path: Path, change: Any) -> None:
@@ -273,6 +277,18 @@ def test_a_mask_that_cannot_be_used_is_a_reason(folder: Path) -> None:
     assert first.error == "the mask has 4 x 3 pixels, the picture 40 x 30"
     assert (second.error or "").startswith("the mask cannot be read")
     assert str(folder) not in (second.error or "")
+
+
+def test_a_mask_that_changes_after_planning_is_refused(folder: Path) -> None:
+    shown = show(load_table(folder / "people.csv", {**COLUMNS, "person_mask": "m"}).people, "masked")[0]
+    for spoil in (
+        lambda path: Image.new("L", (40, 30), 255).save(path),
+        lambda path: path.unlink(),
+    ):
+        spoil(folder / "a_mask.png")
+        with pytest.raises(Fp2Error, match="has changed") as told:
+            look(shown)
+        assert str(folder) not in str(told.value)
 
 
 def test_masks_stay_on_this_machine(folder: Path) -> None:
