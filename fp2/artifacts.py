@@ -24,6 +24,7 @@ DASHBOARD = "dashboard.html"
 CONFIG = "config.yaml"
 OVERRIDES = "overrides.yaml"
 TABLE = "disparities.json"
+PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 LOCAL_FILES = ("status.json", "traceback.txt")
 
 
@@ -61,17 +62,26 @@ def write_tables(
     attributes: Collection[str],
 ) -> None:
     """Write the four tables as Parquet: ids become salted keys; of the people only `attributes` (the cuts') leave."""
-    import pandas as pd
-
     from fp2.data.identity import shareable
 
     unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(people) if name not in attributes]
-    shareable(people.drop(columns=unused), salt).to_parquet(folder / "people.parquet", compression="zstd", index=False)
-    _keyed(answers, salt).to_parquet(folder / "responses.parquet", compression="zstd", index=False)
-    _keyed(scores, salt).to_parquet(folder / "scores.parquet", compression="zstd", index=False)
-    frame = pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows])
+    write_parquet(folder / PEOPLE, shareable(people.drop(columns=unused), salt))
+    write_parquet(folder / RESPONSES, _keyed(answers, salt))
+    write_parquet(folder / SCORES, _keyed(scores, salt))
+    write_disparities(folder, rows)
+
+
+def write_parquet(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as it is."""
+    table.to_parquet(path, compression="zstd", index=False)
+
+
+def write_disparities(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the disparities as Parquet, and as the table that MLflow shows."""
+    import pandas as pd
+
+    write_parquet(folder / DISPARITIES, pd.DataFrame([{**row, "groups": json.dumps(row["groups"])} for row in rows]))
     write_table(folder, rows)
-    frame.to_parquet(folder / "disparities.parquet", compression="zstd", index=False)
 
 
 def _keyed(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:

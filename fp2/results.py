@@ -159,16 +159,16 @@ def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
     ]
 
 
-def answer_counts(prepared: Prepared, asked: Asked, answers: pd.DataFrame) -> dict[str, int]:
+def answer_counts(answers: pd.DataFrame, model_calls: int) -> dict[str, int]:
     """Return planned = answered + failed, refused and cached (both among the answered), and the batches sent."""
-    planned, answered = len(prepared.plan.planned), answers["status"] == "answered"
+    answered = answers["status"] == "answered"
     return {
-        "planned": planned,
+        "planned": len(answers),
         "answered": int(answered.sum()),
         "refused": int(answers["refused"].sum()),
-        "failed": planned - int(answered.sum()),
+        "failed": len(answers) - int(answered.sum()),
         "cached": int((answers["cached"] & answered).sum()),
-        "model_calls": asked.model_calls,
+        "model_calls": model_calls,
     }
 
 
@@ -178,14 +178,33 @@ def refusal_rates(answers: pd.DataFrame) -> list[dict[str, Any]]:
     return [{"probe": probe, "n": len(part), "rate": float(part.mean())} for probe, part in grouped]
 
 
+def measured(
+    people: pd.DataFrame, answers: pd.DataFrame, found: Fingerprint, cuts: Sequence[Cut], probes: Sequence[str],
+    model_calls: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the part of the results that follows from the tables alone (ids may be salted keys)."""
+    from fp2.protocols.fingerprint import answers_by_group
+
+    return {
+        "n_images": int(people["image_id"].nunique()),
+        "n_subjects": int(people["subject_id"].nunique()),
+        "answers": answer_counts(answers, model_calls),
+        "answers_by_group": answers_by_group(answers, people, cuts),
+        "refusal_rates": refusal_rates(answers),
+        "coverage": found.coverage,
+        **headline(found, cuts),
+        "disparities": found.disparities,
+        "diversity": diversity_block(answers, probes),
+    }
+
+
 def results_of(
     prepared: Prepared, asked: Asked, answers: pd.DataFrame, found: Fingerprint, comparison: Comparison, run_id: str
 ) -> dict[str, Any]:
     """Return everything a run found; `answers` is the answers table with its `refused` column."""
-    from fp2.protocols.fingerprint import answers_by_group
-
     config, people, dataset = prepared.config, prepared.people, prepared.dataset
     model = model_block(config, prepared.engine.identity())
+    probes = [probe.id for probe in prepared.battery.probes]
     return {
         **base_block(config),
         "run_id": run_id,
@@ -203,18 +222,10 @@ def results_of(
             "groups": group_sizes(people, prepared.cuts),
         },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
-        "n_images": int(people["image_id"].nunique()),
-        "n_subjects": int(people["subject_id"].nunique()),
-        "answers": answer_counts(prepared, asked, answers),
-        "answers_by_group": answers_by_group(answers, people, prepared.cuts),
-        "refusal_rates": refusal_rates(answers),
-        "coverage": found.coverage,
         "probes": probe_block(prepared.battery),
         "scorers": scorer_block(prepared.scorers),
         "cuts": [cut.name for cut in prepared.cuts],
-        **headline(found, prepared.cuts),
+        **measured(people, answers, found, prepared.cuts, probes, asked.model_calls),
         "analysis": analysis_block(config, comparison, prepared.scorers),
-        "disparities": found.disparities,
-        "diversity": diversity_block(answers, [probe.id for probe in prepared.battery.probes]),
         "limitations": limitations(model, [*dataset.notes, *too_few_permutations(found, comparison)]),
     }

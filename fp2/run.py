@@ -56,6 +56,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
         with artifacts.told_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
             places = artifacts.write_config(folder, config, overrides)
+        register_origins(prepared, store)
         with _tracked(prepared, folder) as tracker:
             asked = _ask(prepared, store, progress)
             progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
@@ -65,6 +66,27 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
                 _write(prepared, folder, results, answers, scores, progress)
             _log(prepared, tracker, folder, results)
     return _outcome(asked, results, folder, tracker)
+
+
+def register_origins(prepared: Prepared, store: ResponseStore) -> None:
+    """Remember whose picture each planned answer comes from, so that it can be removed with them."""
+    from fp2.data.identity import local_salt, salted
+    from fp2.store.origins import Origin, register
+
+    people, salt = prepared.people, local_salt(Path(prepared.config.paths.state))
+    keys: dict[str, list[str]] = {}
+    for (image_id, _), key in prepared.plan.keys.items():
+        keys.setdefault(image_id, []).append(key)
+    heads = zip(
+        people["image_id"], people["image_path"], salted(people["image_id"], salt, "image"),
+        salted(people["subject_id"], salt), strict=True,
+    )  # fmt: skip
+    found = [
+        Origin(image, subject, str(Path(path).absolute()), tuple(keys[image_id]))
+        for image_id, path, image, subject in heads
+        if image_id in keys
+    ]
+    register(store.connection, store.path, prepared.dataset.name, prepared.dataset.release, found)
 
 
 def _ask(prepared: Prepared, store: ResponseStore, progress: Progress) -> Asked:
