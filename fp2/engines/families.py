@@ -100,4 +100,4 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def _reads_both_ways(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:
     """Return whether the text side is an encoder (BLIP-2 before T5) or attends both ways, so that prompts matter."""
     encoder = config.get("is_encoder_decoder") or text.get("is_encoder_decoder") or text.get("model_type") == "t5"
-    return bool(encoder or text.get("use_bidirectional_attention") is True)
+    return bool(encoder or text.get("use_bidirectional_attention") in (True, "all"))  # Gemma 4: "vision" is harmless
