@@ -80,7 +80,9 @@ class SharedPrefix:
         self.calls = 0
         text_config = model.config.get_text_config()
         kinds = set(getattr(text_config, "layer_types", None) or ())
-        self._window = getattr(text_config, "sliding_window", None) if "sliding_attention" in kinds else None
+        window = getattr(text_config, "sliding_window", None)
+        self._window = window if not kinds or "sliding_attention" in kinds else None
+        self._kinds = kinds
         self._additive = getattr(text_config, "_attn_implementation", "sdpa") == "eager"
         self._keeps = "logits_to_keep" in _parameters(self.text.forward)
 
@@ -170,8 +172,8 @@ class SharedPrefix:
         full = self._mask(sees, device)
         if self._window is None:
             return full
-        near = own[:, None] - places[None, :] < self._window
-        return {"full_attention": full, "sliding_attention": self._mask(sees & near, device)}
+        near = self._mask(sees & (own[:, None] - places[None, :] < self._window), device)
+        return {"full_attention": full, "sliding_attention": near} if self._kinds else near
 
     def _mask(self, sees: Numbers, device: Any) -> torch.Tensor:
         mask = torch.from_numpy(sees).to(device)[None, None]

@@ -6,6 +6,8 @@ prompts rolled by one, must be far outside it.
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,8 @@ WORDS = (
 SHARED_MOST = {"paligemma": "vision", "paligemma2": "vision", "blip2_t5": "vision"}
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-Logits = dict[tuple[str, str], torch.Tensor]
+Key = tuple[str, str]
+Logits = dict[Key, torch.Tensor]
 
 
 def with_questions(tasks: Sequence[ImageTask], questions: tuple[Question, ...]) -> list[ImageTask]:
@@ -90,9 +93,7 @@ def shared(engine: HfEngine, tasks: Sequence[ImageTask]) -> Logits:
     return found
 
 
-def difference(
-    left: Logits, right: Logits, pair: Callable[[tuple[str, str]], tuple[str, str]] = lambda key: key
-) -> float:
+def difference(left: Logits, right: Logits, pair: Callable[[Key], Key] = lambda key: key) -> float:
     return max(float((left[key] - right[pair(key)]).abs().max()) for key in left)
 
 
@@ -250,3 +251,24 @@ def test_time_does_not_grow_with_the_pictures_asked_before(
         answers(engine, some)
     assert alive() <= before + 2
     assert np.isfinite([a.seconds for a in answers(engine, some).values()]).all()
+
+
+@pytest.mark.parametrize("family", ["llava_next", "gemma3"])
+def test_a_text_model_that_looks_back_a_short_way_only(
+    family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask], tmp_path: Path
+) -> None:
+    """All layers of Mistral, some of Gemma's: fewer tokens than the picture has."""
+    folder = Path(shutil.copytree(tiny_family(family), tmp_path / family))
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"]["sliding_window"] = 14
+    (folder / "config.json").write_text(json.dumps(config))
+    some = with_questions(tasks[:2], ASKED)
+    wide = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    narrow = HfEngine(HfSpec(str(folder)), DECODING, threads=1)
+    plain, ours = one_at_a_time(narrow, some), shared(narrow, some)
+    assert difference(plain, one_at_a_time(wide, some)) > 100 * TOLERANCE, "or the window cut nothing off"
+    assert difference(ours, plain) <= TOLERANCE
+    assert narrow.runtime()["sharing"] == "tree"
+    words = with_questions(tasks[:2], WORDS)
+    plain_words = answers(HfEngine(HfSpec(str(folder)), DECODING, sharing="none", threads=1), words)
+    assert {k: a.text for k, a in answers(narrow, words).items()} == {k: a.text for k, a in plain_words.items()}
