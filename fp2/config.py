@@ -28,7 +28,16 @@ BUILT_IN = ("valence", "stereotype", "confidence", "refusal", "economic", "trust
 
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
-DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table")
+DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
+ROOTED = {
+    "fhibe": "the folder of the release",
+    "gras": "the folder with the official lists",
+    "fairface": "the folder with the label files",
+    "utkface": "the folder of the pictures",
+    "folder": "the folder with one sub-folder per group",
+    "hf": "the folder of the data set",
+}
+"""Kinds of data that lie in a folder of the user's, and what it holds."""
 
 Share = Annotated[float, Ge(0), Le(1)]
 Level = Annotated[float, Gt(0), Lt(1)]
@@ -69,6 +78,9 @@ class EngineConfig:
     max_tokens: Positive | None = None
     sharing: str = "auto"
     device: str = "auto"
+    device_map: Any = None
+    max_memory: Any = None
+    attention: str | None = None
     threads: int | None = None
     scoring: str | None = None
     concurrency: Positive | None = None
@@ -116,6 +128,9 @@ class DataConfig:
     limit: int | None = None
     offset: NotNegative = 0
     stratify: list[str] | None = None
+    ids: Any = None
+    attribute: str = "group"
+    split: str | None = None
     form: str = "auto"
     expand_regions: bool = False
     accept_terms: bool = False
@@ -289,8 +304,10 @@ def _cross_check(c: Config) -> None:
             where="analysis.permutations",
             fix="At least 99, or null",
         )
-    if c.data.kind == "fhibe" and not c.data.root:
-        raise Fp2Error("data=fhibe needs the folder of the release", where="data.root", fix="Add data.root=PATH")
+    if c.data.kind in ROOTED and not c.data.root:
+        what = f"data={c.data.kind} needs {ROOTED[c.data.kind]}"
+        raise Fp2Error(what, where="data.root", fix="Add data.root=PATH")
+    _check_choice(c.data)
     _one_of(c.data.form, FHIBE_FORMS, "data.form")
     if c.data.kind == "table" and not c.data.path:
         raise Fp2Error("data=table needs the table of your pictures", where="data.path", fix="Add data.path=FILE")
@@ -306,6 +323,16 @@ def _cross_check(c: Config) -> None:
     resolve_cuts(asdict(c.cut))
     _check_variant(c.variant)
     _check_probes(c)
+
+
+def _check_choice(data: DataConfig) -> None:
+    """Check that chosen ids are a list or a file, and that a folder's attribute can be one."""
+    is_list = isinstance(data.ids, (list, tuple)) and all(isinstance(name, (str, int)) for name in data.ids)
+    if data.ids is not None and not isinstance(data.ids, str) and not is_list:
+        raise Fp2Error("ids is neither a list nor a file", where="data.ids", fix="Give data.ids=[ID,...] or a path")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", data.attribute):
+        fix = "Use letters, digits and _"
+        raise Fp2Error(f"{data.attribute!r} cannot be an attribute's name", where="data.attribute", fix=fix)
 
 
 def _check_variant(variant: VariantConfig) -> None:
@@ -374,6 +401,13 @@ def identity_of(config: Config) -> dict[str, Any]:
     if config.data.kind != "fhibe":
         for name in ("form", "expand_regions"):
             data.pop(name)
+    for name, kind in (("attribute", "folder"), ("split", "hf")):
+        if config.data.kind != kind:
+            data.pop(name)
+    if config.data.ids is None:
+        data.pop("ids")
+    elif isinstance(config.data.ids, str):
+        data["ids"] = _file_digest(config.data.ids, "data.ids")
     if config.data.kind not in ("peeps", "peeps_twins"):
         for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
             data.pop(name)

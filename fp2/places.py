@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = "local:"
-PLACE_KEYS = {"model.base_url": "server"}
-"""Keys that say where something is without being a path, and what is put in their place."""
+PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
+"""Keys that say where something is, or which pictures, without being a path; and what is put in their place."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")

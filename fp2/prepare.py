@@ -47,11 +47,14 @@ class Prepared:
 
 
 def load_people(config: Config, progress: Progress) -> Dataset:
-    """Load the data set, keep single-person pictures, and sample."""
-    from fp2.data.sampling import limit_people, single_person
+    """Load the data set, keep single-person pictures, and choose or sample among them."""
+    from fp2.data.load import load_configured
+    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
 
-    dataset = _load(config, progress)
+    dataset = load_configured(config, progress)
     people, notes = single_person(dataset.people)
+    if config.data.ids is not None:
+        people = pick_images(people, read_ids(config.data.ids))
     if config.data.limit is not None or config.data.offset:
         people, more = limit_people(
             people, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
@@ -59,45 +62,13 @@ def load_people(config: Config, progress: Progress) -> Dataset:
         notes = (*notes, *more)
     if people["set_id"].notna().any():
         raise Fp2Error(
-            "counterfactual twins cannot be cut into groups of people: one of them has every skin tone",
+            "counterfactual pictures cannot be cut into groups of people: one subject is in several groups on purpose",
             where=f"data={config.data.name}",
-            fix="Use data=peeps",
+            fix="Leave set_id out of data.columns, or use pictures of real people (data=peeps for the drawn ones)",
         )
     if people.empty:
         raise Fp2Error("the data set has no single-person picture", where=f"data={config.data.name}")
     return replace(dataset, people=people, notes=(*dataset.notes, *notes))
-
-
-def _load(config: Config, progress: Progress) -> Dataset:
-    data = config.data
-    if data.kind in ("peeps", "peeps_twins"):
-        from fp2.data.peeps.load import load_peeps
-        from fp2.data.peeps.spec import PeepsSpec
-
-        spec = PeepsSpec(
-            seed=data.seed,
-            n_subjects=data.n_subjects,
-            images_per_subject=data.images_per_subject,
-            n_pairs=data.n_pairs,
-            kind="people" if data.kind == "peeps" else "twins",
-            n_sets=data.n_sets,
-        )
-        with progress.counter("Drawing the people (once)") as drawn:
-            return load_peeps(Path(config.paths.data), spec, drawn)
-    if data.kind == "fhibe":
-        from fp2.data.fhibe.configured import open_configured
-
-        return open_configured(config, progress).dataset
-    from fp2.data.table import load_table
-
-    if not isinstance(data.columns, Mapping) or "image" not in data.columns:
-        raise Fp2Error(
-            "data=table needs to know which column holds the pictures",
-            where="data.columns",
-            fix="Add data.columns={image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}",
-        )
-    root = Path(data.image_root).expanduser() if data.image_root else None
-    return load_table(Path(str(data.path)).expanduser(), dict(data.columns), root)
 
 
 def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepared:

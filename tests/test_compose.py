@@ -17,6 +17,9 @@ NEEDS = {
     "fhibe": ["data.root=/data"],
     "fhibe_faces": ["data.root=/data"],
     "table": ["data.path=people.csv", "data.columns={image: file}"],
+    "counterfactual": ["data.path=sets.csv"],
+    **{name: ["data.root=/data"] for name in ("gras", "fairface", "utkface", "folder")},
+    "hf": ["data.root=/data", "data.columns={image: image}"],
 }
 CHOICES = sorted(
     (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("sweep", "engine")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,26 @@ def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
     if unknown:
         raise Fp2Error(f"{len(unknown)} image id(s) are not in the data set, the first is {unknown[0]!r}")
     return people[people["image_id"].isin(image_ids)].reset_index(drop=True)
+
+
+def read_ids(given: str | Sequence[str]) -> list[str]:
+    """Return image ids as they are given: a list, or the path of a text file with one id per line (`#` comments).
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, or there is no id.
+    """
+    if isinstance(given, str):
+        try:
+            lines = Path(given).expanduser().read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Fp2Error(f"the list of image ids cannot be read: {error}", where="data.ids") from None
+        given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    ids = list(dict.fromkeys(str(image_id) for image_id in given))
+    if not ids:
+        raise Fp2Error("no image id is chosen", where="data.ids", fix="One id per line, or data.ids=[ID,...]")
+    return ids
 
 
 def _groups(people: pd.DataFrame, by: Sequence[str] | None) -> dict[str, list[str]]:

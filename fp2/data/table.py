@@ -22,7 +22,8 @@ _IMAGE = "image"
 _SUBJECT = ("subject", "subject_id")
 _MASK = "person_mask"
 _BOXES = tuple(tuple(f"{what}_{side}" for side in "xywh") for what in ("box", "face"))
-_RESERVED = {"image_id", "image_path", "is_primary", "n_people", "set_id"}
+_SET = "set_id"
+_RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
 
@@ -32,7 +33,8 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
 
     Our names are `image` (required; a path, taken from `image_root` or else from the table's folder), `subject` (who
     is in the picture; without it each picture is a subject of its own), where the person is (`box_x, box_y, box_w,
-    box_h` and `face_x, face_y, face_w, face_h` in pixels, `person_mask` the path of a picture that is not black there) and any
+    box_h` and `face_x, face_y, face_w, face_h` in pixels, `person_mask` the path of a picture that is not black there),
+    `set_id` (which counterfactual set a picture belongs to: the same scene with one attribute changed) and any
     attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age in whole
     years becomes an age group.
 
@@ -42,14 +44,17 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, maps a box in part or to
         what is no number, or no picture is found.
     """
-    frame = _read(path)
+    return frame_people(_read(path), columns, (image_root or path.parent).expanduser().absolute(), path)
+
+
+def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> Dataset:
+    """Return the people of a table that was read already, as `load_table` does; pictures' paths start from `root`."""
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
     if frame.empty:
         raise Fp2Error("the table has no rows", where=str(path))
     notes: list[str] = []
-    root = (image_root or path.parent).expanduser().absolute()
     image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
     if subject_key is None:
         subject_ids = image_ids
@@ -66,7 +71,10 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         "n_people": [per_image[image_id] for image_id in image_ids],
     }
     people |= _regions(frame, columns, root, path)
-    for name in [name for name in columns if name not in {_IMAGE, _MASK, subject_key, *_BOXES[0], *_BOXES[1]}]:
+    if _SET in columns:
+        people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
+    known = {_IMAGE, _MASK, _SET, subject_key, *_BOXES[0], *_BOXES[1]}
+    for name in [name for name in columns if name not in known]:
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
     return Dataset(path.stem, None, people_table(people), tuple(notes))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fp2.data.dataset import people_table
-from fp2.data.sampling import limit_people, pick_images, single_person
+from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
 from fp2.errors import Fp2Error
 
 
@@ -147,3 +147,14 @@ def test_chosen_ids_and_unknown_ones():
     assert pick_images(people, ["s001-1", "s000-0"])["image_id"].tolist() == ["s000-0", "s001-1"]
     with pytest.raises(Fp2Error, match=r"1 image id\(s\).*'nobody'"):
         pick_images(people, ["s001-1", "nobody"])
+
+
+def test_ids_from_a_list_and_from_a_file(tmp_path):
+    file = tmp_path / "chosen.txt"
+    file.write_text("# the first study\ns001-1\n\n s000-0 \ns001-1\n")
+    assert read_ids(str(file)) == ["s001-1", "s000-0"]
+    assert read_ids(["a", 7]) == ["a", "7"]
+    with pytest.raises(Fp2Error, match="no image id"):
+        read_ids([])
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        read_ids(str(tmp_path / "none.txt"))

@@ -180,3 +180,10 @@ def test_a_table_that_does_not_exist(folder, name):
 def test_excels_byte_order_mark_is_no_part_of_the_first_name(folder):
     (folder / "t.csv").write_bytes(b"\xef\xbb\xbffile,sex\r\na.png,x\r\n")
     assert load_table(folder / "t.csv", {"image": "file", "gender": "sex"}).people["attr_gender"].tolist() == [["x"]]
+
+
+def test_a_counterfactual_set_loads_with_its_sets(folder):
+    rows = [{**row, "set": name} for row, name in zip(ROWS, ("s1", "s1", ""), strict=True)]
+    people = load_table(write(folder, rows), {**COLUMNS, "set_id": "set"}).people
+    assert people["set_id"].tolist()[:2] == ["s1", "s1"]
+    assert people["set_id"].isna().tolist() == [False, False, True]

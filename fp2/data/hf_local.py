@@ -1,0 +1,225 @@
+"""A Hugging Face data set that lies on this disk: what `save_to_disk` writes, or Parquet files with pictures in them.
+
+Both are read with pyarrow; the `datasets` library is not needed. Pictures that lie inside the files are written out
+once, byte for byte, into the cache of this machine, because everything else here reads pictures from files.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
+
+from fp2.data.dataset import Dataset
+from fp2.data.table import frame_people
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest
+
+_MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8\xff", ".jpg"), (b"RIFF", ".webp"), (b"GIF8", ".gif"), (b"BM", ".bmp"))
+_BATCH = 256
+_FILE = "_file"
+
+Tick = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One data file and the split that it belongs to."""
+
+    path: Path
+    split: str
+
+
+def load_hf(
+    root: Path, columns: Mapping[str, str], cache: Path, *, split: str | None = None, tick: Tick = lambda done, n: None
+) -> Dataset:
+    """Return the people of a local Hugging Face data set.
+
+    Parameters
+    ----------
+    root : Path
+        The folder that `save_to_disk` wrote (one data set or several splits), or one with Parquet files.
+    columns : mapping
+        Our names to the data set's columns, as for `fp2.data.table.load_table`; `image` is a column of pictures or of
+        paths below `root`. Class labels come as their names. The split is the attribute `split`.
+    cache : Path
+        Where pictures from inside the files are written, in a folder named by what the files are.
+    split : str, optional
+        Take this split only.
+    tick : callable
+        Told (pictures written, rows in all).
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such data set or split, a file cannot be read, or as `load_table`.
+    """
+    shards = _chosen(find_shards(root), split, root)
+    column = columns.get("image", "")
+    folder = cache / digest([[str(s.path.absolute()), *_stamp(s.path)] for s in shards] + [column])[:24]
+    try:
+        frame, inside = _table(shards, column, root)
+        if inside:
+            _write_out(shards, column, folder, len(frame), tick)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise Fp2Error(f"the data set cannot be read: {reason}", where=str(root)) from None
+    mapped = {"split": "_split", **columns, **({"image": _FILE} if _FILE in frame else {})}
+    dataset = frame_people(frame, mapped, folder if inside else root.absolute(), root)
+    return Dataset(root.name, None, dataset.people, dataset.notes)
+
+
+def find_shards(root: Path) -> list[Shard]:
+    """Return the data files at `root` with their splits, in order.
+
+    Raises
+    ------
+    Fp2Error
+        If there are none.
+    """
+    if (root / "dataset_dict.json").is_file():
+        splits = json.loads((root / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+        return [shard for name in splits for shard in _saved(root / name, name)]
+    if (root / "state.json").is_file():
+        return _saved(root, "all")
+    # written by the hub: data/train-00000-of-00002.parquet; by others: train.parquet, train/0.parquet
+    parquet = sorted(root.rglob("*.parquet")) if root.is_dir() else []
+    if not parquet:
+        fix = "data.root is the folder that save_to_disk wrote, or one with Parquet files"
+        raise Fp2Error("there is no Hugging Face data set in this folder", where=str(root), fix=fix)
+    return [Shard(path, _split_of(path, root)) for path in parquet]
+
+
+def _saved(folder: Path, split: str) -> list[Shard]:
+    """Return the files that a `state.json` lists."""
+    try:
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        return [Shard(folder / entry["filename"], split) for entry in state["_data_files"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Fp2Error(f"the saved data set is damaged: {error}", where=str(folder / "state.json")) from None
+
+
+def _split_of(path: Path, root: Path) -> str:
+    head = path.stem.split("-")[0]
+    folders = [name for name in path.relative_to(root).parts[:-1] if name != "data"]
+    return folders[-1] if head.isdecimal() and folders else head
+
+
+def _chosen(shards: list[Shard], split: str | None, root: Path) -> list[Shard]:
+    known = list(dict.fromkeys(shard.split for shard in shards))
+    if split is not None and split not in known:
+        raise Fp2Error(f"there is no split {split!r}", where=str(root), fix=nearest(split, known))
+    return [shard for shard in shards if split in (None, shard.split)]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise Fp2Error(f"a file of the data set is missing: {error.strerror}", where=str(path)) from None
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _batches(shard: Shard, only: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows, some at a time; `only` names the columns that are wanted."""
+    if shard.path.suffix == ".parquet":
+        with pq.ParquetFile(shard.path) as file:
+            yield from file.iter_batches(_BATCH, columns=only)
+        return
+    with pa.memory_map(str(shard.path)) as source, pa.ipc.open_stream(source) as stream:
+        for batch in stream:
+            yield batch.select(only) if only else batch
+
+
+def _schema(shard: Shard) -> pa.Schema:
+    if shard.path.suffix == ".parquet":
+        return pq.read_schema(shard.path)
+    with pa.memory_map(str(shard.path)) as source, pa.ipc.open_stream(source) as stream:
+        return stream.schema
+
+
+def class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """Return the names of each column of class labels, from the note that the library leaves in the file."""
+    note = (schema.metadata or {}).get(b"huggingface")
+    features = json.loads(note)["info"]["features"] if note else {}
+    return {
+        name: list(feature["names"])
+        for name, feature in features.items()
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    }
+
+
+def _table(shards: list[Shard], column: str, root: Path) -> tuple[pd.DataFrame, bool]:
+    """Return all columns but the pictures' own bytes, with the pictures' files, and whether those lie inside."""
+    parts: list[pd.DataFrame] = []
+    inside = False
+    for shard in shards:
+        schema = _schema(shard)
+        plain = [field.name for field in schema if not pa.types.is_struct(field.type)]
+        frame = pa.Table.from_batches(list(_batches(shard, plain)), pa.schema([schema.field(n) for n in plain]))
+        part = frame.to_pandas()
+        for name, names in class_names(schema).items():
+            if name in part:
+                part[name] = [names[int(value)] if value is not None and value >= 0 else None for value in part[name]]
+        if column in schema.names and column not in plain:
+            part[_FILE] = _files(shard, column, root)
+            inside = inside or not all(Path(name).is_absolute() for name in part[_FILE])
+        elif column in part:
+            part[_FILE] = part[column]
+        part["_split"] = shard.split
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True), inside
+
+
+def _files(shard: Shard, column: str, root: Path) -> list[str]:
+    """Return for each row the name its picture will have, or the absolute path of one that lies outside the file."""
+    names = []
+    for picture in _pictures(shard, column):
+        if picture["bytes"] is None:
+            names.append(str((root / str(picture["path"] or "missing")).absolute()))
+        else:
+            names.append(_name(shard, len(names), picture["bytes"]))
+    return names
+
+
+def _pictures(shard: Shard, column: str) -> Iterator[Mapping[str, Any]]:
+    for batch in _batches(shard, [column]):
+        for picture in batch.column(0).to_pylist():
+            yield picture or {"bytes": None, "path": None}
+
+
+def _name(shard: Shard, row: int, data: bytes) -> str:
+    suffix = next((ending for magic, ending in _MAGIC if data.startswith(magic)), ".img")
+    return f"{shard.split}/{shard.path.stem}/{row:06d}{suffix}"
+
+
+def _write_out(shards: list[Shard], column: str, folder: Path, n_rows: int, tick: Tick) -> None:
+    """Write the pictures that lie inside the files, once: into a folder that gets its name when it is complete."""
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if folder.is_dir():
+            return
+        building = folder.with_name(f".{folder.name}.building")
+        shutil.rmtree(building, ignore_errors=True)
+        try:
+            rows = ((shard, row, data) for shard in shards for row, data in enumerate(_pictures(shard, column)))
+            for done, (shard, row, picture) in enumerate(rows, start=1):
+                if picture["bytes"] is not None:
+                    path = building / _name(shard, row, picture["bytes"])
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(picture["bytes"])
+                tick(done, n_rows)
+            building.rename(folder)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise

@@ -1,0 +1,159 @@
+"""Other people's sets on synthetic copies of their formats: GRAS's lists, FairFace, UTKFace, folders of groups."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fp2.compose import load_config
+from fp2.data.face_sets import load_fairface, load_gras, load_utkface
+from fp2.data.folders import load_folders
+from fp2.data.load import load_configured
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+
+
+def picture(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4)).save(path)
+
+
+@pytest.fixture
+def gras(tmp_path) -> Path:
+    root = tmp_path / "release"
+    for name in ("FairFace/train/1.jpg", "FairFace/val/2.jpg", "AI-Face/imdb/3.jpg", "AI-Face/ffhq/4.png"):
+        picture(root / "lists" / "selected_images" / name)
+    (root / "lists/selected_images_fairface.csv").write_text(
+        "file,age,gender,race,service_test\n"
+        "FairFace/train/1.jpg,20-29,Female,Latino_Hispanic,True\nFairFace/val/2.jpg,60-69,Male,White,False\n"
+    )
+    (root / "lists/selected_images_aiface.csv").write_text(
+        "file,Skin Tone\nAI-Face/imdb/3.jpg,10\nAI-Face/ffhq/4.png,2\n"
+    )
+    return root
+
+
+def test_gras_is_two_sets_in_one(gras):
+    dataset = load_gras(gras)
+    people = dataset.people.set_index("image_id")
+    assert dataset.name == "gras"
+    assert people["subject_id"].tolist() == people.index.tolist()
+    assert people["attr_subset"].tolist() == [["fairface"]] * 2 + [["aiface"]] * 2
+    assert people["attr_gender"].tolist() == [["Female"], ["Male"], [], []]
+    assert people["attr_race"].tolist() == [["Latino_Hispanic"], ["White"], [], []]
+    assert people["attr_age"].tolist() == [["20-29"], ["60-69"], [], []]
+    assert people["attr_skin_tone"].tolist() == [[], [], ["MST 10"], ["MST 02"]]
+    assert all(Path(path).is_file() for path in people["image_path"])
+    assert any("a person of its own" in note for note in dataset.notes)
+    assert any("cannot be checked" in note for note in dataset.notes)
+
+
+def test_gras_from_the_config_with_the_cuts_of_the_paper(gras):
+    config = load_config(["data=gras", f"data.root={gras}"])
+    assert config.cut.each == ["gender", "race", "age", "skin_tone"]
+    assert len(load_configured(config, Progress(quiet=True)).people) == 4
+    assert load_config(["data=gras", f"data.root={gras}", "cut.by=[gender]"]).cut.by == ["gender"]
+
+
+def test_an_image_folder_elsewhere(gras, tmp_path):
+    (gras / "lists/selected_images").rename(tmp_path / "pictures")
+    with pytest.raises(Fp2Error, match="none of their pictures"):
+        load_gras(gras)
+    assert len(load_gras(gras, tmp_path / "pictures").people) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("selected_images_aiface.csv", "file,tone\na.jpg,1\n", "lacks the column.s. Skin Tone"),
+        ("selected_images_aiface.csv", "file,Skin Tone\na.jpg,11\n", "row 1 has the skin tone '11'"),
+        ("selected_images_aiface.csv", "file,Skin Tone\n../a.jpg,1\n", "leads out of the image folder"),
+        ("selected_images_aiface.csv", "file,Skin Tone\nFairFace/train/1.jpg,1\n", "listed twice"),
+    ],
+)
+def test_broken_lists_are_one_line(gras, name, content, said):
+    (gras / "lists" / name).write_text(content)
+    with pytest.raises(Fp2Error, match=said) as caught:
+        load_gras(gras)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_list_that_is_not_there(gras):
+    (gras / "lists/selected_images_aiface.csv").unlink()
+    with pytest.raises(Fp2Error, match=r"selected_images_aiface\.csv is not there"):
+        load_gras(gras)
+    with pytest.raises(Fp2Error, match="does not exist"):
+        load_gras(gras / "nowhere")
+
+
+def test_fairface_both_splits_without_children(tmp_path):
+    for name in ("train/1.jpg", "train/2.jpg", "val/1.jpg"):
+        picture(tmp_path / "fairface-img-margin025-trainval" / name)
+    header = "file,age,gender,race,service_test\n"
+    (tmp_path / "fairface_label_train.csv").write_text(
+        f"{header}train/1.jpg,more than 70,Male,East Asian,True\ntrain/2.jpg,3-9,Female,Black,False\n"
+    )
+    (tmp_path / "fairface_label_val.csv").write_text(f"{header}val/1.jpg,30-39,Female,Middle Eastern,False\n")
+    dataset = load_fairface(tmp_path)
+    people = dataset.people.set_index("image_id")
+    assert people.index.tolist() == ["train/1.jpg", "val/1.jpg"]
+    assert people["attr_age"].tolist() == [["70+"], ["30-39"]]
+    assert people["attr_race"].tolist() == [["East Asian"], ["Middle Eastern"]]
+    assert people["attr_split"].tolist() == [["train"], ["val"]]
+    assert any(note.startswith("1 picture(s) labelled as of people below") for note in dataset.notes)
+
+
+def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
+    for name in (
+        "part1/26_1_2_20170116182225123.jpg.chip.jpg",
+        "part1/110_0_4_20170110182225123.jpg",
+        "part2/17_0_0_20170110182225123.jpg",
+        "part2/39_1_20170116174525125.jpg",
+        "part2/61_3_20170109150557335.jpg",
+    ):
+        picture(tmp_path / name)
+    (tmp_path / "part1" / "notes.txt").write_text("x")
+    dataset = load_utkface(tmp_path)
+    people = dataset.people.set_index("image_id")
+    assert people["attr_gender"].tolist() == [["Male"], ["Female"]]
+    assert people["attr_race"].tolist() == [["Others"], ["Asian"]]
+    assert people["attr_age"].tolist() == [["60+"], ["18-29"]]
+    assert any("2 picture(s) whose name lacks a label" in note for note in dataset.notes)
+    assert any("1 picture(s) labelled as of people below" in note for note in dataset.notes)
+    with pytest.raises(Fp2Error, match="named as UTKFace"):
+        load_utkface(tmp_path / "part1" / "..").people.empty or load_utkface(_empty(tmp_path))
+
+
+def _empty(folder: Path) -> Path:
+    (folder / "empty").mkdir()
+    return folder / "empty"
+
+
+def test_a_folder_per_group_and_perhaps_per_person(tmp_path):
+    root = tmp_path / "mine"
+    for name in ("nurse/a.png", "nurse/ada/1.png", "nurse/ada/more/2.png", "pilot/ada/1.png", "loose.png"):
+        picture(root / name)
+    (root / ".cache").mkdir()
+    picture(root / ".cache" / "x.png")
+    dataset = load_folders(root, "job")
+    people = dataset.people.set_index("image_id")
+    assert dict(people["subject_id"]) == {
+        "nurse/a.png": "nurse/a.png",
+        "nurse/ada/1.png": "nurse/ada",
+        "nurse/ada/more/2.png": "nurse/ada",
+        "pilot/ada/1.png": "pilot/ada",
+    }
+    assert people["attr_job"].map(lambda cell: cell[0]).tolist() == ["nurse"] * 3 + ["pilot"]
+    assert [note[0] for note in dataset.notes] == ["1", "1"]
+    with pytest.raises(Fp2Error, match=r"1 sub-folder\(s\)"):
+        load_folders(root / "nurse")
+
+
+def test_a_folder_from_the_config(tmp_path):
+    for name in ("a/1.png", "b/1.png"):
+        picture(tmp_path / name)
+    config = load_config(["data=folder", f"data.root={tmp_path}", "data.attribute=kind", "cut.by=[kind]"])
+    assert "attr_kind" in load_configured(config, Progress(quiet=True)).people
+    for kind in ("gras", "fairface", "utkface", "folder", "hf", "fhibe"):
+        with pytest.raises(Fp2Error, match=rf"data={kind} needs .*data\.root"):
+            load_config([f"data={kind}"])
