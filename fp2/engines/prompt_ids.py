@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fp2.engines.placement import input_device
 from fp2.engines.token_tree import Tokens, common_length
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ def _divided(rows: tuple[Tokens, ...]) -> tuple[int, tuple[Tokens, ...]]:
 def head_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
     """Return the model's inputs for the heads of pictures of one layout, side by side."""
     first = group[0]
-    ids = torch.tensor(first.head, device=model.device)[None].expand(len(group), -1)
+    ids = torch.tensor(first.head, device=device_of(model))[None].expand(len(group), -1)
     per_token = {
-        name: torch.cat([shown.per_token[name] for shown in group]).to(model.device) for name in first.per_token
+        name: torch.cat([shown.per_token[name] for shown in group]).to(ids.device) for name in first.per_token
     }
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture_inputs(group, model), **per_token}
 
@@ -156,7 +157,13 @@ def head_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
 def picture_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
     """Return the pictures' tensors joined, on the model's device and, if they are not whole numbers, in its dtype."""
     joined = {name: torch.cat([shown.inputs[name] for shown in group]) for name in group[0].inputs}
+    device = device_of(model)
     return {
-        name: value.to(model.device, dtype=model.dtype if value.is_floating_point() else value.dtype)
+        name: value.to(device, dtype=model.dtype if value.is_floating_point() else value.dtype)
         for name, value in joined.items()
     }
+
+
+def device_of(model: Any) -> str:
+    """Return where the model's inputs go: its device, or the first one of a model that is spread over several."""
+    return input_device(model, str(model.device))

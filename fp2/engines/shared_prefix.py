@@ -20,7 +20,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 from fp2.engines.generation import Pick
-from fp2.engines.prompt_ids import Shown, Wanted, head_inputs
+from fp2.engines.prompt_ids import Shown, Wanted, device_of, head_inputs
 from fp2.engines.token_tree import TreeRow, plant
 
 Numbers = npt.NDArray[Any]
@@ -150,7 +150,7 @@ class SharedPrefix:
         self, seen: _Seen, ids: Numbers, own: Numbers, sees: Numbers, places: Numbers, keep: Numbers
     ) -> torch.Tensor:
         """Run `ids` [rows, t], which stand at `own` [t] and see `sees` [t, cache + t] of the tokens at `places`."""
-        device = self.model.device
+        device = device_of(self.model)
         position = torch.from_numpy(own + seen.shift).to(device)[None].expand(seen.rows, -1)
         wanted = torch.from_numpy(keep).to(device)
         options = {"logits_to_keep": wanted} if self._keeps else {}

@@ -13,7 +13,7 @@ import torch
 from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.generation import Pair, Pick
-from fp2.engines.prompt_ids import Shown, Wanted, picture_inputs
+from fp2.engines.prompt_ids import Shown, Wanted, device_of, picture_inputs
 from fp2.engines.token_tree import Tokens
 
 _Whole = tuple[Shown, int, Tokens]  # a picture, which of its prompts, and what is put behind that prompt
@@ -127,7 +127,7 @@ class WholePrompts:
 
     def _inputs(self, batch: Sequence[_Whole], *, share: bool) -> dict[str, Any]:
         rows = [shown.head + shown.tails[which] + behind for shown, which, behind in batch]
-        ids = torch.tensor(rows, device=self.model.device)
+        ids = torch.tensor(rows, device=device_of(self.model))
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         for name in batch[0][0].per_token:
             inputs[name] = torch.cat([_stretched(shown, name, ids.shape[1], len(behind)) for shown, _, behind in batch])
@@ -143,7 +143,7 @@ class WholePrompts:
         """Return the inputs for an encoder-decoder: what is put behind the prompt is what the decoder has said."""
         inputs = self._inputs([(shown, which, ()) for shown, which, _ in batch], share=self.share_pictures)
         said = [[self._decoder_start, *behind] for _, _, behind in batch]
-        return inputs | {"decoder_input_ids": torch.tensor(said, device=self.model.device)}
+        return inputs | {"decoder_input_ids": torch.tensor(said, device=device_of(self.model))}
 
     def _shared(self, pictures: Sequence[Shown]) -> dict[str, Any]:
         """Return the features of the pictures, encoded at first sight, and the inputs that the text part needs too."""
