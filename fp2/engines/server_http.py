@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import random
 import re
+import ssl
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds
 LONGEST_WISH = 300.0  # the longest Retry-After that is waited for, in seconds
 _TRY_AGAIN = frozenset({408, 425, 429})  # and whatever is 500 or above but 501
 _DATA = re.compile(r"(data:[\w/+.-]*;base64,)?[A-Za-z0-9+/=_-]{80,}")
+_FOLDERS = re.compile(r"(?<![\w/.])(?!/v\d)/(?:[^\s/'\":,;]+/)+")  # of a path, all but its last name
 T = TypeVar("T")
 
 
@@ -193,11 +195,12 @@ class ServerClient:
 
         for name in ("httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)  # at INFO every request is told, with its address
-        self._free = asyncio.Semaphore(self._concurrency)
+        nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate; the usual one takes long to make
         self._http = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
             timeout=httpx2.Timeout(self._timeout, connect=min(10.0, self._timeout), pool=None),
             limits=httpx2.Limits(max_connections=self._concurrency),
+            verify=True if self.address.encrypted or not self.address.loopback else nobody,
             trust_env=not self.address.loopback,  # a proxy must not be asked for this machine
         )
 
@@ -213,8 +216,7 @@ class ServerClient:
         attempt = 0
         while True:
             try:
-                async with self._free:
-                    return await self._once(method, url, body)
+                return await self._once(method, url, body)
             except _HiccupError as hiccup:
                 last = hiccup
             attempt += 1
@@ -253,10 +255,11 @@ class ServerClient:
         return found
 
     def _told(self, text: str) -> str:
-        """Return what the server says is wrong, in one short line without addresses, keys and pictures."""
+        """Return what the server says is wrong, in one short line without addresses, keys, folders and pictures."""
         line = " ".join(_DATA.sub("DATA", _message(text)).split())
         for secret in sorted(self._hide, key=len, reverse=True):
             line = line.replace(secret, self._hide[secret])
+        line = _FOLDERS.sub("", line)
         return line[:200] or "no reason given"
 
 

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from fp2.engines.base import Decoding
 from fp2.engines.build import LATER_ENGINES, build_engine
 from fp2.engines.hf import HfEngine
+from fp2.engines.openai_compat import OpenAICompatEngine
 from fp2.engines.planted import PlantedEngine
 from fp2.errors import Fp2Error
 
@@ -41,11 +42,15 @@ def composed(conf: Path, *overrides: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_composes_and_builds(conf: Path, name: str) -> None:
     settings = composed(conf, f"model={name}")
-    assert set(settings["model"]) - {"truth"} == KEYS
+    assert set(settings["model"]) - {"truth", "base_url", "api_key_env"} == KEYS
     assert settings["model"]["name"] == name
     assert settings["engine"]["name"] == settings["model"]["engine"]
+    if name == "openai_compat":
+        with pytest.raises(Fp2Error, match="has no id"):
+            build_engine(settings["model"], settings["engine"], Decoding())
+        settings["model"]["id"] = "some/model"
     engine = build_engine(settings["model"], settings["engine"], Decoding())
-    assert isinstance(engine, PlantedEngine if name == "planted" else HfEngine)
+    assert isinstance(engine, {"planted": PlantedEngine, "openai_compat": OpenAICompatEngine}.get(name, HfEngine))
     if isinstance(engine, HfEngine):
         assert engine.spec.id == settings["model"]["id"]
         assert engine.spec.dtype == settings["model"]["dtype"]
