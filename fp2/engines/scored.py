@@ -78,8 +78,11 @@ class Reading:
         if question.kind == "yes_no":
             found = dict(self._numbers[prompts[0]])
             return Answer(task.image_id, question.question_id, said(found), numbers=found)
-        likely = [[self._likelihood(prompt, option) for option in question.choices] for prompt in prompts]
-        found = choice_numbers(np.array(likely))
+        likely = np.array([[self._likelihood(prompt, option) for option in question.choices] for prompt in prompts])
+        if not np.isfinite(likely.max(axis=1)).all():
+            reason = "the model gives none of the options any likelihood"
+            return Answer(task.image_id, question.question_id, None, reason)
+        found = choice_numbers(likely)
         best = question.choices[int(np.argmax(found["p"]))]
         return Answer(task.image_id, question.question_id, best, numbers=found)
 

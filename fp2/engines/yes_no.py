@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import torch
 
 METHOD = "yes_no/1"  # raise the number whenever a change here can change a number
 RULE = "all tokens that read 'yes' or 'no' without case and blanks"
@@ -63,6 +64,8 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
 
     `logit_difference` is log p_yes - log p_no, positive for Yes; `p_yes_norm` is its logistic function.
     """
+    import torch
+
     logits = logits.float()
     whole = torch.logsumexp(logits, dim=-1)
     yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - whole
