@@ -9,6 +9,8 @@ from fp2.engines.base import Decoding, Engine
 from fp2.errors import Fp2Error, nearest
 
 if TYPE_CHECKING:
+    from fp2.engines.dual import DualEncoder
+    from fp2.engines.hf_loading import HfSpec
     from fp2.store.responses import ResponseStore
 
 ENGINES = ("hf", "openai_compat", "planted")
@@ -31,7 +33,8 @@ def build_engine(
         `name, engine, id, revision, dtype, quantisation, trust_remote_code, chat, prompt, image_backend, truth` (the
         last for `planted` only).
     engine : Mapping
-        `name, batch_size, device, threads`. The model's own `engine`, where given, has to agree with `name`.
+        `name, batch_size, device, device_map, attention, threads, ...`. The model's own `engine`, where given, has to
+        agree with `name`.
     decoding : Decoding
         How text is generated.
     store : ResponseStore, optional
@@ -61,22 +64,9 @@ def build_engine(
     if name == "openai_compat":
         return _server_engine(model, engine, decoding, store, verify_files)
     from fp2.engines.hf import HfEngine
-    from fp2.engines.hf_loading import HfSpec
 
-    if not model.get("id"):
-        raise Fp2Error("the model has no id", where="model.id", fix="Give a folder or a Hugging Face id (owner/name)")
-    spec = HfSpec(
-        id=str(model["id"]),
-        revision=model.get("revision"),
-        dtype=model.get("dtype") or "float32",
-        quantisation=model.get("quantisation"),
-        trust_remote_code=bool(model.get("trust_remote_code", False)),
-        chat=model.get("chat"),
-        prompt=model.get("prompt"),
-        image_backend=model.get("image_backend") or "pil",
-    )
     return HfEngine(
-        spec,
+        _spec(model, engine),
         decoding,
         batch_size=engine.get("batch_size"),
         max_tokens=engine.get("max_tokens"),
@@ -85,6 +75,52 @@ def build_engine(
         threads=engine.get("threads"),
         connection=store.connection if store is not None else None,
         verify_files=verify_files,
+    )
+
+
+def build_dual(
+    model: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    store: ResponseStore | None = None,
+    *,
+    verify_files: bool = False,
+) -> DualEncoder:
+    """Return the dual encoder (CLIP, SigLIP, SigLIP 2) for a model's settings; nothing is loaded. See `build_engine`.
+
+    Raises
+    ------
+    Fp2Error
+        If a setting is not known. That the model is no dual encoder is said when it is first used.
+    """
+    from fp2.engines.dual import DualEncoder
+
+    return DualEncoder(
+        _spec(model, engine),
+        batch_size=engine.get("batch_size"),
+        device=str(engine.get("device") or "auto"),
+        threads=engine.get("threads"),
+        connection=store.connection if store is not None else None,
+        verify_files=verify_files,
+    )
+
+
+def _spec(model: Mapping[str, Any], engine: Mapping[str, Any]) -> HfSpec:
+    """Return which checkpoint to load, in which numbers, and where its layers go."""
+    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.placement import Placement
+
+    if not model.get("id"):
+        raise Fp2Error("the model has no id", where="model.id", fix="Give a folder or a Hugging Face id (owner/name)")
+    return HfSpec(
+        id=str(model["id"]),
+        revision=model.get("revision"),
+        dtype=model.get("dtype") or "float32",
+        quantisation=model.get("quantisation"),
+        trust_remote_code=bool(model.get("trust_remote_code", False)),
+        chat=model.get("chat"),
+        prompt=model.get("prompt"),
+        image_backend=model.get("image_backend") or "pil",
+        placement=Placement.of(engine),
     )
 
 

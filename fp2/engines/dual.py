@@ -24,7 +24,6 @@ from fp2.engines.dual_loading import LoadedDual, load_dual, reading_of
 from fp2.engines.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf_loading import HfSpec, default_threads, is_out_of_memory
-from fp2.engines.placement import Placement
 from fp2.engines.prefetch import ahead
 from fp2.engines.zero_shot import Combine, Scale, ZeroShot, check_classes, classify, normalised
 from fp2.errors import Fp2Error
@@ -72,8 +71,6 @@ class DualEncoder:
         `auto` (a GPU if torch sees one), `cpu`, `cuda`, `cuda:N` or `mps`.
     threads : int, optional
         CPU threads; when not given, all cores that the process may use.
-    placement : Placement, optional
-        Device map and attention.
     connection : sqlite3.Connection, optional
         Where digests of weight files and the embeddings of pictures and texts are kept.
     verify_files : bool
@@ -87,13 +84,12 @@ class DualEncoder:
         batch_size: int | None = None,
         device: str = "auto",
         threads: int | None = None,
-        placement: Placement | None = None,
         connection: sqlite3.Connection | None = None,
         verify_files: bool = False,
     ) -> None:
         if batch_size is not None and batch_size < 1:
             raise Fp2Error(f"a batch of {batch_size} is no batch", where="engine.batch_size", fix="Use 1 or more")
-        self.spec, self._device, self._threads, self._placement = spec, device, threads, placement
+        self.spec, self._device, self._threads = spec, device, threads
         self._batch_size = batch_size
         self._digests = FileDigests(connection, verify=verify_files)
         self._cache = EmbeddingCache(connection)
@@ -204,7 +200,7 @@ class DualEncoder:
     def _loaded(self) -> LoadedDual:
         import torch
 
-        loaded = load_dual(self.checkpoint, self.spec, self._device, self._placement)
+        loaded = load_dual(self.checkpoint, self.spec, self._device)
         if threads := self._threads or default_threads(small=False):
             torch.set_num_threads(threads)
         return loaded

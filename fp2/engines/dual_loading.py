@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
-from fp2.engines.hf_loading import HfSpec, cannot_load, load_weights, quieten, resolve_device
-from fp2.engines.placement import Placement, input_device
+from fp2.engines.hf_loading import HfSpec, cannot_load, check_placement, load_weights, quieten, resolve_device
+from fp2.engines.placement import input_device
 from fp2.engines.processors import check_backend
 from fp2.engines.zero_shot import Link, Scale
 from fp2.errors import Fp2Error
@@ -109,7 +109,7 @@ class LoadedDual:
         return self.pictures(images=list(pictures), return_tensors="pt").to(self.device, dtype=self.dtype)
 
 
-def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Placement | None = None) -> LoadedDual:
+def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
     """Load a dual encoder onto `device` (`auto`, `cpu`, `cuda`, ...), fetching its weights if they are not here.
 
     Raises
@@ -117,17 +117,16 @@ def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Plac
     Fp2Error
         If the checkpoint is no dual encoder, its weights are damaged or incomplete, or the device is not there.
     """
-    placement = placement or Placement()
     reading_of(checkpoint)
     device = resolve_device(device)
-    placement.check(device, spec.dtype)
+    check_placement(spec, device)
     quieten()
     own = replace(spec, trust_remote_code=False)
-    return _load(checkpoint, with_weights(checkpoint), own, device, placement)
+    return _load(checkpoint, with_weights(checkpoint), own, device)
 
 
 @functools.lru_cache(maxsize=1)
-def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str, placement: Placement) -> LoadedDual:
+def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedDual:
     """Load it; the last one stays warm."""
     import torch
 
@@ -139,7 +138,7 @@ def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str, placeme
         raise cannot_load("its processor", spec, error) from error
     check_backend(pictures, spec.image_backend)
     tokenizer.padding_side = "right"  # as all three families were trained
-    model = load_weights("AutoModel", path, spec, device, placement)
+    model = load_weights("AutoModel", path, spec, device)
     if not (hasattr(model, "get_text_features") and hasattr(model, "logit_scale")):
         raise Fp2Error(f"the model {spec.id} is only one half of a dual encoder", where="model.id")
     bias = getattr(model, "logit_bias", None)

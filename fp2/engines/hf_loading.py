@@ -6,7 +6,7 @@ import functools
 import importlib
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from fp2.engines.picture_memo import OncePerPicture
 from fp2.engines.placement import Placement, check_names, input_device, places
 from fp2.engines.processors import NOT_VLM, load_processor
 from fp2.engines.prompts import check_prompt
+from fp2.engines.quantised import bits_config, check_nf4
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -33,6 +34,7 @@ class HfSpec:
     that the file was saved in, and float16 on a CPU is several times slower. `chat=None` uses the chat template when
     the checkpoint has one; `prompt` is a format of one's own (see `PromptFormat`). `image_backend` is the library that
     resizes pictures: torchvision gives slightly other pixels than PIL, so it is never taken because it is there.
+    `placement` (device map, attention) is this machine's business: no identity holds it.
     """
 
     id: str
@@ -43,6 +45,7 @@ class HfSpec:
     chat: bool | None = None
     prompt: str | None = None
     image_backend: ImageBackend = "pil"
+    placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -78,8 +81,8 @@ class LoadedModel:
         return memo
 
 
-def resolve_device(name: str) -> str:
-    """Return the torch device for `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+def resolve_device(name: str, where: str = "engine.device") -> str:
+    """Return the torch device for `auto`, `cpu`, `mps`, `cuda` or `cuda:N`; `where` is the setting it comes from.
 
     Raises
     ------
@@ -92,16 +95,14 @@ def resolve_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if kind not in {"cpu", "cuda", "mps"} or (index and not index.isdigit()):
-        raise Fp2Error(
-            f"unknown device {name!r}", where="engine.device", fix=nearest(name, ("auto", "cpu", "cuda", "mps"))
-        )
+        raise Fp2Error(f"unknown device {name!r}", where=where, fix=nearest(name, ("auto", "cpu", "cuda", "mps")))
     missing = (kind == "cuda" and not torch.cuda.is_available()) or (
         kind == "mps" and not torch.backends.mps.is_available()
     )
     if missing or (kind == "cuda" and index and int(index) >= torch.cuda.device_count()):
         raise Fp2Error(
             f"the device {name} was asked for, and torch {torch.__version__} does not see it",
-            where="engine.device",
+            where=where,
             fix="Set engine.device=auto or cpu, or install the torch build for this GPU",
         )
     return name
@@ -126,15 +127,15 @@ def _transformers() -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str, placement: Placement) -> LoadedModel:
+def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
     """Load processor and model from a folder; the last one stays warm for the other runs of a sweep."""
     processor = _processor(path, checkpoint, spec)
-    model = load_weights(auto_class(checkpoint), path, spec, device, placement)
+    model = load_weights(auto_class(checkpoint), path, spec, device)
     attention = str(getattr(model.config, "_attn_implementation", ""))
     return LoadedModel(model, processor, input_device(model, device), attention, facts_for(checkpoint.config))
 
 
-def load(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Placement | None = None) -> LoadedModel:
+def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     """Load the model of `checkpoint`, fetching its weights if they are not on this disk.
 
     Parameters
@@ -142,9 +143,7 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Placement
     checkpoint : Checkpoint
     spec : HfSpec
     device : str
-        Where it goes (see `resolve_device`), unless `placement` spreads it over several devices.
-    placement : Placement, optional
-        Device map and attention.
+        Where it goes (see `resolve_device`), unless `spec.placement` spreads it over several devices.
 
     Raises
     ------
@@ -153,15 +152,25 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str, placement: Placement
         it needs code or a library that is not allowed or not there, a device of its map is not there, or it does not
         fit into memory.
     """
-    placement = placement or Placement()
     check_code(checkpoint, spec)
-    placement.check(device, spec.dtype)
-    for place in placement.devices:
-        resolve_device(place)
+    check_placement(spec, device)
     quieten()
     auto_class(checkpoint)  # no gigabytes are fetched of what is no model for pictures and text
     path = with_weights(checkpoint)
-    return _load(checkpoint, path, spec, device, placement)
+    return _load(checkpoint, path, spec, device)
+
+
+def check_placement(spec: HfSpec, device: str) -> None:
+    """Refuse a device map or an attention that this machine has not got.
+
+    Raises
+    ------
+    Fp2Error
+        Naming what is missing.
+    """
+    spec.placement.check(device, spec.dtype)
+    for place in spec.placement.devices:
+        resolve_device(place, "engine.device_map")
 
 
 def quieten() -> None:
@@ -182,14 +191,14 @@ def _processor(path: Path, checkpoint: Checkpoint, spec: HfSpec) -> Any:
         raise cannot_load("its processor", spec, error) from error
 
 
-def load_weights(auto_class: str, path: Path, spec: HfSpec, device: str, placement: Placement) -> Any:
+def load_weights(auto_class: str, path: Path, spec: HfSpec, device: str) -> Any:
     """Return the model in the folder `path`, every weight of it read, ready to be asked.
 
     Parameters
     ----------
     auto_class : str
         The class of transformers that finds the model's own.
-    path, spec, device, placement
+    path, spec, device
         See `load`.
 
     Raises
@@ -200,15 +209,17 @@ def load_weights(auto_class: str, path: Path, spec: HfSpec, device: str, placeme
     import torch
 
     options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
-    options |= placement.options(device, spec.quantisation is not None)
+    options |= spec.placement.options(device, spec.quantisation is not None)
     if spec.quantisation:
-        options["quantization_config"] = _bits(spec)
+        options["quantization_config"] = bits_config(spec.quantisation, spec.dtype)
     try:
         auto = getattr(_transformers(), auto_class)
         model, report = auto.from_pretrained(path, output_loading_info=True, **options)
     except Exception as error:  # safetensors, transformers and torch each raise their own kinds
         raise cannot_load("its weights", spec, error) from error
-    check_names(model, placement)
+    check_names(model, spec.placement)
+    if spec.quantisation == "nf4":
+        check_nf4(model)
     wrong = sorted(str(key) for name in ("missing_keys", "mismatched_keys") for key in report.get(name, ()))
     if wrong:
         raise Fp2Error(
@@ -217,16 +228,6 @@ def load_weights(auto_class: str, path: Path, spec: HfSpec, device: str, placeme
             fix="transformers would fill them with random numbers: copy or download the checkpoint again",
         )
     return model.eval()
-
-
-def _bits(spec: HfSpec) -> Any:
-    import torch
-
-    bits = _transformers().BitsAndBytesConfig
-    if spec.quantisation == "int8":
-        return bits(load_in_8bit=True)
-    compute = getattr(torch, spec.dtype)
-    return bits(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
 
 
 _COPY_AGAIN = "Check the folder: copy or download the checkpoint again"

@@ -5,8 +5,12 @@ Nothing of it enters a response key: answers agree within the rounding of the dt
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import re
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,15 +37,12 @@ class Placement:
         then the disk. A mapping says it module by module.
     max_memory : tuple of (device, size), optional
         The most that each device may hold (`20GiB`, bytes), for `auto`.
-    offload_folder : str, optional
-        Where layers are written that no memory holds and that cannot be read from the checkpoint's own files.
     attention : {"sdpa", "eager", "flash_attention_2"}, optional
         None leaves it to transformers: sdpa wherever the model has it.
     """
 
     device_map: str | Pairs | None = None
     max_memory: Pairs | None = None
-    offload_folder: str | None = None
     attention: str | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +75,6 @@ class Placement:
         return cls(
             device_map=spread if spread is None or isinstance(spread, str) else _pairs(spread, "device_map"),
             max_memory=None if engine.get("max_memory") is None else _pairs(engine["max_memory"], "max_memory"),
-            offload_folder=engine.get("offload_folder"),
             attention=engine.get("attention"),
         )
 
@@ -122,11 +122,9 @@ class Placement:
             options["attn_implementation"] = self.attention
         if self.device_map is not None:
             spread = self.device_map if isinstance(self.device_map, str) else dict(self.device_map)
-            options["device_map"] = spread
+            options |= {"device_map": spread, "offload_folder": _scratch()}
             if self.max_memory is not None:
                 options["max_memory"] = dict(self.max_memory)
-            if self.offload_folder is not None:
-                options["offload_folder"] = self.offload_folder
         elif device != "cpu" or quantised:
             options["device_map"] = {"": device}
         return options
@@ -184,3 +182,11 @@ def _place(value: Any) -> Place:
     """Return a device number as one (YAML and Hydra may hand it over as text), anything else as text."""
     text = str(value)
     return int(text) if text.isdigit() else text
+
+
+@functools.cache
+def _scratch() -> str:
+    """Return a folder for layers on the disk that the checkpoint's own files do not hold as they are; gone at exit."""
+    folder = tempfile.mkdtemp(prefix="fp2-offload-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
