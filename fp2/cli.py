@@ -106,5 +106,21 @@ def relocate(ctx: typer.Context) -> None:
     print(f"{move(load_config(ctx.args))} addresses changed")
 
 
+@app.command(context_settings=OVERRIDES)
+def purge(
+    ctx: typer.Context,
+    subject: Annotated[list[str] | None, typer.Option(help="A person's id; may be repeated.")] = None,
+    image: Annotated[list[str] | None, typer.Option(help="A picture's id; may be repeated.")] = None,
+    release: Annotated[str | None, typer.Option(help="A whole release, by its version.")] = None,
+    absent: Annotated[bool, typer.Option("--absent", help="Whoever is not in the release at data.root.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove everything derived from a person, a picture or a release; compute and sign what is left anew."""
+    from fp2.commands.purge import run as remove
+
+    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, ctx.args))
+
+
 if __name__ == "__main__":
     main()

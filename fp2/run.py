@@ -86,7 +86,7 @@ def register_origins(prepared: Prepared, store: ResponseStore) -> None:
         for image_id, path, image, subject in heads
         if image_id in keys
     ]
-    register(store.connection, store.path, prepared.dataset.name, prepared.dataset.release, found)
+    register(store.connection, store.path, prepared.config.data.kind, prepared.dataset.release, found)
 
 
 def _ask(prepared: Prepared, store: ResponseStore, progress: Progress) -> Asked:

@@ -53,6 +53,8 @@ class Picture:
 def register(connection: sqlite3.Connection, path: Path, data: str, release: str | None, found: list[Origin]) -> None:
     """Remember the origins of planned answers, before any is asked for: a killed run leaves nothing untraceable.
 
+    `data` is the kind of data set (`data.kind`).
+
     Raises
     ------
     Fp2Error

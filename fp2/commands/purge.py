@@ -1,0 +1,82 @@
+"""`fp2 purge`: remove everything derived from people, pictures, a release, or whoever is not in a newer release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from fp2.compose import load_config
+from fp2.config import Config
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.purge import Purged
+    from fp2.selection import Selection
+    from fp2.store.origins import Picture
+
+
+def run(
+    subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
+    overrides: Sequence[str],
+) -> int:  # fmt: skip
+    """Say what would go, ask, remove it, and say what went; return the exit status.
+
+    Raises
+    ------
+    Fp2Error
+        If nobody is named, or several ways of naming are mixed.
+    """
+    from fp2.purge import purge
+
+    ways = [bool(subjects or images), release is not None, absent]
+    if sum(ways) != 1:
+        raise Fp2Error(
+            "say whom: --subject ID and --image ID (may be repeated), or --release VERSION, or --absent",
+            fix="--absent takes the newer release: fp2 purge --absent data=fhibe data.root=PATH",
+        )
+    config = load_config(overrides)
+    absentees = _absentees(config) if absent else None
+
+    def select(salt: bytes, known: list[Picture]) -> Selection:
+        from fp2.selection import Absent, ByIds, ByRelease
+
+        if absentees is not None:
+            return Absent.from_release(config.data.kind, absentees, salt)
+        return ByIds.of(subjects, images, salt, known) if release is None else ByRelease(release)
+
+    found = purge(config, select, dry=True)
+    if not found.anything:
+        print("nothing derived from them is here")
+        return 0
+    _tell(found, "would go")
+    if dry:
+        return 0
+    if not yes and not typer.confirm("Remove all of this for good?"):
+        print("nothing was removed")
+        return 1
+    _tell(purge(config, select), "gone")
+    print("The release itself is yours to delete: nothing in it was touched.")
+    return 0
+
+
+def _absentees(config: Config) -> pd.DataFrame:
+    """Return everybody whom the release at `data.root` has."""
+    from fp2.data.fhibe.configured import open_configured
+    from fp2.progress import Progress
+
+    if config.data.kind != "fhibe":
+        raise Fp2Error("--absent compares with a FHIBE release", fix="Add data=fhibe data.root=PATH")
+    if config.data.form not in ("auto", "downsampled", "fullres"):
+        raise Fp2Error("--absent needs the whole pictures' table", where="data.form", fix="Leave data.form as it is")
+    return open_configured(config, Progress()).dataset.people
+
+
+def _tell(found: Purged, said: str) -> None:
+    for line in found.runs:
+        print(line)
+    rows = ", ".join(f"{count} of {table}" for table, count in found.store.items() if count)
+    print(f"{said}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

@@ -1,0 +1,214 @@
+"""A run made again from its tables, some rows of which were removed: results, figures, dashboard, and a new passport.
+
+No model is loaded and no picture is read. The old passport stays beside the new one under another name, so that
+whoever has it is told by `fp2 verify` that it was replaced.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import artifacts
+from fp2.config import Config, from_plain
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.places import recall, with_places
+from fp2.store.keys import response_set
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PASSPORT = "passport.json"
+DERIVED = (artifacts.RESULTS, artifacts.DASHBOARD, artifacts.TABLE, artifacts.DISPARITIES, PASSPORT)
+FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one run that hold a row per person or answer; ids are salted keys."""
+
+    people: pd.DataFrame
+    answers: pd.DataFrame
+    scores: pd.DataFrame
+
+    def write(self, folder: Path) -> None:
+        """Write them over the ones in `folder`."""
+        for name, table in (
+            (artifacts.PEOPLE, self.people),
+            (artifacts.RESPONSES, self.answers),
+            (artifacts.SCORES, self.scores),
+        ):
+            artifacts.write_parquet(folder / name, table)
+
+
+def read_tables(folder: Path) -> Tables:
+    """Return a run's tables.
+
+    Raises
+    ------
+    Fp2Error
+        If one is missing or cannot be read.
+    """
+    import pandas as pd
+
+    names = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
+    try:
+        return Tables(*(pd.read_parquet(folder / name) for name in names))
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error
+
+
+def remake(
+    folder: Path, tables: Tables, here: Config, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
+) -> dict[str, Any]:
+    """Compute and write everything that follows from `tables`, sign it, and return the results.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's folder; `tables` are written there already.
+    here : Config
+        Where state, keys and the MLflow store are.
+    before : mapping
+        The results as they were.
+    raw_keys : mapping
+        Salted response key -> response key, as far as the store knows it.
+    removed : int
+        How many people were removed from the run.
+
+    Raises
+    ------
+    Fp2Error
+        If the run cannot be computed again: its config or scorers are not there, or the tables do not hold a cut.
+    """
+    config = logged_config(folder, here, before["run_id"])
+    results = _results(config, tables, before, raw_keys, removed)
+    had_figures, had_dashboard = (folder / FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
+    extra = _retire_passport(folder)
+    artifacts.write_disparities(folder, results["disparities"])
+    artifacts.write_results(folder, results)
+    if had_figures:
+        from fp2.report.figures import write_figures
+
+        shutil.rmtree(folder / FIGURES)
+        write_figures(results, folder / FIGURES, lambda: None)
+    if had_dashboard:
+        _dashboard(folder, config, here, results, tables)
+    _sign(folder, here, results, extra)
+    return results
+
+
+def strip(folder: Path) -> None:
+    """Delete whatever was computed from a run's tables, the passport included."""
+    for name in DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / FIGURES, ignore_errors=True)
+    for path in folder.glob("passport.superseded-*.json"):
+        path.unlink()
+
+
+def logged_config(folder: Path, here: Config, run_id: str) -> Config:
+    """Return a run's config with this machine's folders; a place that is not known here stays `local:NAME`.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read or does not fit this version.
+    """
+    import yaml
+
+    try:
+        plain = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        plain = with_places(plain, recall(Path(here.paths.state), run_id))
+        plain["paths"] = asdict(here.paths)
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise Fp2Error(f"the run's config cannot be read: {error}", where=str(folder)) from error
+    return from_plain(plain)
+
+
+def _results(
+    config: Config, tables: Tables, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
+) -> dict[str, Any]:
+    from fp2.cuts import resolve_cuts
+    from fp2.prepare import comparison_of
+    from fp2.protocols.fingerprint import fingerprint
+    from fp2.results import analysis_block, group_sizes, measured
+    from fp2.scorers.registry import build_scorers
+    from fp2.tables import attribute_columns
+
+    people, answers = tables.people, tables.answers
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
+    probes = [probe["id"] for probe in before["probes"]]
+    scorers = build_scorers(config.scorer)
+    comparison = comparison_of(config, len(probes), len(cuts))
+    found = fingerprint(tables.scores, people, cuts, scorers, comparison, config.analysis.severity)
+    today = datetime.now(UTC).isoformat(timespec="seconds")
+    line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
+    data_digest = _data_digest(people, before["dataset_digest"])
+    return {
+        **before,
+        **measured(people, answers, found, cuts, probes, before["answers"]["model_calls"]),
+        "analysis": analysis_block(config, comparison, scorers),
+        "response_set": _response_set(answers, before["response_set"], raw_keys),
+        "dataset_digest": data_digest,
+        "dataset": {**before["dataset"], "digest": data_digest, "groups": group_sizes(people, cuts)},
+        "limitations": [*before["limitations"], line],
+        "purged": [*before.get("purged", []), {"at": today, "people_removed": removed, "answers_left": len(answers)}],
+    }
+
+
+def _data_digest(people: pd.DataFrame, before: str) -> str:
+    """Return a digest of who is left: the pictures are not at hand, so it stands on the old digest and the keys."""
+    pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
+    return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
+
+
+def _response_set(answers: pd.DataFrame, before: str, raw_keys: Mapping[str, str]) -> str:
+    """Return the digest of the response keys that are left, or one that stands on the old where keys are not known."""
+    keys = answers["response_key"].tolist()
+    if all(key in raw_keys for key in keys):
+        return response_set(raw_keys[key] for key in keys)
+    return digest({"purged_from": before, "kept": sorted(set(keys))})
+
+
+def _retire_passport(folder: Path) -> dict[str, Any]:
+    """Keep the passport under another name; return what the next one takes over from it."""
+    from fp2.report.verify import payload_digest
+
+    path = folder / PASSPORT
+    if not path.is_file():
+        return {}
+    old = payload_digest(path)
+    payload = json.loads(base64.b64decode(json.loads(path.read_bytes())["payload"]))
+    shutil.copyfile(path, folder / f"passport.superseded-{old[:12]}.json")
+    protocol = payload["predicate"]["protocol"]
+    return {"supersedes": old, **{key: protocol.get(key) for key in ("decoding", "preprocessing", "seeds")}}
+
+
+def _dashboard(folder: Path, config: Config, here: Config, results: dict[str, Any], tables: Tables) -> None:
+    from fp2.report.dashboard import write_dashboard
+    from fp2.report.leaderboard import summarise
+    from fp2.tracking import summaries
+
+    try:
+        others = [row for row in summaries(here) if row["run_id"] != results["run_id"]]
+    except Fp2Error:  # no MLflow store: the run stands alone
+        others = []
+    shown = artifacts.examples(tables.answers, config.report.examples_per_probe)
+    board = summarise(results) + others
+    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, config.report.suppress_below)
+
+
+def _sign(folder: Path, here: Config, results: Mapping[str, Any], extra: Mapping[str, Any]) -> None:
+    from fp2.report.keys import load_or_create_key
+    from fp2.report.passport import write_passport
+
+    key, _ = load_or_create_key(Path(here.paths.keys))
+    write_passport(folder, results, artifacts.files_of(folder), extra, key)

@@ -1,0 +1,276 @@
+"""Purging: nothing derived from a removed person stays anywhere, and what is left is what a run without them gives."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import Bench
+
+from fp2.cli import main
+from fp2.data.identity import local_salt, salted
+
+sys.path.insert(0, str(Path(__file__).parent / "data"))
+from fhibe_copy import write_copy
+
+# What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
+NUMBERS = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images")
+
+
+def fp2(*words: str) -> int:
+    before, sys.argv = sys.argv, ["fp2", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def places(bench: Bench) -> list[str]:
+    return [place for place in bench.places if place.startswith("paths")]
+
+
+def load(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
+
+
+def people_of(bench: Bench) -> pd.DataFrame:
+    return pd.read_csv(bench.table)
+
+
+def without(bench: Bench, subject: str) -> Bench:
+    """Return a bench on the same pictures and answers, whose table lacks one person."""
+    folder = bench.root / "left"
+    shutil.copytree(bench.pictures, folder)
+    rows = people_of(bench)
+    rows[rows["person"] != subject].to_csv(folder / "people.csv", index=False)
+    return Bench(bench.root, folder)
+
+
+def keys(bench: Bench, subject: str) -> tuple[str, set[str]]:
+    """Return the salted keys of a person and of their pictures."""
+    salt = local_salt(bench.root / "state")
+    rows = people_of(bench)
+    images = rows.loc[rows["person"] == subject, "file"].tolist()
+    return salted([subject], salt)[0], set(salted(images, salt, "image"))
+
+
+def every_byte(root: Path) -> bytes:
+    """Return what all files below `root` hold; Parquet is compressed, so it is read as text."""
+    parts = []
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            parts.append(path.read_bytes())
+            if path.suffix == ".parquet":
+                parts.append(pd.read_parquet(path).to_csv().encode())
+    return b"\n".join(parts)
+
+
+def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
+    with closing(sqlite3.connect(store)) as connection:
+        return {
+            table: connection.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("answers", "failures", "pictures", "origins", "pixel_digests")
+        }
+
+
+def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_them(bench: Bench) -> None:
+    words = ("tracking=mlflow", "report=default", "report.figures=false")
+    one = bench.run(*words, folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    own, images = keys(bench, subject)
+    before = dump(bench.store)
+    assert own.encode() in every_byte(bench.root / "outputs")
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    rest = every_byte(bench.root)
+    for key in (own, *images, subject):
+        assert key.encode() not in rest
+    after = dump(bench.store)
+    n_answers = len(before["answers"]) // 36
+    assert len(after["answers"]) == len(before["answers"]) - n_answers
+    assert len(after["pictures"]) == len(before["pictures"]) - 2
+    assert len(after["pixel_digests"]) == len(before["pixel_digests"]) - 2
+    again = without(bench, subject).run()
+    purged, fresh = load(one.folder), again.results
+    assert again.results["answers"]["cached"] == again.results["answers"]["planned"]
+    for old, new in zip(purged["disparities"], fresh["disparities"], strict=True):
+        assert {name: old[name] for name in NUMBERS} == pytest.approx({name: new[name] for name in NUMBERS}, abs=1e-9)
+        assert old["null_mean"] == pytest.approx(new["null_mean"], abs=0.03)
+    assert purged["composite"] == pytest.approx(fresh["composite"], abs=1e-9)
+    for name in ("response_set", "n_images", "n_subjects", "answers_by_group", "diversity", "coverage"):
+        assert purged[name] == fresh[name]
+    assert purged["dataset_digest"] not in (one.results["dataset_digest"], fresh["dataset_digest"])
+    assert purged["purged"][0]["people_removed"] == 1
+    assert any("removed from this run afterwards" in line for line in purged["limitations"])
+
+
+def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = bench.run("report=default", folder="one")
+    kept = bench.root / "kept.json"
+    kept.write_bytes((one.folder / "passport.json").read_bytes())
+    key = str(next((bench.root / "state" / "keys").glob("*pub*")))
+    subject = people_of(bench)["person"].iloc[3]
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    capsys.readouterr()
+    assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
+    assert "supersedes the passport with payload sha256" in capsys.readouterr().out
+    (old,) = one.folder.glob("passport.superseded-*.json")
+    assert old.read_bytes() == kept.read_bytes()
+    assert fp2("verify", str(old), "--key", key) == 1
+    assert "superseded by passport.json: use that one" in capsys.readouterr().out
+
+
+def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench: Bench) -> None:
+    words = ("tracking=mlflow", "report=default", "report.figures=false")
+    here, gone = bench.run(*words, folder="here"), bench.run(*words, "cut.by=[region]", folder="gone")
+    shutil.rmtree(gone.folder)
+    subject = people_of(bench)["person"].iloc[5]
+    own, images = keys(bench, subject)
+    artifacts = bench.root / "mlruns" / "artifacts"
+    assert own.encode() in every_byte(artifacts)
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert not [key for key in (own, *images) if key.encode() in every_byte(artifacts)]
+    for run in (here, gone):
+        (folder,) = artifacts.glob(f"*/{run.run_id}/artifacts")
+        results = load(folder)
+        assert results["n_subjects"] == 35
+        assert (folder / "dashboard.html").is_file()
+        with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
+            (value,) = connection.execute(
+                "SELECT value FROM metrics WHERE key = 'composite' AND run_uuid = ?", (run.run_id,)
+            ).fetchone()
+            tags = dict(connection.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run.run_id,)))
+        assert value == pytest.approx(results["composite"])
+        assert tags["fp2.response_set"] == results["response_set"]
+        assert json.loads(tags["fp2.summary"])[0]["n_subjects"] == 35
+    assert (here.folder / "passport.json").read_bytes() == next(
+        artifacts.glob(f"*/{here.run_id}/artifacts/passport.json")
+    ).read_bytes()
+
+
+def test_a_picture_alone_can_go_and_its_person_stays(bench: Bench) -> None:
+    one = bench.run(folder="one")
+    picture = people_of(bench)["file"].iloc[0]
+    assert fp2("purge", "--image", picture, "--yes", *places(bench)) == 0
+    results = load(one.folder)
+    assert (results["n_images"], results["n_subjects"]) == (71, 36)
+
+
+def test_dry_run_and_a_no_change_nothing(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = bench.run(folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    before = dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()}
+    assert fp2("purge", "--subject", subject, "--dry-run", *places(bench)) == 0
+    assert "1 people and 12 answers" in capsys.readouterr().out
+    monkeypatch.setattr("typer.confirm", lambda text: False)
+    assert fp2("purge", "--subject", subject, *places(bench)) == 1
+    assert before == (dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()})
+    assert fp2("purge", "--subject", "nobody", *places(bench)) == 0
+    assert "nothing derived from them is here" in capsys.readouterr().out
+
+
+def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bench.run("report=default", folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    own, images = keys(bench, subject)
+    with monkeypatch.context() as patch:
+        patch.setattr("fp2.remake._sign", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 130
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert load(one.folder)["n_subjects"] == 35
+    key = str(next((bench.root / "state" / "keys").glob("*pub*")))
+    assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
+    assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
+
+
+def test_answers_to_another_persons_picture_go_with_that_person(bench: Bench) -> None:
+    one = bench.run("variant=swapped", folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    results = load(one.folder)
+    assert results["n_subjects"] == 35
+    # their own 12 rows, and the 12 that others got from their pictures
+    assert results["answers"]["planned"] == 432 - 24
+
+
+def test_a_run_that_cannot_be_computed_again_keeps_its_other_rows_and_nothing_that_was_computed(bench: Bench) -> None:
+    one = bench.run("report=default", folder="one")
+    config = (one.folder / "config.yaml").read_text()
+    (one.folder / "config.yaml").write_text(config.replace("fp2.scorers.valence", "fp2.scorers.vallence"))
+    subject = people_of(bench)["person"].iloc[0]
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    left = {path.name for path in one.folder.iterdir()}
+    assert left == {"config.yaml", "overrides.yaml", "people.parquet", "responses.parquet", "scores.parquet"}
+    assert pd.read_parquet(one.folder / "people.parquet")["subject_id"].nunique() == 35
+
+
+def test_a_store_from_before_there_were_origins_is_purged_by_the_runs_tables(bench: Bench) -> None:
+    bench.run(folder="one")
+    with closing(sqlite3.connect(bench.store)) as connection, connection:
+        connection.execute("DROP TABLE origins")
+        connection.execute("DROP TABLE pictures")
+        (n_before,) = connection.execute("SELECT count(*) FROM answers").fetchone()
+    subject = people_of(bench)["person"].iloc[0]
+    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    with closing(sqlite3.connect(bench.store)) as connection:
+        assert connection.execute("SELECT count(*) FROM answers").fetchone() == (n_before - 12,)
+
+
+@pytest.mark.parametrize("words", [[], ["--subject", "a", "--release", "b"], ["--absent"]])
+def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("purge", *words, *places(bench)) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+FHIBE = (
+    "data=fhibe", "data.accept_terms=true", "model=planted", "cut.by=[pronoun]", "scorer=valence", "report=none",
+    "tracking=mlflow", "analysis.permutations=199", "analysis.bootstrap=0", "analysis.min_subjects=2",
+)  # fmt: skip
+
+
+def run_fhibe(bench: Bench, root: Path, *words: str) -> Path:
+    from fp2.app import main as launch
+
+    assert launch([*FHIBE, f"data.root={root}", *places(bench), *words]) == 0
+    found = sorted((bench.root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
+    return found[-1].parent
+
+
+def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = write_copy(bench.root / "fhibe", n_subjects=20)
+    whole, faces = run_fhibe(bench, copy.root), run_fhibe(bench, copy.root, "data.form=face_unaligned")
+    other = bench.run(folder="other")
+    newer = copy.root.rename(copy.root.parent / copy.root.name.replace("2099", "2100"))
+    copy.root = newer
+    subject = copy.rows[-10]["subject_id"]  # in no picture of two
+    copy.remove(subject)
+    own = salted([subject], local_salt(bench.root / "state"))[0]
+    release = ("data=fhibe", f"data.root={newer}")
+    n_before = {folder: load(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
+    assert fp2("purge", "--absent", "--yes", *release, *places(bench)) == 0
+    left = {folder: load(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
+    assert left == {whole: n_before[whole] - 1, faces: n_before[faces] - 1, other.folder: 36}
+    assert own.encode() not in every_byte(bench.root / "outputs") + every_byte(bench.root / "mlruns")
+    assert fp2("purge", "--absent", "--yes", *release, *places(bench)) == 0
+    assert "nothing derived" in capsys.readouterr().out
+    version = load(whole)["dataset"]["release"]
+    assert fp2("purge", "--release", version, "--yes", *places(bench)) == 0
+    assert not whole.exists()
+    assert not faces.exists()
+    assert other.folder.exists()
+    with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+    assert len(dump(bench.store)["answers"]) == 432
