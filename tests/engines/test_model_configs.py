@@ -67,6 +67,8 @@ def test_the_models_that_were_promised_are_there() -> None:
         "llava-hf/llava-1.5-7b-hf",
         "Salesforce/blip2-opt-2.7b",
         "openai/clip-vit-large-patch14",
+        "google/siglip-base-patch16-224",
+        "google/siglip2-base-patch16-naflex",
         "pkg://fp2/models/peeps_vlm",
         None,
     }
