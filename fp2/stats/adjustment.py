@@ -65,7 +65,11 @@ def adjust(rows: Sequence[DisparityRow], method: str = "holm", alpha: float = 0.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    adjusted = adjust_p_values([row.p_value for row in rows], method)
+    return decide(rows, adjust_p_values([row.p_value for row in rows], method), alpha)
+
+
+def decide(rows: Sequence[DisparityRow], adjusted: Sequence[float | None], alpha: float = 0.05) -> list[DisparityRow]:
+    """Return new rows with the adjusted p-values given (`step_down_panels`) and the verdicts that follow."""
     return [_decide(row, p, alpha) for row, p in zip(rows, adjusted, strict=True)]
 
 

@@ -63,8 +63,7 @@ def bootstrap_interval(
     seen = observed_moments(y, member, eligible, dependent)
     centre = np.where(seen.valid, seen.mean, 0.0)
     largest, worst = [], np.zeros(y.shape[1:])
-    draws = _weighted_draws(y, n_bootstrap, seed) if dependent else _disjoint_draws(y, member, n_bootstrap, seed)
-    for sums in draws:
+    for sums in resampled_sums(y, member, dependent, n_bootstrap, seed):
         again = moments(sums, eligible, _never(eligible), V0)
         largest.append(max_t_squared(again, centre))
         worst += share_worst(again, sign)
@@ -74,6 +73,11 @@ def bootstrap_interval(
     q = np.sqrt(np.quantile(everything, 1 - alpha, axis=0, method="higher"))
     low, high = _ends(pair_table(seen), q, alpha)
     return Interval(low, high, worst / n_bootstrap)
+
+
+def resampled_sums(y: FloatArray, member: BoolArray, dependent: bool, n: int, seed: int) -> Iterator[Sums]:
+    """Resample whole subjects `n` times, all outcomes together: sums by group in chunks that fit the memory budget."""
+    return _weighted_draws(y, n, seed) if dependent else _disjoint_draws(y, member, n, seed)
 
 
 def _ends(table: PairTable, q: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:

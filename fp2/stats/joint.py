@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from fp2.stats.divergence import divergence_of_sums, histogram_shares
 from fp2.stats.options import Options
 from fp2.stats.permutation import Labels, Permuter, stream
 from fp2.stats.prepare import Prepared
-from fp2.stats.rows import FloatArray
+from fp2.stats.rows import BoolArray, FloatArray
 from fp2.stats.studentised import GroupMoments, max_t_squared, moments, spread, worst_again, worst_shares
 from fp2.stats.sums import SlotData, group_histograms, group_totals
 
@@ -41,22 +42,31 @@ def permute(p: Prepared, options: Options) -> Joint:
     b_all, m = options.n_permutations, len(p.scale)
     raw, largest = np.empty((b_all, m)), np.empty((b_all, m))
     worst, again = np.zeros(p.eligible.shape), np.zeros(p.eligible.shape)
-    permuter = Permuter(p.slots, options.seed)
-    seen = moments(group_totals(p.data, permuter.observed()), p.eligible, options.yes_no, V0)
     normal = stream(options.seed, 0, 2)
-    step = p.data.chunk(b_all)
-    for start in range(0, b_all, step):
-        b = min(step, b_all - start)
-        found = moments(group_totals(p.data, permuter.draw(b)), p.eligible, options.yes_no, V0)
+    seen, chunks = permuted_moments(p, options.yes_no, b_all, options.seed)
+    start = 0
+    for found in chunks:
+        b = found.mean.shape[1]
         raw[start : start + b] = spread(found)
         largest[start : start + b] = np.sqrt(max_t_squared(found))
         shares = worst_shares(found, options.sign)
         worst += shares.sum(axis=1)
         noise = normal.standard_normal((b, len(p.eligible))).T[:, :, None]
         again += worst_again(found, shares, options.sign, noise).sum(axis=1)
+        start += b
     js, js_permuted = _divergences(p, options)
     repeat = np.where(worst > 0, again / np.where(worst > 0, worst, 1.0), np.nan)
     return Joint(seen, np.sqrt(max_t_squared(seen)[0]), raw, largest, repeat, js, js_permuted)
+
+
+def permuted_moments(p: Prepared, pooled: BoolArray, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
+    """Return the observed moments (A1's), and those of `n` relabellings in chunks that fit the memory budget."""
+    permuter = Permuter(p.slots, seed)
+    step = p.data.chunk(n)
+    return moments(group_totals(p.data, permuter.observed()), p.eligible, pooled, V0), (
+        moments(group_totals(p.data, permuter.draw(min(step, n - start))), p.eligible, pooled, V0)
+        for start in range(0, n, step)
+    )
 
 
 def _divergences(p: Prepared, options: Options) -> tuple[FloatArray, FloatArray]:

@@ -32,6 +32,12 @@ def pair_table(found: GroupMoments) -> PairTable:
     return PairTable(np.array(gaps), np.array(errors), np.array(dfs))
 
 
+def signed_pair_table(found: GroupMoments) -> tuple[FloatArray, PairTable]:
+    """Return mean_g - mean_h of every pair with its sign, (pairs, m), and the table."""
+    signed = np.array([found.mean[g, 0] - found.mean[h, 0] for g, h in pairs(len(found.mean))])
+    return signed, pair_table(found)
+
+
 def welch_df(error_g: FloatArray, error_h: FloatArray, n_g: FloatArray, n_h: FloatArray) -> FloatArray:
     """Return Welch's degrees of freedom from the squared errors of two means; infinite where both are 0."""
     parts = error_g**2 / (n_g - 1) + error_h**2 / (n_h - 1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fp2.stats.layout import make_cells, read_entries
 from fp2.stats.rows import FloatArray, IntArray
 
 
@@ -38,3 +40,15 @@ def icc_oneway(values: FloatArray, cell: IntArray, group: IntArray) -> tuple[flo
         return None, None
     icc = (between - within) / denominator
     return icc, 1 + (k0 - 1) * max(icc, 0.0)
+
+
+def intraclass_correlation(
+    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike
+) -> tuple[float | None, float | None]:
+    """Return (ICC(1), design effect) of an outcome: `icc_oneway` for labels of any kind.
+
+    values, groups, subjects (n,), one entry per (answer, group), NaN = missing and left out.
+    """
+    entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, subjects, None)
+    known = np.isfinite(entries.values[:, 0])
+    return icc_oneway(entries.values[known, 0], make_cells(entries).of_entry[known], entries.group[known])

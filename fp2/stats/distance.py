@@ -1,0 +1,170 @@
+"""How far two models' fingerprints lie apart: the same people described by both.
+
+A fingerprint here is the profile of group means of every outcome, each outcome centred on its mean over groups: who
+stands where, whatever the model's general level. The distance of two is the root mean square of the difference of their
+profiles, in the outcomes' own units. It is above 0 by chance, so its chance level stands beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fp2.stats.composite import permutation_p
+from fp2.stats.interval import V0, observed_moments, resampled_sums
+from fp2.stats.joint import permuted_moments
+from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.prepare import Prepared, prepare
+from fp2.stats.rows import BoolArray, FloatArray, IntArray, finite
+from fp2.stats.studentised import GroupMoments, max_t_squared, moments
+
+
+@dataclass(frozen=True)
+class FingerprintDistance:
+    """`distance` with its interval; null_mean, null_p95: of two models that differ alike for everybody.
+
+    `p_value`: permutation of whole subjects over the groups, of the mean over outcomes of the studentised maximum of
+    the differences between the two models (A1, A5). `correlation` of the two profiles. n_subjects: with answers of both
+    in a group that is compared. None where fewer than two groups are large enough in any outcome.
+    """
+
+    distance: float | None
+    ci_low: float | None
+    ci_high: float | None
+    null_mean: float | None
+    null_p95: float | None
+    p_value: float | None
+    correlation: float | None
+    n_subjects: int
+    n_outcomes: int
+    groups: tuple[str, ...]
+
+
+def fingerprint_distance(
+    first: ArrayLike,
+    second: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    *,
+    images: ArrayLike | None = None,
+    n_permutations: int,
+    n_bootstrap: int,
+    seed: int,
+    alpha: float = 0.05,
+    min_subjects: int = 10,
+) -> FingerprintDistance:
+    """Compare two models' profiles.
+
+    first, second (n, m): the two models' values of the same outcomes for the same (image, group) lines, NaN = missing;
+    a line enters where both are known. The interval resamples whole subjects: its low end is the distance less the
+    95 % quantile of how far a resampled profile difference lies from the one seen (so that it is valid at a true
+    distance of 0), its high end a normal one along the difference seen. Raises ValueError on shapes that differ.
+    """
+    a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
+    a, b = (x[:, None] if x.ndim == 1 else x for x in (a, b))
+    if a.shape != b.shape:
+        raise ValueError(f"the two models' values differ in shape: {a.shape} and {b.shape}")
+    both = np.isfinite(a) & np.isfinite(b)
+    entries = read_entries(np.where(both, a - b, np.nan), groups, subjects, images)
+    m = entries.values.shape[1]
+    p = prepare(entries, make_cells(entries), min_subjects)
+    used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
+    if p is None or used is None or not len(used):
+        return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, ())
+    never = np.zeros(m, dtype=bool)
+    seen, permuted = permuted_moments(p, never, n_permutations, seed)
+    own = _profile(seen.mean, p.eligible, p.scale)[:, 0, used]
+    distance = _length(own[:, None])[0]
+    null, largest = [], []
+    for found in permuted:
+        null.append(_length(_profile(found.mean, p.eligible, p.scale)[:, :, used]))
+        largest.append(np.sqrt(max_t_squared(found))[:, used].mean(axis=1))
+    chance = np.concatenate(null)
+    chance = chance[np.isfinite(chance)]
+    t = float(np.sqrt(max_t_squared(seen))[0, used].mean())
+    low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
+    return FingerprintDistance(
+        distance=float(distance),
+        ci_low=low,
+        ci_high=high,
+        null_mean=finite(float(chance.mean())) if len(chance) else None,
+        null_p95=finite(float(np.quantile(chance, 0.95))) if len(chance) else None,
+        p_value=permutation_p(t, np.concatenate(largest)),
+        correlation=_correlation(
+            [np.where(both, x, np.nan) for x in (a, b)],
+            groups,
+            subjects,
+            [p.slots.kept[p.eligible[:, j]] for j in used],
+            used,
+        ),
+        n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
+        n_outcomes=len(used),
+        groups=tuple(sorted(entries.names[code] for code in p.slots.kept)),
+    )
+
+
+def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
+    """Group means (G, b, m) in the outcomes' units less their mean over groups; NaN where a group does not count."""
+    known = np.where(eligible[:, None, :], mean * scale, np.nan)
+    count = np.maximum(np.isfinite(known).sum(axis=0), 1)
+    profile: FloatArray = known - np.where(np.isfinite(known), known, 0.0).sum(axis=0) / count
+    return profile
+
+
+def _length(profile: FloatArray) -> FloatArray:
+    """Root mean square over outcomes of the root mean square over groups; (G, b, m) -> (b,)."""
+    known = np.isfinite(profile)
+    square = np.where(known, profile, 0.0) ** 2
+    per_outcome = square.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    length: FloatArray = np.sqrt(per_outcome.mean(axis=-1))
+    return length
+
+
+def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
+    """The two ends; how far resamples lie off is taken in units of their own standard error, as in A2."""
+    from scipy.special import ndtri
+
+    seen = observed_moments(p.y, p.member, p.eligible, p.slots.dependent)
+    own = _profile(seen.mean, p.eligible, p.scale)[:, :, used]
+    distance, unit = float(_length(own)[0]), _unit(seen, p, used)[0]
+    count = np.maximum(np.isfinite(own).sum(axis=0), 1) * len(used)
+    # the derivative of the length in the direction of what was seen
+    slope = np.where(np.isfinite(own), own, 0.0) / count / max(distance, 1e-300)
+    off, along = [], []
+    for sums in resampled_sums(p.y, p.member, p.slots.dependent, n, seed):
+        found = moments(sums, p.eligible, np.zeros(len(p.scale), dtype=bool), V0)
+        apart = _profile(found.mean, p.eligible, p.scale)[:, :, used] - own
+        apart[~np.isfinite(apart)] = 0.0
+        own_unit = _unit(found, p, used)
+        off.append(np.divide(_length(apart), own_unit, out=np.zeros(len(own_unit)), where=own_unit > 0))
+        along.append((slope * apart).sum(axis=(0, 2)))
+    reach = float(np.quantile(np.concatenate(off), 1 - alpha, method="higher")) * float(unit)
+    error = float(np.concatenate(along).std()) if distance > 0 else reach
+    return max(0.0, distance - reach), distance + float(ndtri(1 - alpha / 2)) * error
+
+
+def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
+    """Root mean squared standard error of the group means, (b,): about the length of a profile made of noise."""
+    error = np.where(found.valid & np.isfinite(found.error), found.error, 0.0) * p.scale**2
+    per_outcome = error.sum(axis=0) / np.maximum(found.valid.sum(axis=0), 1)
+    unit: FloatArray = np.sqrt(per_outcome[:, used].mean(axis=-1))
+    return unit
+
+
+def _correlation(
+    models: list[FloatArray], groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], used: IntArray
+) -> float | None:
+    """Pearson's correlation of the two centred profiles; compared: the groups' codes of every outcome in `used`."""
+    profiles = []
+    for values in models:
+        cells = make_cells(read_entries(values, groups, subjects, None))
+        parts = []
+        for j, codes in zip(used, compared, strict=True):
+            mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])
+            parts.append(mean - mean.mean() if len(mean) else mean)
+        profiles.append(np.concatenate(parts))
+    if any(np.ptp(profile) <= 1e-12 for profile in profiles):
+        return None
+    return finite(float(np.corrcoef(np.stack(profiles))[0, 1]))

@@ -1,0 +1,111 @@
+"""Yes/no outcomes: rates by group with intervals that know that several images come from one person.
+
+Wilson's interval with the effective sample size of clustered data (Korn and Graubard 1998; Dean and Pagano 2015), and
+Newcombe's hybrid interval (1998, method 10) of the difference of two rates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fp2.stats.rows import FloatArray
+from fp2.stats.samples import Sample, subject_samples
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """One group's rate: the unweighted mean of its subjects' rates, with its interval.
+
+    `effective_n`: how many independent yes/no answers would give the same standard error, between the number of
+    subjects (every answer of a person the same) and of images.
+    """
+
+    group: str
+    rate: float
+    ci_low: float
+    ci_high: float
+    n_subjects: int
+    n_images: int
+    effective_n: float
+
+
+@dataclass(frozen=True)
+class ProportionPair:
+    """Two groups' rates: first - second with its interval, first / second (None at 0), and Cohen's h."""
+
+    first: str
+    second: str
+    difference: float
+    ci_low: float
+    ci_high: float
+    ratio: float | None
+    cohens_h: float
+    dependent_groups: bool
+
+
+@dataclass(frozen=True)
+class Proportions:
+    """Rates of all groups with enough subjects, and of all pairs of them."""
+
+    groups: tuple[Proportion, ...]
+    pairs: tuple[ProportionPair, ...]
+
+
+def proportions_by_group(
+    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, *, alpha: float = 0.05, min_subjects: int = 10
+) -> Proportions:
+    """Return the rates of a 0/1 outcome by group. The test of their gap is `disparity(..., yes_no=True)`.
+
+    values (0, 1 or NaN), groups, subjects (n,), one entry per (answer, group). The pairs' intervals take the two groups
+    as independent; `dependent_groups` says where they are not (the interval is then too wide if a subject's answers
+    agree). Raises ValueError for other values.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    if not (np.isnan(y) | (y == 0) | (y == 1)).all():
+        raise ValueError("a yes/no outcome holds values other than 0 and 1")
+    found = subject_samples(y, groups, subjects, min_subjects)
+    rows = tuple(_proportion(sample, alpha) for sample in found.groups)
+    return Proportions(rows, tuple(_pair(a, b, found.dependent) for a, b in combinations(rows, 2)))
+
+
+def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
+    """Return Wilson's score interval of a rate seen in `n` (effective) answers."""
+    from scipy.special import ndtri
+
+    z2 = float(ndtri(1 - alpha / 2)) ** 2
+    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return (0.0 if rate == 0 else low), (1.0 if rate == 1 else high)
+
+
+def _proportion(sample: Sample, alpha: float) -> Proportion:
+    rate, n = float(sample.means.mean()), len(sample.means)
+    size = _effective_n(sample.means, rate, sample.n_images)
+    return Proportion(sample.name, rate, *wilson(rate, size, alpha), n, sample.n_images, size)
+
+
+def _effective_n(means: FloatArray, rate: float, n_images: int) -> float:
+    """rate (1 - rate) over the squared error of the mean of subject rates: n where everybody has one image."""
+    n = len(means)
+    if rate in (0.0, 1.0):
+        # all the same: nothing shows that a person's answers are independent
+        return float(n)
+    square = float(means.var())  # ddof 0: with one image a subject this is rate (1 - rate)
+    if square <= 1e-15:
+        return float(n_images)
+    return float(np.clip(n * rate * (1 - rate) / square, n, max(n_images, n)))
+
+
+def _pair(a: Proportion, b: Proportion, dependent: bool) -> ProportionPair:
+    gap = a.rate - b.rate
+    low = gap - math.hypot(a.rate - a.ci_low, b.ci_high - b.rate)
+    high = gap + math.hypot(a.ci_high - a.rate, b.rate - b.ci_low)
+    h = 2 * math.asin(math.sqrt(a.rate)) - 2 * math.asin(math.sqrt(b.rate))
+    ratio = a.rate / b.rate if b.rate > 0 else None
+    return ProportionPair(a.group, b.group, gap, max(low, -1.0), min(high, 1.0), ratio, h, dependent)

@@ -1,0 +1,152 @@
+"""How much a finding hangs on the wording: the same groups asked with several templates of one question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fp2.stats.composite import permutation_p
+from fp2.stats.layout import group_sums, make_cells, read_entries
+from fp2.stats.panel import disparity_panel
+from fp2.stats.rows import FloatArray, finite
+
+
+@dataclass(frozen=True)
+class TemplateSensitivity:
+    """What T templates of one question agree on, for the G groups that are large enough in all of them.
+
+    gaps: max - min per template. share_group, share_template, share_interaction: parts of the sum of squares of the
+    (G, T) table of group means, summing to 1 (None without any spread). The share of the interaction is what wording
+    does to the comparison; noise is in it too, so `interaction_p` tests it. sign_flips: share of (pair, template) in
+    which two groups stand the other way round than in the mean over templates; extreme_flips: in how many templates
+    worst and best of that mean do. rank_correlation: mean Spearman correlation of the groups' order between templates;
+    kendalls_w: their concordance in [0, 1].
+    """
+
+    groups: tuple[str, ...]
+    means: tuple[tuple[float, ...], ...]
+    gaps: tuple[float, ...]
+    share_group: float | None
+    share_template: float | None
+    share_interaction: float | None
+    sign_flips: float | None
+    extreme_flips: int | None
+    rank_correlation: float | None
+    kendalls_w: float | None
+    interaction_p: float | None
+
+
+def template_sensitivity(
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    *,
+    images: ArrayLike | None = None,
+    n_permutations: int,
+    seed: int,
+    min_subjects: int = 10,
+) -> TemplateSensitivity:
+    """Compare templates on the same pictures.
+
+    values (n, T): one line per (image, group), one column per template, NaN = missing. `interaction_p` permutes whole
+    subjects (A1) on what is left of each answer after the image's own mean over templates: the largest |T| over pairs
+    and templates. Raises ValueError for fewer than two templates.
+    """
+    entries = read_entries(values, groups, subjects, images)
+    templates = entries.values.shape[1]
+    if templates < 2:
+        raise ValueError("template sensitivity needs at least two templates")
+    cells = make_cells(entries)
+    known = np.isfinite(cells.mean)
+    size, total = group_sums(cells.group, len(entries.names), cells.mean)
+    large = np.asarray((size >= max(min_subjects, 2)).all(axis=1), dtype=bool)
+    names = tuple(name for name, ok in zip(entries.names, large, strict=True) if ok)
+    table = total[large] / np.maximum(size[large], 1.0)
+    if len(names) < 2 or not known.any():
+        return TemplateSensitivity(names, (), (), *[None] * 8)
+    p = _interaction_p(entries.values, groups, subjects, images, values, n_permutations, seed, min_subjects)
+    shares = variance_shares(table)
+    flips, extreme = _sign_flips(table)
+    rho, w = _rank_agreement(table)
+    return TemplateSensitivity(
+        groups=names,
+        means=tuple(tuple(float(x) for x in row) for row in table),
+        gaps=tuple(float(x) for x in np.ptp(table, axis=0)),
+        share_group=shares[0],
+        share_template=shares[1],
+        share_interaction=shares[2],
+        sign_flips=flips,
+        extreme_flips=extreme,
+        rank_correlation=rho,
+        kendalls_w=w,
+        interaction_p=p,
+    )
+
+
+def variance_shares(table: ArrayLike) -> tuple[float | None, float | None, float | None]:
+    """Return the shares of rows, columns and their interaction in the sum of squares of a (G, T) table."""
+    y = np.asarray(table, dtype=np.float64)
+    centre = y.mean()
+    rows, columns = y.mean(axis=1, keepdims=True) - centre, y.mean(axis=0, keepdims=True) - centre
+    rest = y - centre - rows - columns
+    parts = [float((part**2 + 0 * y).sum()) for part in (rows, columns, rest)]
+    whole = sum(parts)
+    if whole <= 1e-24 * max(1.0, float(np.abs(y).max())) ** 2:
+        return None, None, None
+    return parts[0] / whole, parts[1] / whole, parts[2] / whole
+
+
+def _sign_flips(table: FloatArray) -> tuple[float | None, int | None]:
+    mean = table.mean(axis=1)
+    tie = 1e-12 * max(1.0, float(np.abs(table).max()))
+    against = [
+        (table[g] - table[h]) * np.sign(mean[g] - mean[h]) < -tie
+        for g, h in combinations(range(len(table)), 2)
+        if abs(mean[g] - mean[h]) > tie
+    ]
+    if not against:
+        return None, None
+    low, high = int(mean.argmin()), int(mean.argmax())
+    return float(np.mean(against)), int((table[high] - table[low] < -tie).sum())
+
+
+def _rank_agreement(table: FloatArray) -> tuple[float | None, float | None]:
+    """Mean Spearman correlation between templates and Kendall's W (both from ranks with ties averaged)."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(table, axis=0)
+    g, t = table.shape
+    if not (np.ptp(ranks, axis=0) > 0).all():
+        return None, None
+    correlation = np.asarray(np.corrcoef(ranks.T))
+    rho = finite((float(correlation.sum()) - t) / (t * (t - 1)))
+    ties = sum(float((c.astype(float) ** 3 - c).sum()) for c in (np.unique(r, return_counts=True)[1] for r in ranks.T))
+    sums = ranks.sum(axis=1)
+    w = 12 * float(((sums - sums.mean()) ** 2).sum()) / (t * t * (g**3 - g) - t * ties)
+    return rho, finite(w)
+
+
+def _interaction_p(
+    checked: FloatArray,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    images: ArrayLike | None,
+    values: ArrayLike,
+    n_permutations: int,
+    seed: int,
+    min_subjects: int,
+) -> float | None:
+    y = np.asarray(values, dtype=np.float64)
+    complete = np.asarray(np.isfinite(y).all(axis=1), dtype=bool)
+    rest = np.where(complete[:, None], y - y.mean(axis=1, keepdims=True), np.nan)
+    width = 2 * max(1.0, float(np.nanmax(np.abs(checked))))
+    panel = disparity_panel(
+        rest, groups, subjects, images=images, value_ranges=(-width, width), n_permutations=n_permutations,
+        n_bootstrap=0, seed=seed, min_subjects=min_subjects,
+    )  # fmt: skip
+    if any(row.p_value is None for row in panel.rows):
+        return None
+    return permutation_p(float(panel.max_t.max()), panel.max_t_permuted.max(axis=1))

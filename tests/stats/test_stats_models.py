@@ -1,0 +1,179 @@
+"""Models against models: the distance of two fingerprints, ranks and tie groups."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize
+from stats_data import clustered, tangled
+
+from fp2.stats import compact_letters, fingerprint_distance, rank_models, shrunken_range
+from fp2.stats.ranks import significantly_better
+from fp2.stats.shrunken import shrunken_ranges
+
+SIZES = (50, 35, 20, 12)
+FAST = {"n_permutations": 199, "n_bootstrap": 200, "seed": 1}
+
+
+def two_models(rng, profile=0.0, columns=3):
+    """Two models' answers about the same people; the second describes group D `profile` lower."""
+    shared, groups, subjects, images = clustered(rng, SIZES, columns=columns)
+    own = [0.1 * rng.normal(size=shared.shape) for _ in range(2)]
+    second = shared + own[1] + 0.3 - profile * (groups == "group D")[:, None]
+    return shared + own[0], second, groups, subjects, images
+
+
+def test_distance_is_the_rms_of_centred_group_means():
+    first, second, groups, subjects, images = two_models(np.random.default_rng(1), 0.2)
+    found = fingerprint_distance(first, second, groups, subjects, images=images, **FAST)
+    profiles = []
+    for y in (first, second):
+        people = np.array([y[subjects == s].mean(axis=0) for s in range(sum(SIZES))])
+        means = np.array([part.mean(axis=0) for part in np.split(people, np.cumsum(SIZES)[:-1])])
+        profiles.append(means - means.mean(axis=0))
+    assert found.distance == pytest.approx(np.sqrt(((profiles[0] - profiles[1]) ** 2).mean()))
+    assert found.correlation == pytest.approx(np.corrcoef(profiles[0].ravel(), profiles[1].ravel())[0, 1])
+    assert (found.n_subjects, found.n_outcomes, found.groups) == (117, 3, tuple(np.unique(groups).tolist()))
+    assert found.p_value == pytest.approx(1 / 200)
+    assert found.ci_low <= found.distance <= found.ci_high
+    assert found.null_mean < found.null_p95 < found.distance
+
+
+def test_a_different_level_is_no_distance_and_the_same_model_none():
+    first, second, groups, subjects, images = two_models(np.random.default_rng(2))
+    assert fingerprint_distance(first, second, groups, subjects, images=images, **FAST).p_value > 0.05
+    same = fingerprint_distance(first, first + 0.5, groups, subjects, images=images, **FAST)
+    assert (same.distance, same.ci_low, same.p_value) == (pytest.approx(0.0, abs=1e-12), 0.0, 1.0)
+    assert same.correlation == pytest.approx(1.0)
+
+
+def test_distance_of_people_in_several_groups_and_of_too_few():
+    values, groups, subjects, images = tangled(np.random.default_rng(3), 40, 2)
+    other = values + 0.1 * np.sin(100 * values)
+    found = fingerprint_distance(values, other, groups, subjects, images=images, **FAST)
+    assert 0 <= found.ci_low <= found.distance <= found.ci_high
+    assert 0 < found.p_value <= 1
+    none = fingerprint_distance(values[:6], other[:6], groups[:6], subjects[:6], **FAST)
+    assert none.distance is none.p_value is None
+    with pytest.raises(ValueError, match="shape"):
+        fingerprint_distance(values, other[:, :1], groups, subjects, **FAST)
+
+
+@pytest.mark.parametrize("profile", [0.0, 0.15])
+def test_distance_interval_covers_and_its_p_holds_the_level(profile):
+    rng = np.random.default_rng(4)
+    centred = np.array([0, 0, 0, profile]) - profile / 4
+    truth, covered, rejected = np.sqrt((centred**2).mean()), 0, 0
+    for k in range(100):
+        found = fingerprint_distance(*two_models(rng, profile, 2)[:4], n_permutations=59, n_bootstrap=100, seed=k)
+        covered += found.ci_low - 1e-12 <= truth <= found.ci_high
+        rejected += found.p_value <= 0.05
+    assert covered >= 90
+    assert rejected <= 12 if profile == 0 else rejected >= 90
+
+
+def test_many_shrunken_ranges_equal_one_at_a_time_and_a_root_finder():
+    rng = np.random.default_rng(5)
+    means, variances = rng.normal(0, 0.3, (5, 40, 2)), rng.uniform(0.001, 0.2, (5, 40, 2))
+    valid = rng.random((5, 40, 2)) < 0.8
+    got = shrunken_ranges(means, variances, valid)
+    for b, j in itertools.product(range(40), range(2)):
+        ok = valid[:, b, j]
+        if ok.sum() < 2:
+            assert np.isnan(got[b, j])
+            continue
+        y, v = means[ok, b, j], variances[ok, b, j]
+        assert got[b, j] == pytest.approx(shrunken_range(y, v), abs=1e-10)
+
+        def excess(t, y=y, v=v):
+            w = 1 / (v + t)
+            return (w * (y - (w * y).sum() / w.sum()) ** 2).sum() - (len(y) - 1)
+
+        t = optimize.brentq(excess, 0, 10) if excess(0) > 0 else 0.0
+        w = 1 / (v + t)
+        mu = (w * y).sum() / w.sum()
+        assert got[b, j] == pytest.approx(np.ptp(mu + t / (t + v) * (y - mu)), abs=1e-8)
+    flat = shrunken_ranges(np.zeros((3, 1, 1)), np.zeros((3, 1, 1)), np.ones((3, 1, 1), dtype=bool))
+    assert flat[0, 0] == 0
+
+
+def models(rng, gaps, columns=2, sd=0.2):
+    """(K, n, m) answers of models whose last group stands `gap` off, with groups and subjects."""
+    parts = [clustered(rng, SIZES, columns=columns, gap=gap, sd=sd) for gap in gaps]
+    return np.array([p[0] for p in parts]), *parts[0][1:]
+
+
+def test_models_that_differ_are_ranked_and_those_that_do_not_share_a_letter():
+    values, groups, subjects, images = models(np.random.default_rng(6), (0.5, 0.0, 1.0, 0.52), columns=4)
+    table = rank_models(values, groups, subjects, list("wxyz"), images=images, n_bootstrap=500, seed=1)
+    assert table.rows[0].name == "x"
+    assert table.rows[-1].name == "y"
+    assert [(r.rank_low, r.rank_high) for r in table.rows] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    assert [r.letters for r in table.rows] == ["a", "b", "b", "c"]
+    assert [r.shrunken for r in table.rows] == sorted(r.shrunken for r in table.rows)
+
+
+def test_ranked_composite_is_the_mean_shrunken_range_of_the_disparity_rows():
+    from fp2.stats import disparity_panel
+
+    values, groups, subjects, images = models(np.random.default_rng(7), (0.3, 0.1))
+    table = rank_models(values, groups, subjects, ["p", "q"], images=images, n_bootstrap=50, seed=1)
+    for k, name in enumerate("pq"):
+        panel = disparity_panel(
+            values[k], groups, subjects, images=images, n_permutations=9, n_bootstrap=0, seed=0, value_ranges=(-9, 9)
+        )
+        expected = np.mean([row.shrunken for row in panel.rows])
+        assert next(r.shrunken for r in table.rows if r.name == name) == pytest.approx(expected)
+
+
+def test_simultaneous_differences_equal_plain_loops():
+    rng = np.random.default_rng(8)
+    again = rng.normal([0.0, 0.1, 0.5], 0.05, (300, 3))
+    seen = np.array([0.01, 0.12, 0.48])
+    largest = np.zeros(300)
+    sd = {}
+    for a, b in itertools.combinations(range(3), 2):
+        d = again[:, a] - again[:, b]
+        sd[a, b] = d.std(ddof=1)
+        largest = np.maximum(largest, np.abs(d - d.mean()) / sd[a, b])
+    q = np.sort(largest)[int(np.ceil(0.95 * 299))]
+    better, critical = significantly_better(seen, again, 0.05)
+    assert critical == pytest.approx(q)
+    for (a, b), s in sd.items():
+        assert better[a, b] == (seen[b] - seen[a] > q * s)
+        assert better[b, a] == (seen[a] - seen[b] > q * s)
+
+
+def test_models_that_differ_only_in_noise_are_hardly_ever_ordered():
+    """A6's claim: at most 5.5 % of false orderings on the shrunken composite."""
+    rng, wrong = np.random.default_rng(9), 0
+    for k in range(150):
+        values, groups, subjects, images = models(rng, (0.0,) * 4)
+        values *= np.array([1, 1, 2, 3])[:, None, None]
+        table = rank_models(values, groups, subjects, list("abcd"), images=images, n_bootstrap=100, seed=k)
+        wrong += table.better.any()
+    assert wrong / 150 <= 0.09
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_letters_are_shared_exactly_by_those_that_do_not_differ(seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, 9))
+    different = np.triu(rng.random((k, k)) < 0.4, 1)
+    different |= different.T
+    letters = compact_letters(different)
+    for i, j in itertools.combinations(range(k), 2):
+        assert bool(set(letters[i]) & set(letters[j])) == (not different[i, j])
+    assert all(letters)
+
+
+def test_ranking_what_cannot_be_ranked_is_refused():
+    values, groups, subjects, images = models(np.random.default_rng(10), (0.0, 0.0))
+    options = {"images": images, "n_bootstrap": 20, "seed": 0}
+    with pytest.raises(ValueError, match="name"):
+        rank_models(values, groups, subjects, ["a", "a"], **options)
+    values[1, :, 0] = np.nan
+    with pytest.raises(ValueError, match="enough subjects"):
+        rank_models(values, groups, subjects, ["a", "b"], **options)
