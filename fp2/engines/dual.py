@@ -109,13 +109,11 @@ class DualEncoder:
         Fp2Error
             If the checkpoint is not there or is no dual encoder.
         """
-        versions = (importlib.metadata.version(name).split(".") for name in ("transformers", "torch"))
+        libraries = ("transformers", "torch", *(("bitsandbytes",) if self.spec.quantisation else ()))
         identity = {
             "engine": "dual",
             "method": METHOD,
-            "family": {
-                name: ".".join(version[:2]) for name, version in zip(("transformers", "torch"), versions, strict=True)
-            },
+            "family": {name: ".".join(importlib.metadata.version(name).split(".")[:2]) for name in libraries},
             **self.checkpoint.identity(),
             "reading": reading_of(self.checkpoint).identity(),
             "dtype": self.spec.dtype,

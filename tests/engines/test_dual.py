@@ -244,6 +244,16 @@ def test_what_was_embedded_is_kept_for_the_same_model_only(
         assert half.model_calls == 1
 
 
+def test_quantised_layers_embed_nearly_the_same(folders: dict[str, Path], pictures: list[Image.Image]) -> None:
+    whole = encoder(folders["siglip2"]).embed_pictures(pictures)
+    int8 = DualEncoder(HfSpec(str(folders["siglip2"]), quantisation="int8"), device="cpu")
+    near = np.diag(cosine(int8.embed_pictures(pictures), whole))
+    assert 0.95 < near.min() < 1
+    kinds = {type(layer).__name__ for layer in int8._loaded.model.modules()}
+    assert "Linear8bitLt" in kinds
+    assert "bitsandbytes" in int8.identity()["family"]
+
+
 def test_identity_is_the_models_and_not_the_machines(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
