@@ -15,6 +15,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how surely.",
 )
+data_app = typer.Typer(no_args_is_help=True, help="Look a data set over.")
+app.add_typer(data_app, name="data")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -120,6 +122,19 @@ def purge(
     from fp2.commands.purge import run as remove
 
     raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, ctx.args))
+
+
+@data_app.command("verify", context_settings=OVERRIDES)
+def data_verify(
+    ctx: typer.Context,
+    pixels: Annotated[bool, typer.Option(help="Decode every picture: finds damage and repeated pictures.")] = True,
+    newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: who is no longer in it?")] = None,
+    ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks into this file.")] = None,
+) -> None:
+    """Check the files, sizes, repeats and groups of a data set: fp2 data verify data=fhibe data.root=PATH."""
+    from fp2.commands.data_verify import verify as check
+
+    raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fp2.tracking_files import Logged
 
 MARK = ".purging"  # in a run's folder while it is worked on
+WRITTEN_OUT = "hf"  # below `paths.data`: pictures that were copied out of a data set's own files
 # The answer filed under a person was not given to their picture.
 NOT_THEIRS = ("blind", "grey", "swapped")
 
@@ -246,7 +247,21 @@ def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
         there = work.gone_keys & _stored(store)
         return {"answers": len(there), "pictures": len(work.chosen)}
     _clear_notes(Path(work.here.paths.outputs).expanduser(), words)
+    _clear_chosen_ids(Path(work.here.paths.state), words)
+    for name in paths:
+        if Path(name).is_relative_to(Path(work.here.paths.data).absolute() / WRITTEN_OUT):
+            Path(name).unlink(missing_ok=True)
     return origins.forget(store.connection, store.path, work.gone_keys, work.chosen, paths)
+
+
+def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:
+    """Take the ids out of the lists of chosen pictures that are remembered for reruns."""
+    for path in (state / "places").glob("*.json"):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        ids = kept.get("data.ids")
+        if isinstance(ids, list) and any(str(name) in words for name in ids):
+            kept["data.ids"] = [name for name in ids if str(name) not in words]
+            path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
 
 def _stored(store: ResponseStore) -> set[str]:
