@@ -24,6 +24,7 @@ from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf_loading import HfSpec, default_threads, is_out_of_memory, load, resolve_device
 from fp2.engines.prefetch import ahead
 from fp2.engines.prompts import PromptFormat
+from fp2.engines.remote_code import CodePrompt, asked_by_code, session_class
 from fp2.engines.sharing import Sharing, check_sharing
 from fp2.errors import Fp2Error
 
@@ -99,7 +100,8 @@ class HfEngine:
     @functools.cached_property
     def prompt_format(self) -> PromptFormat:
         """How questions are written."""
-        return PromptFormat(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
+        kind = CodePrompt if asked_by_code(self.checkpoint, self.spec) else PromptFormat
+        return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
 
     @property
     def model_calls(self) -> int:
@@ -111,13 +113,18 @@ class HfEngine:
         """Return everything about the model side that can change an answer. Imports neither torch nor transformers."""
         identity = {
             "engine": "hf",
-            "family": {name: _family(name) for name in ("transformers", "torch")},
+            "family": {name: _family(name) for name in self._libraries},
             **self.checkpoint.identity(),
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
         identity["processor"]["backend"] = self.spec.image_backend
         return identity
+
+    @property
+    def _libraries(self) -> tuple[str, ...]:
+        """The packages whose version can change an answer."""
+        return ("transformers", "torch", *(("bitsandbytes",) if self.spec.quantisation else ()))
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is put to the model and its answer read. Imports neither torch nor transformers."""
@@ -143,7 +150,7 @@ class HfEngine:
             "batch_size": self._batch_size,
             "attention": None,
             "sharing": self._sharing,
-            "versions": {name: importlib.metadata.version(name) for name in ("transformers", "torch", "pillow")},
+            "versions": {name: importlib.metadata.version(name) for name in (*self._libraries, "pillow")},
             **(session.runtime() if session else {}),
         }
 
@@ -180,15 +187,13 @@ class HfEngine:
         """The model, loaded now if it was not."""
         import torch
 
-        from fp2.engines.session import Session
-
         device = resolve_device(self._device)
         loaded = load(self.checkpoint, self.spec, device)
         small = loaded.model.num_parameters() < _SMALL_MODEL
         threads = self._threads or default_threads(small)
         if threads:
             torch.set_num_threads(threads)
-        return Session(
+        return session_class(loaded)(
             loaded,
             self.spec,
             self.prompt_format.with_processor(loaded.processor),

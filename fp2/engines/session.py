@@ -69,12 +69,14 @@ class Session:
 
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded and never hashed."""
-        found = {
+        found: dict[str, Any] = {
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,
             "sharing": self._sharing,
         }
+        if self.loaded.spread:
+            found["spread"] = self.loaded.spread
         if self._forms is not None:
             found["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
         return found

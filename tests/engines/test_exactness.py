@@ -272,3 +272,77 @@ def test_a_text_model_that_looks_back_a_short_way_only(
     words = with_questions(tasks[:2], WORDS)
     plain_words = answers(HfEngine(HfSpec(str(folder)), DECODING, sharing="none", threads=1), words)
     assert {k: a.text for k, a in answers(narrow, words).items()} == {k: a.text for k, a in plain_words.items()}
+
+
+JOB = Question(
+    "job",
+    "work",
+    "Which job does this person have?\n{options}\nAnswer with the job only.",
+    "choice",
+    choices=("a nurse", "someone who cooks", "a judge"),
+)
+
+
+def stepwise(engine: HfEngine, task: ImageTask, text: str, ways: Sequence[tuple[int, ...]]) -> float:
+    """The logarithm of the likelihood of any of `ways` behind a prompt, token by token from the model's own cache."""
+    from dataclasses import replace
+
+    model, total = engine._session.loaded.model, []
+    for way in ways:
+        inputs = plain_inputs(engine, task, replace(JOB, text=text))
+        with torch.no_grad():
+            output = model(**inputs, use_cache=True)
+            logs = []
+            for token in way:
+                logs.append(float(torch.log_softmax(output.logits[0, -1].double(), dim=-1)[token]))
+                output = model(
+                    input_ids=torch.tensor([[token]]),
+                    past_key_values=output.past_key_values,
+                    use_cache=True,
+                )
+        total.append(sum(logs))
+    return float(np.logaddexp.reduce(total))
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3", "paligemma", "internvl"])
+def test_the_likelihoods_of_options_are_those_of_their_tokens_one_by_one(
+    family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
+) -> None:
+    from fp2.engines.choices import option_tokens, orders_of, text_in_order
+
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    (task,) = with_questions(tasks[:1], (JOB, ASKED[0]))
+    found = answers(engine, [task])[task.image_id, "job"]
+    tokenizer = engine._session.loaded.processor.tokenizer
+    rows = np.array(
+        [
+            [
+                stepwise(engine, task, text_in_order(JOB, order), option_tokens(tokenizer, option))
+                for option in JOB.choices
+            ]
+            for order in orders_of(JOB, "rotations")
+        ]
+    )
+    p = np.exp(rows - np.logaddexp.reduce(rows, axis=1, keepdims=True))
+    assert found.numbers is not None
+    assert found.numbers["log_likelihood"] == pytest.approx(rows.mean(axis=0), abs=1e-3)
+    assert found.numbers["p"] == pytest.approx(p.mean(axis=0), abs=1e-4)
+    assert found.numbers["order_range"] == pytest.approx(np.ptp(p, axis=0).max(), abs=1e-4)
+    assert found.numbers["mass"] == pytest.approx(np.exp(rows).sum(axis=1).mean(), rel=1e-2)
+    assert found.text == JOB.choices[int(p.mean(axis=0).argmax())]
+    assert len({tuple(np.round(row, 3)) for row in rows}) == 3, "the order has to move the likelihoods"
+
+
+@pytest.mark.parametrize("family", ["llava", "paligemma", "blip2_opt"])
+def test_a_blind_model_says_the_same_of_everybody(
+    family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
+) -> None:
+    from dataclasses import replace
+
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    some = [replace(task, variant="blind", path=Path("nowhere.png")) for task in with_questions(tasks[:3], ASKED)]
+    found = answers(engine, some)
+    assert all(len({repr(found[t.image_id, q.question_id].numbers) for t in some}) == 1 for q in ASKED)
+    seen = answers(engine, with_questions(tasks[:1], ASKED))
+    assert any(seen[key].numbers != found[key].numbers for key in seen)
+    assert engine.method(ASKED[0], blind=True)["blind"] == ("no picture" if family == "llava" else "grey picture")

@@ -398,3 +398,20 @@ def test_the_prompt_format_is_part_of_the_method(tiny_llava: Path, tasks: list[I
     question = tasks[0].questions[0]
     methods = [HfEngine(HfSpec(str(tiny_llava), chat=chat), DECODING).method(question) for chat in (None, True, False)]
     assert methods[0] == methods[1] != methods[2]
+
+
+def test_a_vocabulary_without_yes_ends_the_run_in_one_line(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    """Its tokenizer has bytes and common pieces only."""
+    with pytest.raises(Fp2Error, match="no token of this model's vocabulary reads 'yes'") as told:
+        collect(engine(tiny_llava).answer([dataclasses.replace(tasks[0], questions=YES_NO)]))
+    assert "\n" not in str(told.value)
+
+
+def test_a_changed_picture_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    def upside_down(picture: Image.Image) -> Image.Image:
+        return picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+
+    changed = [dataclasses.replace(task, variant="turned", change=upside_down) for task in tasks[:3]]
+    plain, turned = (table(collect(engine(tiny_llava).answer(some))) for some in (tasks[:3], changed))
+    assert plain.keys() == turned.keys()
+    assert plain != turned
