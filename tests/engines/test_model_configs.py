@@ -69,6 +69,13 @@ def test_the_models_that_were_promised_are_there() -> None:
         "openai/clip-vit-large-patch14",
         "google/siglip-base-patch16-224",
         "google/siglip2-base-patch16-naflex",
+        "HuggingFaceTB/SmolVLM-256M-Instruct",
+        "Qwen/Qwen2-VL-2B-Instruct",
+        "Qwen/Qwen3-VL-2B-Instruct",
+        "OpenGVLab/InternVL3-2B-hf",
+        "llava-hf/llava-v1.6-mistral-7b-hf",
+        "llava-hf/llava-onevision-qwen2-0.5b-ov-hf",
+        "google/gemma-3-4b-it",
         "pkg://fp2/models/peeps_vlm",
         None,
     }
