@@ -7,37 +7,48 @@ there for the user to say what the server does not.
 
 from __future__ import annotations
 
-import base64
 import functools
 import importlib.metadata
-import io
 import itertools
 import os
 import queue
-import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fp2.engines import server_words
 from fp2.engines.base import Answer, Decoding, ImageTask, Question
-from fp2.engines.server_http import RefusedError, ServerClient, UnreachableError, parse_address
-from fp2.engines.server_report import Report, ServerReports, ask_async, ask_report, find_way, key_refused, way_of
-from fp2.engines.server_scoring import SCORINGS, Way
+from fp2.engines.server_http import (
+    IS_PATH,
+    RefusedError,
+    ServerClient,
+    UnreachableError,
+    base_name,
+    parse_address,
+    place_free,
+)
+from fp2.engines.server_pictures import picture, png, probe_pictures
+from fp2.engines.server_report import (
+    SCORINGS,
+    Report,
+    ServerReports,
+    ask_async,
+    ask_report,
+    find_way,
+    key_refused,
+    looks_at_pictures,
+    way_of,
+)
+from fp2.engines.server_scoring import Way
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
-if TYPE_CHECKING:
-    from PIL import Image
-
 SCORED = frozenset({"yes_no", "choice"})
 _START = "Start the server, or mend the address"
-_PROBE_SIDE = 64  # pixels
-_PATH = re.compile(r"[/~]|[A-Za-z]:[\\/]")
 
 
 @dataclass(frozen=True)
@@ -117,11 +128,11 @@ class OpenAICompatEngine:
     def identity(self) -> dict[str, Any]:
         """Return what is known of the model: its name, what the server told (`server`), and the user's `revision`."""
         model = {"model": self.spec.id}
-        if _PATH.match(self.spec.id):  # no machine's folder leaves it, yet two folders are two models
-            model = {"model": _base_name(self.spec.id), "place": digest(self.spec.id)}
+        if IS_PATH.match(self.spec.id):  # no machine's folder leaves it, yet two folders are two models
+            model = {"model": base_name(self.spec.id), "place": digest(self.spec.id)}
         told = dict(self._report.told)
         if isinstance(entry := told.get("model"), dict):
-            told["model"] = {name: _place_free(value) for name, value in entry.items()}
+            told["model"] = {name: place_free(value) for name, value in entry.items()}
             model |= {"place": digest([self.spec.id, entry])} if told["model"] != entry else {}
         return {"engine": "openai_compat", **model, "revision": self.spec.revision, "server": told}
 
@@ -141,7 +152,7 @@ class OpenAICompatEngine:
             "batch_size": self._concurrency,
             "attention": None,
             "sharing": "up to the server",
-            "served": {name: sorted(_place_free(value) for value in found) for name, found in self._seen.items()},
+            "served": {name: sorted(place_free(value) for value in found) for name, found in self._seen.items()},
             "versions": {name: importlib.metadata.version(name) for name in ("httpx2", "pillow")},
         }
 
@@ -208,17 +219,12 @@ class OpenAICompatEngine:
         """Refuse a server that drops pictures without a word: the prompt is as long with a picture as without one."""
         if self._report.sees:
             return
-        text = "Say yes."
-        sizes = []
-        for picture in (None, _probe_pictures()["black"]):
-            body = server_words.words_body(self.spec.id, text, picture, Decoding(max_new_tokens=1), 0)
-            try:
-                reply = client.run(server_words.post_chat(client, body))
-            except (RefusedError, UnreachableError) as error:
-                self._raise_if_hopeless(error, server_words.PATH)
-                return  # what is wrong will be told with each answer
-            sizes.append(server_words.count_of(reply, "prompt_tokens"))
-        if None not in sizes and sizes[0] == sizes[1]:
+        try:
+            sees = looks_at_pictures(client, self.spec.id, probe_pictures()["black"])
+        except (RefusedError, UnreachableError) as error:
+            self._raise_if_hopeless(error, server_words.PATH)
+            return  # what is wrong will be told with each answer
+        if not sees:
             what = "the server takes no notice of pictures: a prompt is as long with one as without"
             raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
         self._report.sees = True
@@ -234,7 +240,7 @@ class OpenAICompatEngine:
                     what = "the server does not answer, and it was never asked for probabilities before"
                     raise Fp2Error(what, where="model.base_url", fix=_START)
                 with self._client() as client:
-                    way = find_way(client, self.spec.id, kind, self._scoring, _probe_pictures())
+                    way = find_way(client, self.spec.id, kind, self._scoring, probe_pictures())
                 self._report.ways[name] = way.identity()
                 self._reports.keep(self.address.base, self.spec.id, self._report)
             self._ways[kind] = way
@@ -248,7 +254,7 @@ class OpenAICompatEngine:
         return ServerClient(
             self.address,
             key,
-            hide={self.spec.id: _base_name(self.spec.id)} if _PATH.match(self.spec.id) else None,
+            hide={self.spec.id: base_name(self.spec.id)} if IS_PATH.match(self.spec.id) else None,
             concurrency=self._concurrency,
             timeout=timeout or self._timeout,
             attempts=attempts or self._attempts,
@@ -261,7 +267,7 @@ class OpenAICompatEngine:
         for task in tasks:
             self._settle(client, task)
             try:
-                picture = None if task.blind else _png(_picture(task))
+                shown = None if task.blind else png(picture(task))
             except Exception as error:  # whatever a decoder raises is this picture's problem
                 reason = f"the picture cannot be read: {error}"
                 yield [_failed(task, question, reason) for question in task.questions]
@@ -271,7 +277,7 @@ class OpenAICompatEngine:
                     batch = _collect(done)
                     waiting -= len(batch)
                     yield batch
-                client.submit(self._one(client, task, question, picture)).add_done_callback(done.put)
+                client.submit(self._one(client, task, question, shown)).add_done_callback(done.put)
                 waiting += 1
         while waiting:
             batch = _collect(done)
@@ -325,30 +331,6 @@ def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
             return batch
 
 
-def _picture(task: ImageTask) -> Image.Image:
-    """Return the picture as it is shown; one that is not what was digested is refused."""
-    from fp2.data.pixels import open_rgb, pixel_sha256
-
-    picture = open_rgb(task.path)
-    if pixel_sha256(picture) != task.pixel_sha256:
-        raise ValueError("its pixels are not those that were digested; the file changed")
-    return picture if task.change is None else task.change(picture)
-
-
-def _png(picture: Image.Image) -> str:
-    """Return the base64 of the picture as PNG, which keeps every pixel."""
-    held = io.BytesIO()
-    picture.save(held, format="PNG")
-    return base64.b64encode(held.getvalue()).decode("ascii")
-
-
-@functools.cache
-def _probe_pictures() -> dict[str, str]:
-    from PIL import Image
-
-    return {name: _png(Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE), name)) for name in ("black", "white")}
-
-
 def _failed(task: ImageTask, question: Question, reason: str) -> Answer:
     first = next(iter(reason.splitlines()), reason)
     return Answer(task.image_id, question.question_id, None, first[:500])
@@ -358,12 +340,3 @@ def _seed(task: ImageTask, question: Question, decoding: Decoding) -> int:
     """Return a seed (31 bits: all that some servers take) that depends on the question, the picture and the run's."""
     shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
     return int(digest([decoding.seed, *shown, question.text])[:15], 16) % 2**31
-
-
-def _base_name(path: str) -> str:
-    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
-
-
-def _place_free(value: Any) -> Any:
-    """Return a value that the server told, a folder by its last name only."""
-    return _base_name(value) if isinstance(value, str) and _PATH.match(value) else value

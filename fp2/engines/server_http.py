@@ -29,6 +29,7 @@ LONGEST_WISH = 300.0  # the longest Retry-After that is waited for, in seconds
 _TRY_AGAIN = frozenset({408, 425, 429})  # and whatever is 500 or above but 501
 _DATA = re.compile(r"(data:[\w/+.-]*;base64,)?[A-Za-z0-9+/=_-]{80,}")
 _FOLDERS = re.compile(r"(?<![\w/.])(?!/v\d)/(?:[^\s/'\":,;]+/)+")  # of a path, all but its last name
+IS_PATH = re.compile(r"[/~]|[A-Za-z]:[\\/]")
 T = TypeVar("T")
 
 
@@ -91,6 +92,16 @@ def parse_address(base_url: str) -> Address:
         raise Fp2Error("an address must not carry a password or a query", where=where, fix=fix)
     origin = f"{parts.scheme}://{parts.netloc}"
     return Address(origin + parts.path.rstrip("/"), origin, host, parts.scheme == "https")
+
+
+def base_name(path: str) -> str:
+    """Return the last name of a path."""
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
+
+
+def place_free(value: Any) -> Any:
+    """Return a value that a server told, a folder by its last name only."""
+    return base_name(value) if isinstance(value, str) and IS_PATH.match(value) else value
 
 
 def pause(attempt: int, wish: float | None, draw: float) -> float:

@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fp2.engines.base import ChoiceOrders, Question
+from fp2.engines.base import ChoiceOrders, Decoding, Question
 from fp2.engines.server_http import RefusedError, ServerClient, UnreachableError
-from fp2.engines.server_scoring import Scored, Way, ways
-from fp2.engines.server_words import PATH, post_chat
+from fp2.engines.server_scoring import Scored, Way
+from fp2.engines.server_tokens import FirstTokens
+from fp2.engines.server_typed import TypedDecisions
+from fp2.engines.server_words import PATH, count_of, post_chat, words_body
 from fp2.errors import Fp2Error
 
+SCORINGS = ("auto", "systemone", "decisions", "logprobs")
 _CREATE = """
 CREATE TABLE IF NOT EXISTS server_reports (
     address TEXT NOT NULL, model TEXT NOT NULL, asked REAL NOT NULL, json TEXT NOT NULL, PRIMARY KEY (address, model)
@@ -112,6 +115,16 @@ def key_refused(error: RefusedError) -> Fp2Error:
     return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
 
 
+def ways(scoring: str) -> list[Way]:
+    """Return the ways to try, the best first: all of them (`auto`), or those of one name."""
+    known: dict[str, list[Way]] = {
+        "systemone": [TypedDecisions("systemone", "assets"), TypedDecisions("systemone", "images")],
+        "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
+        "logprobs": [FirstTokens(20), FirstTokens(5)],
+    }
+    return [way for name, some in known.items() if scoring in ("auto", name) for way in some]
+
+
 def find_way(client: ServerClient, model: str, kind: str, scoring: str, pictures: Mapping[str, str]) -> Way:
     """Return the first way of asking for probabilities that works, by asking about a black and a white picture.
 
@@ -122,7 +135,7 @@ def find_way(client: ServerClient, model: str, kind: str, scoring: str, pictures
     ----------
     kind : {"yes_no", "choice"}
     scoring : str
-        One of `server_scoring.SCORINGS`.
+        One of `SCORINGS`.
     pictures : Mapping
         `black` and `white`: base64 of a PNG each.
 
@@ -156,6 +169,20 @@ def find_way(client: ServerClient, model: str, kind: str, scoring: str, pictures
         where=f"engine.scoring={scoring}",
         fix="Ask in words (kind: text), or serve the model where these are offered (docs/servers.md)",
     )
+
+
+def looks_at_pictures(client: ServerClient, model: str, picture: str) -> bool:
+    """Return whether a prompt is longer with a picture than without; True if the server does not tell how long it is.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+    """
+    sizes = []
+    for shown in (None, picture):
+        body = words_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
+        sizes.append(count_of(client.run(post_chat(client, body)), "prompt_tokens"))
+    return None in sizes or sizes[0] != sizes[1]
 
 
 def way_of(identity: Mapping[str, Any]) -> Way | None:

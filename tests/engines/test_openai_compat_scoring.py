@@ -28,7 +28,7 @@ from fp2.data.pixels import open_rgb
 from fp2.engines.base import BLIND, Answer, Decoding, ImageTask, Question
 from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
 from fp2.engines.server_http import RefusedError
-from fp2.engines.server_scoring import FirstTokens
+from fp2.engines.server_tokens import FirstTokens
 from fp2.errors import Fp2Error
 from fp2.store.keys import response_key
 
