@@ -76,7 +76,13 @@ _FAMILIES: dict[str, FamilyFacts] = {
     "blip-2": replace(_BLIP, sharing="tree", text_model="language_model"),
     # The Q-Former reads the question too.
     "instructblip": replace(_BLIP, sharing="none", raw_prompt="{image}{question}"),
+    # Asked through code of their own (`remote_code`), which writes the prompt. Moondream is not made to do without a
+    # picture in all its versions.
+    "internvl_chat": FamilyFacts(sharing="vision"),
+    "moondream1": FamilyFacts(sharing="vision", text_only=False),
+    "moondream3": FamilyFacts(sharing="vision", text_only=False),
 }
+_NATIVE_TEXT = ("llama", "mistral", "qwen2", "qwen3")  # language models of transformers itself inside InternVL's code
 _LLAVA_NEXT_MISTRAL = "[INST] {image}\n{question} [/INST]"
 
 
@@ -86,6 +92,8 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
     facts = _FAMILIES.get(kind, FamilyFacts())
     if kind == "llava_next" and text.get("model_type") == "mistral":
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
+    if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
+        facts = replace(facts, sharing="tree", text_model="language_model")
     if _reads_both_ways(config, text) and facts.sharing in ("tree", "auto"):
         facts = replace(facts, sharing="vision", text_model="")
     return facts

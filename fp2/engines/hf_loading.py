@@ -19,6 +19,7 @@ from fp2.engines.placement import Placement, check_names, input_device, places
 from fp2.engines.processors import NOT_VLM, load_processor
 from fp2.engines.prompts import check_prompt
 from fp2.engines.quantised import bits_config, check_nf4
+from fp2.engines.remote_code import asked_by_code, check_allowed, load_by_code
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -129,6 +130,8 @@ def _transformers() -> Any:
 @functools.lru_cache(maxsize=1)
 def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
     """Load processor and model from a folder; the last one stays warm for the other runs of a sweep."""
+    if asked_by_code(checkpoint, spec):
+        return load_by_code(checkpoint, path, spec, device)
     processor = _processor(path, checkpoint, spec)
     model = load_weights(auto_class(checkpoint), path, spec, device)
     attention = str(getattr(model.config, "_attn_implementation", ""))
@@ -152,6 +155,7 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
         it needs code or a library that is not allowed or not there, a device of its map is not there, or it does not
         fit into memory.
     """
+    check_allowed(checkpoint, spec)
     check_code(checkpoint, spec)
     check_placement(spec, device)
     quieten()

@@ -10,7 +10,7 @@ from fp2.engines.checkpoint import Checkpoint
 from fp2.engines.families import IMAGE, QUESTION, FamilyFacts
 from fp2.errors import Fp2Error
 
-Form = Literal["chat", "raw", "own"]
+Form = Literal["chat", "raw", "own", "code"]
 _TRIAL = "What is this?"
 
 

@@ -44,7 +44,8 @@ class WholePrompts:
         self._features: dict[int, tuple[Shown, Any]] = {}
         text = model.config.get_text_config()
         # BLIP-2 has a `generate` of its own, which takes no features.
-        self._generate_shares = type(model).generate is GenerationMixin.generate
+        takes = getattr(model, "generates_from_features", False)
+        self._generate_shares = takes or type(model).generate is GenerationMixin.generate
         self._decoder_start = text.decoder_start_token_id if getattr(text, "is_encoder_decoder", False) else None
 
     @staticmethod
