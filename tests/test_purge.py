@@ -235,6 +235,20 @@ def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.C
     assert capsys.readouterr().err.startswith("error: ")
 
 
+def test_lists_of_chosen_pictures_and_notes_of_failed_runs_lose_the_id(bench: Bench) -> None:
+    names = people_of(bench)["file"].tolist()
+    one = bench.run(f"data.ids=[{','.join(names[:48])}]", folder="one")
+    failed = bench.root / "outputs" / "failed"
+    failed.mkdir()
+    (failed / "traceback.txt").write_text(f"OSError: {names[0]}")
+    (remembered,) = (bench.root / "state" / "places").glob("*.json")
+    assert names[0] in remembered.read_text()
+    assert fp2("purge", "--image", names[0], "--yes", *places(bench)) == 0
+    assert names[0].encode() not in every_byte(bench.root / "outputs") + every_byte(bench.root / "state")
+    assert names[1] in remembered.read_text()
+    assert load(one.folder)["n_images"] == 47
+
+
 FHIBE = (
     "data=fhibe", "data.accept_terms=true", "model=planted", "cut.by=[pronoun]", "scorer=valence", "report=none",
     "tracking=mlflow", "analysis.permutations=199", "analysis.bootstrap=0", "analysis.min_subjects=2",
@@ -264,8 +278,13 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     left = {folder: load(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
     assert left == {whole: n_before[whole] - 1, faces: n_before[faces] - 1, other.folder: 36}
     assert own.encode() not in every_byte(bench.root / "outputs") + every_byte(bench.root / "mlruns")
+    n_images = {folder: load(folder)["n_images"] for folder in (whole, faces)}
     assert fp2("purge", "--absent", "--yes", *release, *places(bench)) == 0
     assert "nothing derived" in capsys.readouterr().out
+    image = copy.rows[-12]["image_id"]  # a picture's id also stands for the face crops that were cut from it
+    assert fp2("purge", "--image", image, "--yes", *places(bench)) == 0
+    counts = {folder: load(folder)["n_images"] for folder in (whole, faces)}
+    assert counts == {folder: n - 1 for folder, n in n_images.items()}
     version = load(whole)["dataset"]["release"]
     assert fp2("purge", "--release", version, "--yes", *places(bench)) == 0
     assert not whole.exists()

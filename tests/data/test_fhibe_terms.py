@@ -103,3 +103,13 @@ def test_oddities_of_the_schema_are_told_on_load(tmp_path, capsys):
     words = ("data=fhibe", f"data.root={copy.root}", "model=planted", "data.accept_terms=true")
     load_people(load_config(words), Progress())
     assert "'19. Mullet'" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"), [("http://gpu.example.org:8000/v1", True), ("http://localhost:8000/v1", False)]
+)
+def test_sending_the_pictures_away_is_told(tmp_path, capsys, address, warned):
+    copy = write_copy(tmp_path)
+    words = ("data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=openai_compat", "model.name=m")
+    load_people(load_config((*words, f"model.base_url={address}")), Progress())
+    assert ("sent to another machine" in " ".join(capsys.readouterr().err.split())) == warned
