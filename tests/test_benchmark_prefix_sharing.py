@@ -24,10 +24,10 @@ def parts() -> Any:
 def result(parts: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("bench")
     bench = parts.Bench(
-        folder, parts.draw_people(folder, 3), 1, sampled=4, tiny=True, growing=4, questions=parts.yes_no_questions(4),
-        probes=parts.probes(),
+        folder, parts.draw_people(folder, 3), 1, sampled=4, tiny=True, timed=2, growing=4,
+        questions=parts.yes_no_questions(4), probes=parts.probes(),
     )  # fmt: skip
-    return parts.run(bench, ["qwen_like", "smolvlm_like"], {"qwen_like": 2, "smolvlm_like": 1}, None)
+    return parts.run(bench, ["qwen_like", "smolvlm_like"], None)
 
 
 def test_ours_says_what_the_naive_loop_says(result: dict[str, Any]) -> None:

@@ -30,12 +30,12 @@ class Naive:
         model = AutoModelForImageTextToText.from_pretrained(folder, dtype=dtype).to(device).eval()
         return cls(model, still_processor(folder))
 
-    def inputs(self, path: Path, text: str) -> Any:
-        """Open the picture, fill in the chat template and run the processor."""
+    def inputs(self, path: Path, text: str, **options: Any) -> Any:
+        """Open the picture, fill in the chat template and run the processor, with `options`."""
         chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
         with Image.open(path) as picture:
             pixels = picture.convert("RGB")
-        inputs = self.processor(text=[self._prompt(chat)], images=[pixels], return_tensors="pt")
+        inputs = self.processor(text=[self._prompt(chat)], images=[pixels], return_tensors="pt", **options)
         return inputs.to(self.model.device, dtype=self.model.dtype)
 
     def logits(self, path: Path, text: str) -> torch.Tensor:

@@ -1,0 +1,123 @@
+"""The numbers of many disparity rows at once: the package's own steps over all columns, without building the rows.
+
+`disparity_panel` spends most of its time on the reference numbers of each row; here they are computed for all columns
+together. A test holds that what comes out equals the rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import fdtrc
+from scipy.stats import chi2, rankdata
+
+from benchmarks.validity.worlds import Data, World
+from fp2.stats.composite import TIE
+from fp2.stats.interval import bootstrap_interval, observed_moments
+from fp2.stats.joint import Joint, permute
+from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.options import Options, make_options
+from fp2.stats.pairwise import pair_table
+from fp2.stats.power import equivalence_p, minimum_detectable
+from fp2.stats.prepare import Prepared, prepare
+from fp2.stats.shrunken import shrunken_ranges
+
+Arrays = dict[str, np.ndarray]
+
+
+def measure(
+    world: World, data: Data, *, n_permutations: int, n_bootstrap: int, seed: int, bound: float = 0.05
+) -> Arrays:
+    """Return p, js_p, kruskal_p, welch_p, raw, excess, shrunken, low, high, mde80, equivalence_p: each (columns,).
+
+    Numbers that do not exist are NaN: the asymptotic tests where groups share people, low and high without resamples.
+    """
+    entries = read_entries(data.values, data.groups, data.subjects, data.images)
+    m = data.values.shape[1]
+    options = make_options(
+        m, higher_is_better=True, value_ranges=world.scale, bins=None, yes_no=world.yes_no, smallest_effects=bound,
+        n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed, alpha=0.05, min_subjects=10,
+    )  # fmt: skip
+    p = prepare(entries, make_cells(entries), 10)
+    assert p is not None, "every world has two large groups"
+    joint = permute(p, options)
+    cautious = pair_table(observed_moments(p.y, p.member, p.eligible, p.slots.dependent))
+    raw = _range(joint) * p.scale
+    permuted = joint.raw_permuted * p.scale
+    pool = np.where(joint.seen.valid, joint.seen.pool / np.maximum(joint.seen.n, 1), 1.0)
+    shrunken = shrunken_ranges(np.where(joint.seen.valid, joint.seen.mean, 0.0), pool, joint.seen.valid)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        equivalent = equivalence_p(cautious, np.full(m, bound) / p.scale)
+    return {
+        "p": p_values(joint.max_t, joint.max_t_permuted),
+        "js_p": p_values(joint.js, joint.js_permuted),
+        **_asymptotic(p),
+        "raw": raw,
+        "excess": raw - np.nanmean(permuted, axis=0),
+        "shrunken": shrunken * p.scale,
+        **_interval(p, options, raw),
+        "mde80": _mde(p, joint) * p.scale,
+        "equivalence_p": equivalent,
+    }
+
+
+def p_values(seen: np.ndarray, permuted: np.ndarray) -> np.ndarray:
+    """(1 + #{T* >= T}) / (B + 1) of every column; NaN where there is no statistic."""
+    reached = ~(permuted < seen * (1 - TIE) - TIE)
+    return np.where(np.isnan(seen), np.nan, (1 + reached.sum(axis=0)) / (len(permuted) + 1))
+
+
+def _range(joint: Joint) -> np.ndarray:
+    mean = joint.seen.mean[:, 0]
+    return np.nanmax(mean, axis=0) - np.nanmin(mean, axis=0)
+
+
+def _mde(p: Prepared, joint: Joint) -> np.ndarray:
+    permuted = np.where(np.isnan(joint.max_t_permuted), np.inf, joint.max_t_permuted)
+    critical = np.quantile(permuted, 0.95, axis=0, method="higher")
+    least_precise = np.nanmax(pair_table(joint.seen).error, axis=0)
+    return np.array([minimum_detectable(float(c), float(e)) for c, e in zip(critical, least_precise, strict=True)])
+
+
+def _interval(p: Prepared, options: Options, raw: np.ndarray) -> Arrays:
+    if not options.n_bootstrap:
+        return {"low": np.full(len(raw), np.nan), "high": np.full(len(raw), np.nan)}
+    found = bootstrap_interval(
+        p.y, p.member, p.eligible, options.sign, dependent=p.slots.dependent, n_bootstrap=options.n_bootstrap,
+        seed=options.seed, alpha=options.alpha,
+    )  # fmt: skip
+    high = np.minimum(found.high * p.scale, options.high - options.low)
+    return {"low": np.minimum(found.low * p.scale, raw), "high": np.maximum(high, raw)}
+
+
+def _asymptotic(p: Prepared) -> Arrays:
+    """Kruskal-Wallis and Welch p-values of all columns; subject means that tie but for rounding are ties."""
+    m = p.y.shape[2]
+    if p.slots.dependent:
+        return {"kruskal_p": np.full(m, np.nan), "welch_p": np.full(m, np.nan)}
+    samples = [p.y[p.member[:, g], g] for g in range(p.y.shape[1])]
+    if any(np.isnan(sample).any() for sample in samples):
+        return {"kruskal_p": np.full(m, np.nan), "welch_p": np.full(m, np.nan)}
+    return {"kruskal_p": _kruskal(samples), "welch_p": _welch(samples)}
+
+
+def _kruskal(samples: list[np.ndarray]) -> np.ndarray:
+    everything = np.round(np.concatenate(samples), 9)
+    n, ranks = len(everything), rankdata(everything, axis=0)
+    ends = np.cumsum([len(s) for s in samples])[:-1]
+    h = sum(len(r) * (r.mean(axis=0) - (n + 1) / 2) ** 2 for r in np.split(ranks, ends))
+    spread = ((ranks - (n + 1) / 2) ** 2).sum(axis=0) / (n - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(spread > 0, chi2.sf(h / spread, len(samples) - 1), np.nan)
+
+
+def _welch(samples: list[np.ndarray]) -> np.ndarray:
+    k = len(samples)
+    n = np.array([len(s) for s in samples], dtype=float)[:, None]
+    mean = np.array([s.mean(axis=0) for s in samples])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = n / np.array([s.var(axis=0, ddof=1) for s in samples])
+        share = weight / weight.sum(axis=0)
+        centre = (share * mean).sum(axis=0)
+        rest = ((1 - share) ** 2 / (n - 1)).sum(axis=0)
+        f = (weight * (mean - centre) ** 2).sum(axis=0) / (k - 1) / (1 + 2 * (k - 2) / (k**2 - 1) * rest)
+        return np.asarray(fdtrc(k - 1, (k**2 - 1) / (3 * rest), f))

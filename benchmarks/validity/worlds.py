@@ -1,0 +1,146 @@
+"""Made-up data of which the truth is known: people in unequal groups, several images each, many data sets as columns.
+
+An answer comes from a latent z = sqrt(ICC) person + sqrt(1 - ICC) image, standard normal, turned into a score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+SIZES = (60, 40, 25, 14, 10)
+IMAGES = 3
+BY_GROUP = (6, 5, 3, 2, 1)
+ICC = 0.3
+NORMAL_SD, ZEROS, STEEPNESS, RATE, RARE = 0.2, 0.6, 0.45, 0.3, 0.02
+WIDE = (-50.0, 50.0)
+
+
+@dataclass(frozen=True)
+class World:
+    """What one data set is like.
+
+    outcome: normal, zero-heavy (60 % zeros, within [-1, 1]), yes/no (30 %) or rare (2 %). condition: exchangeable,
+    spread (the smallest group has twice the SD), images (6, 5, 3, 2, 1 images a subject by group), straddling (a
+    quarter of the subjects change group between images), multi-valued (a fifth count in two groups), missing (half of
+    the answers about the largest group, 5 % elsewhere). gap, in SD of one answer: `smallest` group apart from all
+    others, even `steps`, or the `two smallest` apart from each other with all others in the middle.
+    """
+
+    outcome: str
+    condition: str = "exchangeable"
+    sizes: tuple[int, ...] = SIZES
+    gap: float = 0.0
+    where: str = "smallest"
+
+    @property
+    def name(self) -> str:
+        """A file name of its own."""
+        parts = [self.outcome, self.condition, "-".join(map(str, self.sizes)), f"{self.gap:.4g}", self.where]
+        return "_".join(parts).replace("/", "").replace(" ", "-")
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether the outcome is 0 or 1."""
+        return self.outcome in ("yes/no", "rare")
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Ends of the scale; wide where a gap shifts the scores."""
+        if self.yes_no:
+            return (0.0, 1.0)
+        return (-1.0, 1.0) if self.outcome == "zero-heavy" and not self.gap else WIDE
+
+    @property
+    def true_gap(self) -> float:
+        """Max - min of the true group means, in the outcome's units."""
+        return self.gap * answer_sd(self.outcome)
+
+
+@dataclass(frozen=True)
+class Data:
+    """values (n, m): one column per data set; groups, subjects, images (n,)."""
+
+    values: np.ndarray
+    groups: np.ndarray
+    subjects: np.ndarray
+    images: np.ndarray
+
+
+def answer_sd(outcome: str) -> float:
+    """Return the SD of one answer at no gap."""
+    if outcome == "normal":
+        return NORMAL_SD
+    if outcome in ("yes/no", "rare"):
+        rate = RATE if outcome == "yes/no" else RARE
+        return float(np.sqrt(rate * (1 - rate)))
+    z = ndtri((np.arange(200_000) + 0.5) / 200_000)
+    return float(np.sqrt((_zero_heavy(z) ** 2).mean()))
+
+
+def _zero_heavy(z: np.ndarray) -> np.ndarray:
+    edge = ndtri(0.5 + ZEROS / 2)
+    return np.clip(np.sign(z) * np.maximum(np.abs(z) - edge, 0.0) * STEEPNESS, -1.0, 1.0)
+
+
+def _shifts(world: World) -> np.ndarray:
+    """True mean of every group less the first, in the outcome's units."""
+    k, shift = len(world.sizes), np.zeros(len(world.sizes))
+    if world.where == "steps":
+        shift = np.linspace(0.0, 1.0, k)
+    elif world.where == "two smallest":
+        shift[-2], shift[-1] = -0.5, 0.5
+    else:
+        shift[-1] = 1.0
+    return shift * world.true_gap
+
+
+def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0.0) -> Data:
+    """Draw `columns` data sets; `shared` is the correlation of the columns' people (0: independent data sets)."""
+    group = np.repeat(np.arange(len(world.sizes)), world.sizes)
+    images = np.array(BY_GROUP)[group] if world.condition == "images" else np.full(len(group), IMAGES)
+    subject = np.repeat(np.arange(len(group)), images)
+    person = rng.normal(size=(len(group), columns))
+    if shared:
+        person = np.sqrt(shared) * rng.normal(size=(len(group), 1)) + np.sqrt(1 - shared) * person
+    z = np.sqrt(ICC) * person[subject] + np.sqrt(1 - ICC) * rng.normal(size=(len(subject), columns))
+    values = _scores(world, z, group[subject])
+    labels = np.array([f"group {chr(65 + g)}" for g in range(len(world.sizes))])[group][subject]
+    return _conditioned(world, rng, Data(values, labels, subject, np.arange(len(subject))))
+
+
+def _scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
+    shift = _shifts(world)[group][:, None]
+    if world.yes_no:
+        rate = RATE if world.outcome == "yes/no" else RARE
+        return (ndtr(z) < rate + shift).astype(float)
+    score = NORMAL_SD * z if world.outcome == "normal" else _zero_heavy(z)
+    if world.condition == "spread":
+        score = np.where((group == len(world.sizes) - 1)[:, None], 2 * score, score)
+    score = np.clip(score, -1.0, 1.0) if world.outcome == "zero-heavy" else score
+    return score + shift
+
+
+def _conditioned(world: World, rng: np.random.Generator, data: Data) -> Data:
+    names = np.unique(data.groups)
+    following = dict(zip(names, np.roll(names, -1), strict=True))
+    if world.condition == "straddling":
+        moved = (data.subjects % 4 == 0) & (data.images % IMAGES == IMAGES - 1)
+        groups = np.where(moved, [following[g] for g in data.groups], data.groups)
+        return Data(data.values, groups, data.subjects, data.images)
+    if world.condition == "multi-valued":
+        also = data.subjects % 5 == 0
+        second = np.array([following[g] for g in data.groups[also]])
+        return Data(
+            np.r_[data.values, data.values[also]],
+            np.r_[data.groups, second],
+            np.r_[data.subjects, data.subjects[also]],
+            np.r_[data.images, data.images[also]],
+        )
+    if world.condition == "missing":
+        share = np.where(data.groups == names[0], 0.5, 0.05)[:, None]
+        values = np.where(rng.random(data.values.shape) < share, np.nan, data.values)
+        return Data(values, data.groups, data.subjects, data.images)
+    return data
