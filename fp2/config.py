@@ -24,7 +24,9 @@ from fp2.hashing import digest, sha256_file
 
 CONFIG_SCHEMA = 1
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
-BUILT_IN = ("valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
+BUILT_IN = (
+    "valence", "stereotype", "confidence", "refusal", "economic", "trust_rating", "first_mention", "word_share",
+)  # fmt: skip
 
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
@@ -86,6 +88,7 @@ class EngineConfig:
     concurrency: Positive | None = None
     timeout: Annotated[float, Gt(0)] | None = None
     attempts: Positive | None = None
+    options: dict[str, Any] | None = None
 
 
 @dataclass
@@ -95,6 +98,7 @@ class ProbeConfig:
     name: str = "fingerprint"
     version: str = "1"
     description: str = ""
+    people: int = 1
     decoding: dict[str, Any] = field(default_factory=dict)
     select: list[str] | None = None
     probes: dict[str, Any] = field(default_factory=dict)
@@ -401,6 +405,9 @@ def identity_of(config: Config) -> dict[str, Any]:
     if config.data.kind != "fhibe":
         for name in ("form", "expand_regions"):
             data.pop(name)
+    probe = asdict(config.probe)
+    if config.probe.people == 1:
+        del probe["people"]  # so that the hash is the one from before there were questions about two
     for name, kind in (("attribute", "folder"), ("split", "hf")):
         if config.data.kind != kind:
             data.pop(name)
@@ -416,7 +423,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
     return {
         "model": model,
-        "probe": asdict(config.probe),
+        "probe": probe,
         "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": data,

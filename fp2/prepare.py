@@ -47,12 +47,13 @@ class Prepared:
 
 
 def load_people(config: Config, progress: Progress) -> Dataset:
-    """Load the data set, keep single-person pictures, and choose or sample among them."""
+    """Load the data set, keep the pictures of as many people as are asked about, and choose or sample among them."""
     from fp2.data.load import load_configured
+    from fp2.data.pairs import two_person
     from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
 
     dataset = load_configured(config, progress)
-    people, notes = single_person(dataset.people)
+    people, notes = (two_person if config.probe.people == 2 else single_person)(dataset.people)
     if config.data.ids is not None:
         people = pick_images(people, read_ids(config.data.ids))
     if config.data.limit is not None or config.data.offset:
@@ -67,7 +68,8 @@ def load_people(config: Config, progress: Progress) -> Dataset:
             fix="Leave set_id out of data.columns, or use pictures of real people (data=peeps for the drawn ones)",
         )
     if people.empty:
-        raise Fp2Error("the data set has no single-person picture", where=f"data={config.data.name}")
+        what = "two-person picture with a box for each" if config.probe.people == 2 else "single-person picture"
+        raise Fp2Error(f"the data set has no {what}", where=f"data={config.data.name}")
     return replace(dataset, people=people, notes=(*dataset.notes, *notes))
 
 
@@ -84,12 +86,12 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     from fp2.data.pixels import PixelIndex
     from fp2.engines.build import build_engine, notices
     from fp2.probes.battery import load_battery
-    from fp2.respond import make_plan
     from fp2.scorers.registry import build_scorers
     from fp2.tables import attribute_columns
 
     battery = load_battery(asdict(config.probe))
     scorers = build_scorers(config.scorer)
+    _check_people(battery, scorers, config)
     engine = build_engine(
         asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
     )
@@ -100,13 +102,44 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     _tell_unreadable(pixels, progress)
-    shown = _shown(config, dataset.people, pixels, progress)
-    plan = make_plan(dataset.people, battery.questions, engine, battery.decoding, shown, config.variant.kind)
+    plan = _plan(config, dataset.people, battery, engine, pixels, progress)
     for line in notices(engine):
         progress.note(line)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
     digest = dataset_digest(dataset.people, by_image)
     return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
+
+
+def _check_people(battery: Battery, scorers: Mapping[str, Scorer], config: Config) -> None:
+    """Refuse scorers of one person for a battery about two and the other way round, and what two cannot be shown as."""
+    for name, scorer in scorers.items():
+        if getattr(scorer, "of_two", False) != (battery.people == 2):
+            fitting = "scorer=attention" if battery.people == 2 else "scorer=default"
+            which = "one person" if battery.people == 2 else "two people"
+            raise Fp2Error(f"the scorer '{name}' is about {which}", where=f"probe={battery.name}", fix=f"Use {fitting}")
+    if battery.people == 2 and config.variant.kind != "original":
+        fix = "Leave it out"
+        raise Fp2Error("pictures of two people are shown as they are, and mirrored", where="variant", fix=fix)
+    if battery.people == 2 and config.engine.name == "planted":
+        raise Fp2Error("the simulator knows no pictures of two people", where="model", fix="Use model=peeps_vlm")
+
+
+def _plan(
+    config: Config, people: pd.DataFrame, battery: Battery, engine: Engine, pixels: Mapping[Path, PixelDigest],
+    progress: Progress,
+) -> Plan:  # fmt: skip
+    """Plan every question about every picture; a picture of two people is asked about once, and once mirrored."""
+    from fp2.data.pairs import one_row_each
+    from fp2.data.shown import MIRRORED, mirrored
+    from fp2.respond import joined, make_plan
+
+    rows = one_row_each(people) if battery.people == 2 else people
+    shown = _shown(config, rows, pixels, progress)
+    plan = make_plan(rows, battery.questions, engine, battery.decoding, shown, config.variant.kind)
+    if battery.people == 1:
+        return plan
+    turned = [mirrored(picture) for picture in shown]
+    return joined(plan, make_plan(rows, battery.questions, engine, battery.decoding, turned, MIRRORED))
 
 
 def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> None:
@@ -133,6 +166,13 @@ def _shown(config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDige
     return shown
 
 
+def _primary(config: Config) -> str:
+    """Return the scorer that composites are of: without the one that is named, the first about two people."""
+    if config.probe.people == 1 or config.analysis.primary in config.scorer:
+        return config.analysis.primary
+    return next(iter(config.scorer))
+
+
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
     """Return the comparison's settings; the number of permutations follows the size of the largest family."""
     from fp2.protocols.fingerprint import Comparison
@@ -144,7 +184,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
         alpha=analysis.alpha,
         correction=analysis.correction,
         family=analysis.family,
-        primary=analysis.primary,
+        primary=_primary(config),
         min_subjects=analysis.min_subjects,
         n_permutations=analysis.permutations or default_permutations(family, analysis.alpha),
         n_bootstrap=analysis.bootstrap,

@@ -138,6 +138,7 @@ def _results(
 ) -> dict[str, Any]:
     from fp2.cuts import resolve_cuts
     from fp2.prepare import comparison_of
+    from fp2.protocols.attention import attention_block
     from fp2.protocols.fingerprint import fingerprint
     from fp2.results import analysis_block, group_sizes, measured
     from fp2.scorers.registry import build_scorers
@@ -152,8 +153,10 @@ def _results(
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
     data_digest = _data_digest(people, before["dataset_digest"])
+    attention = attention_block(tables.scores, people, cuts, comparison) if "attention" in before else None
     return {
         **before,
+        **({"attention": attention} if attention else {}),
         **measured(people, answers, found, cuts, probes, before["answers"]["model_calls"]),
         "analysis": analysis_block(config, comparison, scorers),
         "response_set": _response_set(answers, before["response_set"], raw_keys),

@@ -29,7 +29,8 @@ NOT_ASKED = "not asked: the run ended before it came to this"
 class Planned:
     """One answer that a run needs; `error` tells why it can never come (the picture cannot be shown).
 
-    `image_id` and `subject_id` are whom the answer is filed under, whatever was shown in the picture's place.
+    `image_id` and `subject_id` are whom the answer is filed under, whatever was shown in the picture's place; `variant`
+    says how the picture is changed.
     """
 
     response_key: str
@@ -38,19 +39,19 @@ class Planned:
     question: Question
     row: int
     error: str | None = None
+    variant: str = ORIGINAL
 
 
 @dataclass(frozen=True)
 class Plan:
     """Every answer that a run needs, and one task per picture that is shown to get it.
 
-    `keys` has the response key by (image id of a task, question id); `variant` says how pictures are changed.
+    `keys` has the response key by (image id of a task, question id).
     """
 
     planned: tuple[Planned, ...]
     tasks: tuple[ImageTask, ...]
     keys: Mapping[tuple[str, str], str]
-    variant: str = ORIGINAL
 
     @property
     def response_set(self) -> str:
@@ -111,7 +112,7 @@ def make_plan(
                 tasks[name] = (task, keys_of(task))
             keys = tasks[name][1]
         planned += [
-            Planned(key, image_id, subject_id, question, row, seen.error)
+            Planned(key, image_id, subject_id, question, row, seen.error, variant)
             for question, key in zip(questions, keys, strict=True)
         ]
     by_question = {
@@ -119,7 +120,12 @@ def make_plan(
         for task, keys in tasks.values()
         for question, key in zip(questions, keys, strict=True)
     }
-    return Plan(tuple(planned), tuple(task for task, _ in tasks.values()), by_question, variant)
+    return Plan(tuple(planned), tuple(task for task, _ in tasks.values()), by_question)
+
+
+def joined(first: Plan, second: Plan) -> Plan:
+    """Return two plans as one; their tasks go by different image ids."""
+    return Plan(first.planned + second.planned, first.tasks + second.tasks, {**first.keys, **second.keys})
 
 
 class _Keys:
@@ -310,7 +316,7 @@ def answers_table(plan: Plan, asked: Asked) -> pd.DataFrame:
             "response_key": item.response_key,
             "image_id": item.image_id,
             "subject_id": item.subject_id,
-            "variant": plan.variant,
+            "variant": item.variant,
             "question_id": item.question.question_id,
             "probe": item.question.probe,
             **asked.answers[item.response_key],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config, config_hash
-from fp2.data.shown import ORIGINAL
+from fp2.data.shown import ORIGINAL, whose_picture
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.places import remember
 from fp2.prepare import Prepared, comparison_of, prepare
@@ -76,7 +76,7 @@ def register_origins(prepared: Prepared, store: ResponseStore) -> None:
     people, salt = prepared.people, local_salt(Path(prepared.config.paths.state))
     keys: dict[str, list[str]] = {}
     for (image_id, _), key in prepared.plan.keys.items():
-        keys.setdefault(image_id, []).append(key)
+        keys.setdefault(whose_picture(image_id), []).append(key)
     heads = zip(
         people["image_id"], people["image_path"], salted(people["image_id"], salt, "image"),
         salted(people["subject_id"], salt), strict=True,
@@ -108,6 +108,7 @@ def _analyse(
     prepared: Prepared, asked: Asked, tracker: Tracker | None, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Score the answers, compare the groups, and put the results together."""
+    from fp2.protocols.attention import attention_block, per_person
     from fp2.protocols.fingerprint import fingerprint
     from fp2.respond import answers_table
     from fp2.results import results_of
@@ -117,11 +118,16 @@ def _analyse(
     with progress.steps("Scoring and comparing groups", 1 + len(cuts)) as step:
         answers = flag_refusals(answers_table(prepared.plan, asked), prepared.scorers)
         scores = score_answers(answers, prepared.scorers)
+        if prepared.battery.people == 2:
+            scores = per_person(scores, prepared.people)
         step()
         comparison = comparison_of(config, len(prepared.battery.probes), len(cuts))
         found = fingerprint(scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step)
     run_id = tracker.run_id if tracker else uuid.uuid4().hex
-    return results_of(prepared, asked, answers, found, comparison, run_id), answers, scores
+    results = results_of(prepared, asked, answers, found, comparison, run_id)
+    if prepared.battery.people == 2:
+        results["attention"] = attention_block(scores, prepared.people, cuts, comparison)
+    return results, answers, scores
 
 
 def _write(

@@ -3,7 +3,9 @@
 Each schema lists the columns that are always there. `people` has one further column per attribute, named
 `attr_<attribute>`, that holds the **list** of values a person gave (several are allowed, none is an empty list). Where
 a data set has them, `people` also has `face_x, face_y, face_w, face_h` (the face box, in pixels) and `mask_path` (a
-picture that is not black where the person is; a path of this machine, which never leaves it).
+picture that is not black where the person is; a path of this machine, which never leaves it). In a run about pictures
+of two people it has `side`, where each stands (`left` or `right`); one answer, filed under one of the two, is about
+both, and has scores of both.
 
 `numbers` of an answer is one JSON object, because each kind of question has its own and those of a choice are lists.
 `yes_no`: `p_yes, p_no, p_yes_first_token, p_no_first_token, p_yes_norm, mass, logit_difference`. `choice`: `p` and

@@ -41,6 +41,8 @@ BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "
 """Kinds that need to know where the person is."""
 HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
 """Kinds that show nothing of the person: the simulator is then told no attribute."""
+MIRRORED = "mirrored"
+"""The copy, left and right exchanged, that every picture of two people is also shown as."""
 VERSION = 1  # of the way pictures are changed: raise it when a change here can change the pixels that are shown
 GREY_LEVEL = 128
 NO_PIXELS = "no picture"
@@ -116,6 +118,21 @@ def shown_pictures(
         changed.append(shown if shown.error else _changed(shown, place, variant))
         tick(1)
     return changed
+
+
+def mirrored(shown: Shown) -> Shown:
+    """Return the mirrored copy of an original picture, under an image id of its own."""
+    from PIL import ImageOps
+
+    return replace(
+        shown, image_id=f"{shown.image_id}#{MIRRORED}", variant=MIRRORED, params={"version": VERSION},
+        change=ImageOps.mirror,
+    )  # fmt: skip
+
+
+def whose_picture(image_id: str) -> str:
+    """Return the id of the picture that a task's image id stands for: a mirrored copy's is its original's."""
+    return image_id.removesuffix(f"#{MIRRORED}")
 
 
 def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Shown]:

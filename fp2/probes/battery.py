@@ -1,8 +1,9 @@
 """A battery: the probes, the questions that make them up, and how answers are decoded; one YAML file each.
 
-The file holds `name, version, probes` and perhaps `description, decoding, select`. Each probe has a `label`, what it
-`measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and perhaps `kind, template,
-trait, choices`. `select` names the probes to ask, null for all.
+The file holds `name, version, probes` and perhaps `description, people, decoding, select`. Each probe has a `label`,
+what it `measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and perhaps `kind,
+template, trait, choices`. `select` names the probes to ask, null for all. `people` is how many people are in the
+pictures that it is about: 1 (the default), or 2 for questions about both of them.
 
 `kind` is `text` (the default) or `number`, which are answered in words; `yes_no`, which is scored; or `choice`, which
 is scored over its `choices`, a list of at least two. The text of a choice may hold `{options}` once: there the options
@@ -12,14 +13,14 @@ are listed, in every order that `decoding.choice_orders` (`rotations`, `all` or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from fp2.engines.base import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
-BATTERY_KEYS = ("name", "version", "description", "decoding", "select", "probes")
+BATTERY_KEYS = ("name", "version", "description", "people", "decoding", "select", "probes")
 PROBE_KEYS = ("label", "measures", "questions")
 QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
 DECODING_KEYS = ("max_new_tokens", "temperature", "seed", "choice_orders")
@@ -53,6 +54,8 @@ class Battery:
         sha256 of name, version and questions with their choices: what is asked, without labels and without decoding.
     decoding : Decoding
         How answers are generated, and in which orders options are shown.
+    people : int
+        How many people are in the pictures that are asked about: 1 or 2.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Battery:
     probes: tuple[Probe, ...]
     digest: str
     decoding: Decoding = field(default_factory=Decoding)
+    people: int = 1
 
     @property
     def labels(self) -> dict[str, str]:
@@ -86,13 +90,14 @@ class Battery:
                 "no probe is selected", where=f"battery '{self.name}'", fix=f"Choose from: {', '.join(known)}"
             )
         chosen = set(probe_ids)
-        return _battery(
+        kept = _battery(
             self.name,
             self.version,
             tuple(question for question in self.questions if question.probe in chosen),
             tuple(probe for probe in self.probes if probe.id in chosen),
             self.decoding,
         )
+        return replace(kept, people=self.people)
 
 
 def load_battery(spec: Mapping[str, Any]) -> Battery:
@@ -119,7 +124,10 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     name, version = str(spec["name"]), str(spec["version"])
     decoding = _decoding(spec.get("decoding") or {}, where)
     _check_orders(questions, decoding, where)
-    battery = _battery(name, version, tuple(questions), tuple(probes), decoding)
+    people = spec.get("people", 1)
+    if isinstance(people, bool) or people not in (1, 2):
+        raise Fp2Error(f"people is {people!r}: pictures of 1 or 2 people can be asked about", where=where)
+    battery = replace(_battery(name, version, tuple(questions), tuple(probes), decoding), people=people)
     select = spec.get("select")
     if select is None:
         return battery

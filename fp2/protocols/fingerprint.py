@@ -306,9 +306,11 @@ def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence
 
     table = answers[["image_id", "subject_id", "status", "refused"]].copy()
     table["failed"] = table["status"] != "answered"
+    of_two = bool((people["n_people"] == 2).any())  # one answer about two people counts for both
+    table, keys = (table.drop(columns="subject_id"), ["image_id"]) if of_two else (table, ["image_id", "subject_id"])
     out: list[dict[str, Any]] = []
     for cut in cuts:
-        merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
+        merged = table.merge(memberships(people, cut), on=keys)
         for group, part in merged.groupby("group", sort=True):
             failed = int(part["failed"].sum())
             out.append(

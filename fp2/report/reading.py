@@ -126,15 +126,24 @@ def group_order(results: Mapping[str, Any], cut: str) -> list[str]:
     return list(known | dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
 
 
+def primary_scorer(results: Mapping[str, Any]) -> str:
+    """Return the scorer that composites are of and that is shown first."""
+    return str(results["analysis"].get("primary") or PRIMARY_SCORER)
+
+
 def scorer_names(results: Mapping[str, Any]) -> list[str]:
     """Return the scorers that have rows, the primary one first, the others in the run's order."""
     present = {row["scorer"] for row in results["disparities"]}
     names = [scorer["name"] for scorer in results["scorers"] if scorer["name"] in present]
-    return sorted(names, key=lambda name: name != PRIMARY_SCORER)
+    return sorted(names, key=lambda name: name != primary_scorer(results))
 
 
-def rows_of(results: Mapping[str, Any], cut: str, scorer: str = PRIMARY_SCORER) -> dict[str, Mapping[str, Any]]:
-    """Return the disparity rows of one cut and scorer by probe, in the probes' order (those that have one)."""
+def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> dict[str, Mapping[str, Any]]:
+    """Return the disparity rows of one cut and scorer by probe, in the probes' order (those that have one).
+
+    Without a scorer, the primary one's.
+    """
+    scorer = scorer or primary_scorer(results)
     found = {row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer}
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
 

@@ -16,15 +16,16 @@ from rich.text import Text
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
-    PRIMARY_SCORER,
     cut_label,
     is_calibration,
     model_name,
     number,
     plain,
+    primary_scorer,
     probability,
     probe_labels,
     rows_of,
+    scorer_label,
     severity_legend,
     variant_line,
     verdict_words,
@@ -55,7 +56,7 @@ def print_fingerprint(
     """
     head = Text(f"Bias fingerprint of {model_name(results)}", style="bold")
     size = f"{results['n_subjects']:,} people, {results['n_images']:,} images"
-    where = f" on {plain(results['dataset']['name'])}: {PRIMARY_SCORER}, {size}"
+    where = f" on {plain(results['dataset']['name'])}: {scorer_label(primary_scorer(results))}, {size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
