@@ -148,13 +148,15 @@ def _weighted(y: FloatArray, weights: FloatArray) -> Sums:
 
     So scaled, mean and variance are those of the weighted sample, and the error still is that of n_g subjects.
     """
-    (people, groups), b = y.shape, len(weights)
+    groups, b = y.shape[1], len(weights)
     present = np.isfinite(y)
     filled, mask = np.where(present, y, 0.0), present.astype(np.float64)
-    both = [
-        (a[:, :, None] * z[:, None, :]).reshape(people, -1) for a, z in ((mask, mask), (filled, mask), (filled, filled))
-    ]
-    n, s, q = ((weights @ table).reshape(b, groups, groups).transpose(1, 2, 0) for table in both)
+    # pairs of groups without a common subject add nothing
+    first, second = np.nonzero(mask.T @ mask)
+    table = np.concatenate([a[:, first] * z[:, second] for a, z in ((mask, mask), (filled, mask), (filled, filled))], 1)
+    parts = np.zeros((3, groups, groups, b))
+    parts[:, first, second] = (weights @ table).T.reshape(3, len(first), b)
+    n, s, q = parts
     diagonal = np.arange(groups)
     weight = n[diagonal, diagonal]
     size = np.broadcast_to(present.sum(axis=0)[:, None].astype(np.float64), weight.shape)

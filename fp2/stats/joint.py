@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,12 +61,38 @@ def permute(p: Prepared, options: Options) -> Joint:
 
 def permuted_moments(p: Prepared, pooled: BoolArray, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
     """Return the observed moments (A1's), and those of `n` relabellings in chunks that fit the memory budget."""
+    data = replace(p.data, agreement=agreement(p.data, p.slots.total, pooled))
     permuter = Permuter(p.slots, seed)
-    step = p.data.chunk(n)
-    return moments(group_totals(p.data, permuter.observed()), p.eligible, pooled, V0), (
-        moments(group_totals(p.data, permuter.draw(min(step, n - start))), p.eligible, pooled, V0)
+    step = data.chunk(n)
+    return moments(group_totals(data, permuter.observed()), p.eligible, pooled, V0), (
+        moments(group_totals(data, permuter.draw(min(step, n - start))), p.eligible, pooled, V0)
         for start in range(0, n, step)
     )
+
+
+def agreement(data: SlotData, total: FloatArray, pooled: BoolArray) -> FloatArray | None:
+    """How alike one subject's yes/no answers are: ANOVA's ICC over slots, in [0, 1], (m,), from the unscaled totals.
+
+    It says how much more the rate of somebody with one image scatters than that of somebody with six: without it the
+    pooled variance would find a gap in a group with few images a subject. Labels play no part, so that it is the same
+    in every permutation. None where no pooled outcome has slots of different size.
+    """
+    count = data.count
+    known = count > 0
+    largest = count.max(axis=0)
+    uneven = pooled & (np.where(known, count, largest) < largest).any(axis=0)
+    if not uneven.any():
+        return None
+    rate = np.where(known, total / np.where(known, count, 1.0), 0.0)
+    images, people = count.sum(axis=0), known.sum(axis=0)
+    centre = (count * rate).sum(axis=0) / np.maximum(images, 1)
+    between = (count * (rate - centre) ** 2).sum(axis=0) / np.maximum(people - 1, 1)
+    within = (count * rate * (1 - rate)).sum(axis=0) / np.maximum(images - people, 1)
+    k0 = (images - (count**2).sum(axis=0) / np.maximum(images, 1)) / np.maximum(people - 1, 1)
+    below = between + (k0 - 1) * within
+    icc = np.clip((between - within) / np.where(below > 0, below, 1.0), 0.0, 1.0)
+    # 1: every mean counts alike
+    return np.where(uneven, icc, 1.0)
 
 
 def _divergences(p: Prepared, options: Options) -> tuple[FloatArray, FloatArray]:

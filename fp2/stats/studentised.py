@@ -39,7 +39,8 @@ def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> Gr
     """Turn sums into means and regularised squared errors.
 
     eligible (G, m): groups that count for an outcome; pooled (m,): yes/no outcomes, whose groups take the pooled
-    variance; v0: weight of the pooled variance otherwise (1 in A1, 3 in A2). A group with fewer than 2 answers
+    variance, each subject in proportion to what its number of answers makes of it; v0: weight of the pooled variance
+    otherwise (1 in A1, 3 in A2). A group with fewer than 2 answers
     is not valid: its mean is NaN, and no pair with it counts.
     """
     n, valid = sums.n, (sums.n >= 2) & eligible[:, None, :]
@@ -48,18 +49,24 @@ def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> Gr
     variance = np.maximum(sums.q - sums.s * sums.s / size, 0.0) / (size - 1)
     variance[variance < NO_SPREAD] = 0.0
     variance[~valid] = 0.0
-    pool, error = squared_errors(variance, np.where(valid, n, 0.0), pooled, v0)
+    relative = None if sums.spread is None else sums.spread / size
+    pool, error = squared_errors(variance, np.where(valid, n, 0.0), pooled, v0, relative)
     correlation = None if sums.cross is None else _correlation(sums, mean, variance, size)
     return GroupMoments(mean, variance, error, n, valid, pool, correlation)
 
 
-def squared_errors(variance: FloatArray, n: FloatArray, pooled: BoolArray, v0: float) -> tuple[FloatArray, FloatArray]:
-    """Return the pooled variance (b, m) and each group's regularised s^2 / n (G, b, m), infinite where n < 2."""
+def squared_errors(
+    variance: FloatArray, n: FloatArray, pooled: BoolArray, v0: float, relative: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the pooled variance (b, m) and each group's regularised s^2 / n (G, b, m), infinite where n < 2.
+
+    `relative` (G, b, m): mean relative variance of a group's subjects, for the outcomes that take the pooled one.
+    """
     dof = np.maximum(n - 1, 0.0)
     pool = (dof * variance).sum(axis=0) / np.maximum(dof.sum(axis=0), 1.0)
     regular = (dof * variance + v0 * pool) / np.maximum(dof + v0, 1.0)
     if pooled.any():
-        regular = np.where(pooled, pool, regular)
+        regular = np.where(pooled, pool if relative is None else pool * relative, regular)
     return pool, np.where(n >= 2, regular / np.maximum(n, 1.0), np.inf)
 
 

@@ -27,21 +27,30 @@ class Cross(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Count of subjects, sum and sum of squares per group, each (G, b, m), for b relabellings of m outcomes."""
+    """Count of subjects, sum and sum of squares per group, each (G, b, m), for b relabellings of m outcomes.
+
+    `spread`: sum of the subjects' relative variances, None where all have the same.
+    """
 
     n: FloatArray
     s: FloatArray
     q: FloatArray
     cross: Cross | None
+    spread: FloatArray | None = None
 
 
 @dataclass(frozen=True)
 class SlotData:
-    """What the sums need: per-slot answered counts and totals (C, m) of the values as they are to be compared."""
+    """What the sums need: per-slot answered counts and totals (C, m) of the values as they are to be compared.
+
+    `agreement` (m,): how alike one subject's answers are; a mean of k answers then has a variance in proportion to
+    agreement + (1 - agreement) / k. None where every mean is as good as any other.
+    """
 
     slots: Slots
     count: FloatArray
     total: FloatArray
+    agreement: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.count.shape != self.total.shape:
@@ -61,6 +70,17 @@ class SlotData:
         present = self.count[slots] > 0
         mean = np.where(present, self.total[slots] / np.where(present, self.count[slots], 1.0), 0.0)
         return present.astype(np.float64), mean
+
+    def relative_variance(self, count: FloatArray) -> FloatArray:
+        """Variance of a mean of `count` answers (outcomes last), 0 for none; averages to 1 over the slots."""
+        assert self.agreement is not None
+        alike = self.agreement
+
+        def of(k: FloatArray) -> FloatArray:
+            return np.where(k > 0, alike + (1 - alike) / np.where(k > 0, k, 1.0), 0.0)
+
+        typical = of(self.count).sum(axis=0) / np.maximum((self.count > 0).sum(axis=0), 1)
+        return of(count) / np.where(typical > 0, typical, 1.0)
 
     def chunk(self, n: int) -> int:
         """How many permutations fit in the memory budget at once, at most `n`."""
@@ -87,7 +107,8 @@ def group_totals(data: SlotData, labels: Labels) -> Sums:
         return parts[0]
     crosses = [p.cross for p in parts if p.cross is not None]
     cross = Cross(*(np.sum(part, axis=0) for part in zip(*crosses, strict=True)))
-    return Sums(sum_of([p.n for p in parts]), sum_of([p.s for p in parts]), sum_of([p.q for p in parts]), cross)
+    spread = None if data.agreement is None else sum_of([p.spread for p in parts if p.spread is not None])
+    return Sums(sum_of([p.n for p in parts]), sum_of([p.s for p in parts]), sum_of([p.q for p in parts]), cross, spread)
 
 
 def sum_of(parts: list[FloatArray]) -> FloatArray:
@@ -106,7 +127,7 @@ def _class_totals(data: SlotData, slots: IntArray, labels: IntArray) -> Sums:
         _between_places(data, slots[:, [p, q]], labels[:, :, [p, q]]) for p, q in combinations(range(slots.shape[1]), 2)
     ]
     cross = Cross(*(sum_of(list(parts)) for parts in zip(sums.cross, *extra, strict=True)))
-    return Sums(sums.n, sums.s, sums.q, cross)
+    return Sums(sums.n, sums.s, sums.q, cross, sums.spread)
 
 
 def _between_places(data: SlotData, slots: IntArray, labels: IntArray) -> Cross:
@@ -131,18 +152,39 @@ def _by_slot(data: SlotData, slot: IntArray, labels: IntArray) -> Sums:
     present = mask > 0
     masks, which = np.unique(present, axis=1, return_inverse=True)
     m, (sets, b) = y.shape[1], (len(data.slots.label_sets), len(labels))
-    table = np.concatenate([masks.astype(np.float64), y, y * y], axis=1)
+    extra = [] if data.agreement is None else [data.relative_variance(data.count[slot])]
+    table = np.concatenate([y, y * y, *extra, masks.astype(np.float64)], axis=1)
     hot = one_hot(labels, sets).reshape(sets * b, -1)
     by_set = (hot @ table).reshape(sets, b, -1)
-    n, s, q = by_set[:, :, : -2 * m][:, :, which.reshape(-1)], by_set[:, :, -2 * m : -m], by_set[:, :, -m:]
-    member = data.slots.label_sets.T.astype(np.float64)
+    first = (2 + len(extra)) * m
+    s, q, n = by_set[:, :, :m], by_set[:, :, m : 2 * m], by_set[:, :, first:][:, :, which.reshape(-1)]
+    spread = by_set[:, :, 2 * m : first] if extra else None
     if not data.slots.dependent:
-        order = member.argmax(axis=1)
-        return Sums(n[order], s[order], q[order], None)
-    both = np.einsum("gl,hl->ghl", member, member)
-    cross = Cross(*(np.tensordot(both, part, axes=1) for part in (n, s, q)))
-    n, s, q = (np.tensordot(member, part, axes=1) for part in (n, s, q))
-    return Sums(n, s, q, cross)
+        order = data.slots.label_sets.argmax(axis=0)
+        return Sums(n[order], s[order], q[order], None, None if spread is None else spread[order])
+    cross = Cross(*(_between_groups(data.slots.label_sets, part) for part in (n, s, q)))
+    n, s, q = (_diagonal(part) for part in cross)
+    if spread is not None:
+        spread = np.tensordot(data.slots.label_sets.T.astype(np.float64), spread, axes=1)
+    return Sums(n, s, q, cross, spread)
+
+
+def _diagonal(part: FloatArray) -> FloatArray:
+    """(G, G, b, m) -> what each group has with itself, (G, b, m)."""
+    groups = np.arange(len(part))
+    return part[groups, groups]
+
+
+def _between_groups(label_sets: BoolArray, part: FloatArray) -> FloatArray:
+    """Add sums by label set (L, b, m) up for the pairs of groups that they hold: (G, G, b, m), mostly zeros."""
+    groups = label_sets.shape[1]
+    out = np.zeros((groups, groups, *part.shape[1:]))
+    for members, own in zip(label_sets, part, strict=True):
+        inside = np.flatnonzero(members)
+        for g in inside:
+            for h in inside:
+                out[g, h] += own
+    return out
 
 
 def _overlapping(data: SlotData, slots: IntArray, labels: IntArray) -> Sums:
@@ -158,8 +200,11 @@ def _overlapping(data: SlotData, slots: IntArray, labels: IntArray) -> Sums:
     y = num / np.where(den > 0, den, 1.0)
     turn = (2, 3, 0, 1)
     cross = Cross(*((a @ z.swapaxes(2, 3)).transpose(turn) for a, z in ((mask, mask), (y, mask), (y, y))))
-    diagonal = np.arange(data.n_groups)
-    return Sums(cross.n[diagonal, diagonal], cross.s[diagonal, diagonal], cross.q[diagonal, diagonal], cross)
+    n, s, q = (_diagonal(part) for part in cross)
+    if data.agreement is None:
+        return Sums(n, s, q, cross)
+    spread = data.relative_variance(den.transpose(0, 2, 3, 1)).sum(axis=2)  # (b, G, m)
+    return Sums(n, s, q, cross, spread.transpose(1, 0, 2))
 
 
 def group_histograms(data: SlotData, labels: Labels, histograms: FloatArray) -> FloatArray:
