@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fp2.engines.hf_loading import HfSpec
     from fp2.store.responses import ResponseStore
 
-ENGINES = ("hf", "openai_compat", "planted")
-LATER_ENGINES = ("ray", "vllm")
+ENGINES = ("hf", "openai_compat", "planted", "vllm")
+LATER_ENGINES = ("ray",)
 
 
 def build_engine(
@@ -50,7 +50,7 @@ def build_engine(
     name = str(engine.get("name") or model.get("engine") or "hf")
     wanted = str(model.get("engine") or name)
     _check_name(name, "engine")
-    if wanted != name:
+    if wanted != name and (wanted, name) != ("hf", "vllm"):  # the same models, asked otherwise
         raise Fp2Error(
             f"the model {model.get('name')!r} answers through engine={wanted}, not engine={name}",
             where="engine",
@@ -63,6 +63,17 @@ def build_engine(
         return PlantedEngine(load_truth(model.get("truth")), batch_size=int(engine.get("batch_size") or 256))
     if name == "openai_compat":
         return _server_engine(model, engine, decoding, store, verify_files)
+    if name == "vllm":
+        from fp2.engines.vllm import VllmEngine
+
+        return VllmEngine(
+            _spec(model, engine),
+            decoding,
+            batch_size=engine.get("batch_size"),
+            options=engine.get("options"),
+            connection=store.connection if store is not None else None,
+            verify_files=verify_files,
+        )
     from fp2.engines.hf import HfEngine
 
     return HfEngine(

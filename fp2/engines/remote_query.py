@@ -15,14 +15,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from PIL import Image
 
 from fp2.engines.base import Answer
 from fp2.engines.checkpoint import Checkpoint
 from fp2.engines.families import facts_for
 from fp2.engines.picture_memo import OncePerPicture
+from fp2.engines.pixel_bytes import NAME as PIXELS
+from fp2.engines.pixel_bytes import as_bytes, as_picture
 from fp2.engines.prompt_ids import Shown
 from fp2.engines.ready import GREY, Ready
 from fp2.engines.session import Session, Way
@@ -30,11 +30,12 @@ from fp2.engines.sharing import ways_to_try
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from fp2.engines.hf_loading import HfSpec, LoadedModel
 
 WAY = "`encode_image` with `query` (moondream)"
 _TRIAL = "What is this?"
-_PIXELS = "pixel_bytes"
 
 
 def offers(model: Any) -> bool:
@@ -109,7 +110,7 @@ class QueryModel:
         picture = picture.cpu()
         if self._last is None or not torch.equal(self._last[0], picture):
             self._last = None  # two would take twice the memory
-            self._last = (picture, self.inner.encode_image(Image.fromarray(picture.numpy())))
+            self._last = (picture, self.inner.encode_image(as_picture(picture)))
         return self._last[1]
 
     def query(self, encoded: Any, question: str, settings: dict[str, Any]) -> str:
@@ -118,7 +119,7 @@ class QueryModel:
 
     def get_image_features(self, return_dict: bool = True, **inputs: torch.Tensor) -> Encoded:
         """Return pictures [n, height, width, 3] encoded."""
-        return Encoded([self.encode(picture) for picture in inputs[_PIXELS]])
+        return Encoded([self.encode(picture) for picture in inputs[PIXELS]])
 
     def forward(
         self,
@@ -183,7 +184,7 @@ class QueryProcessor:
     def __init__(self, model: QueryModel) -> None:
         self._model = model
         self.tokenizer = model.tokenizer
-        self.image_processor = OncePerPicture(_pixels)
+        self.image_processor = OncePerPicture(as_bytes)
 
     def write(self, question: str, picture: bool) -> str:
         """Return the question: the code writes what is around it."""
@@ -216,7 +217,7 @@ class QuerySession(Session):
 
     def _queried(self, group: Sequence[Ready], row: int) -> Iterator[Answer]:
         ready, model = group[row], self.loaded.model
-        encoded = model.encode(ready.shown.inputs[_PIXELS][0])
+        encoded = model.encode(ready.shown.inputs[PIXELS][0])
         heat = self.decoding.temperature
         settings = {"temperature": heat, "top_p": 1.0, "max_tokens": self.decoding.max_new_tokens}
         for question, prompts in ready:
@@ -227,10 +228,6 @@ class QuerySession(Session):
             with self._lock:
                 length = len(model.tokenizer(said)["input_ids"])
             yield Answer(ready.task.image_id, question.question_id, said.strip(), tokens=length)
-
-
-def _pixels(picture: Image.Image) -> dict[str, torch.Tensor]:
-    return {_PIXELS: torch.from_numpy(np.array(picture))[None]}
 
 
 @contextlib.contextmanager

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
 from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.choices import choice_numbers, summed
-from fp2.engines.prompt_ids import Wanted
+from fp2.engines.prompt_ids import Shown, Wanted
 from fp2.engines.token_tree import Tokens
 from fp2.engines.yes_no import YesNoForms, read_yes_no, said
 
 if TYPE_CHECKING:
     from fp2.engines.ready import Ready
-    from fp2.engines.shared_prefix import SharedPrefix
-    from fp2.engines.whole_prompts import WholePrompts
 
 Options = Mapping[str, tuple[Tokens, ...]]
 """The ways to write each option in tokens."""
+
+
+class Reader(Protocol):
+    """A way to ask for logits."""
+
+    def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+        """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
+        ...
 
 
 class Reading:
@@ -43,7 +49,7 @@ class Reading:
         self._numbers: dict[int, dict[str, float]] = {}
         self._logs: dict[tuple[int, Tokens, int], float] = {}
 
-    def answers(self, way: SharedPrefix | WholePrompts) -> list[Answer]:
+    def answers(self, way: Reader) -> list[Answer]:
         """Ask, and return the answers in the order of the questions."""
         places: list[Wanted] = list(dict.fromkeys([*((prompt, ()) for prompt in sorted(self._yes_no)), *self._next]))
         for found, logits in way.read(self._ready.shown, places):
