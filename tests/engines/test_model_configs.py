@@ -15,6 +15,7 @@ from fp2.engines.build import LATER_ENGINES, build_engine
 from fp2.engines.hf import HfEngine
 from fp2.engines.openai_compat import OpenAICompatEngine
 from fp2.engines.planted import PlantedEngine
+from fp2.engines.vllm import VllmEngine
 from fp2.errors import Fp2Error
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -108,3 +109,8 @@ def test_unknown_engines_are_answered_with_the_nearest() -> None:
         build_engine({"name": "m"}, {"name": "plantd"}, Decoding())
     with pytest.raises(Fp2Error, match="has no id"):
         build_engine({"name": "m"}, {"name": "hf"}, Decoding())
+
+
+def test_vllm_takes_the_models_of_the_generic_engine(conf: Path) -> None:
+    settings = composed(conf, "model=qwen2_5_vl_3b", "engine=vllm", "engine.options={max_model_len: 4096}")
+    assert isinstance(build_engine(settings["model"], settings["engine"], Decoding()), VllmEngine)
