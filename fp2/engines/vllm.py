@@ -137,11 +137,11 @@ class VllmEngine(HfEngine):
             processor = Unexpanded(
                 load_processor(path, checkpoint, backend=spec.image_backend, remote_code=spec.trust_remote_code)
             )
-            llm = _started(str(path), spec, self._options)
         except Fp2Error:
             raise
-        except Exception as error:  # vLLM, torch and transformers each raise their own kinds
-            raise cannot_load("by vLLM", spec, error) from error
+        except Exception as error:  # missing files, missing libraries: many kinds, one line
+            raise cannot_load("its processor", spec, error) from error
+        llm = _started(str(path), spec, self._options)
         loaded = LoadedModel(VllmModel(llm), processor, "vLLM's choice", "vLLM's choice", self.facts)
         batch_size = self._batch_size or _BATCH
         return VllmSession(
@@ -164,17 +164,31 @@ class VllmEngine(HfEngine):
 
 
 def _started(path: str, spec: HfSpec, options: Mapping[str, Any]) -> Any:
-    """Return `vllm.LLM` for a folder: one picture a prompt, prefixes cached, probabilities as the model has them."""
-    return importlib.import_module("vllm").LLM(
-        model=path,
-        dtype=spec.dtype,
-        trust_remote_code=spec.trust_remote_code,
-        seed=0,
-        enable_prefix_caching=True,
-        limit_mm_per_prompt={"image": 1},
-        logprobs_mode="raw_logprobs",
-        **options,
-    )
+    """Return `vllm.LLM` for a folder: one picture a prompt, prefixes cached, probabilities as the model has them.
+
+    Raises
+    ------
+    Fp2Error
+        If it does not start; the reason is often said by another of vLLM's processes only, above the line.
+    """
+    try:
+        return importlib.import_module("vllm").LLM(
+            model=path,
+            dtype=spec.dtype,
+            trust_remote_code=spec.trust_remote_code,
+            seed=0,
+            enable_prefix_caching=True,
+            limit_mm_per_prompt={"image": 1},
+            logprobs_mode="raw_logprobs",
+            **options,
+        )
+    except Exception as error:  # vLLM, torch and transformers each raise their own kinds
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise Fp2Error(
+            f"vLLM does not start with the model {spec.id}: {said[:300]}",
+            where="engine=vllm",
+            fix="See what vLLM wrote above; engine.options may need another value, or take engine=hf",
+        ) from error
 
 
 def _version() -> str:

@@ -212,6 +212,19 @@ def test_a_prompt_that_fails_spoils_no_other(
     assert all(answer.text == expected[key].text for key, answer in found.items() if key not in failed)
 
 
+def test_what_vllm_says_at_the_start_is_one_line(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: LLM, **options: Any) -> None:
+        raise RuntimeError("Engine core initialization failed.\nSee root cause above.")
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    with pytest.raises(Fp2Error, match=r"vLLM does not start.*: Engine core initialization failed\.") as told:
+        answers(both(tiny_llava)[0], tasks[:1])
+    assert "\n" not in str(told.value)
+    assert "engine.options" in str(told.value)
+
+
 def test_without_vllm_there_is_one_clear_line(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     importlib.util.find_spec = lambda name, *a: None  # type: ignore[assignment]  # put back by the fixture
     model = {"name": "tiny", "engine": "hf", "id": str(tiny_llava)}
