@@ -170,7 +170,7 @@ def _primary(config: Config) -> str:
     """Return the scorer that composites are of: without the one that is named, the first about two people."""
     if config.probe.people == 1 or config.analysis.primary in config.scorer:
         return config.analysis.primary
-    return next(iter(config.scorer))
+    return str(next(iter(config.scorer)))
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:

@@ -139,8 +139,9 @@ def _regression(
 ) -> dict[str, Any]:
     from fp2.stats.dyads import dyad_fit
 
-    lacking = [table[f"{who}_{name}"].map(len) == 0 for name in attributes for who in "ab"]
-    whole = table[outcome].notna() & ~np.logical_or.reduce([np.zeros(len(table), dtype=bool), *lacking])
+    whole = table[outcome].notna()
+    for name in attributes:
+        whole &= (table[f"a_{name}"].map(len) > 0) & (table[f"b_{name}"].map(len) > 0)
     rows = table[whole]
     terms = _terms(rows, attributes, people, c.min_subjects)
     head: dict[str, Any] = {
@@ -155,12 +156,15 @@ def _regression(
         "terms": [],
         "attributes": [],
     }
-    # a robust variance of few pictures is too small: below this nothing is claimed
+    # a robust variance needs many more pictures than terms: below this nothing is claimed
     if head["n_pictures"] < 2 * len(terms.names) + 10 or rows[outcome].nunique() < 2:
         constant = rows[outcome].nunique() < 2
         reason = "the outcome is the same everywhere" if constant and len(rows) else "too few pictures for the terms"
         return {**head, "reason": reason}
-    fit = dyad_fit(rows[outcome].to_numpy(dtype=float), terms.values, rows["image_id"], rows["a"], rows["b"])
+    try:
+        fit = dyad_fit(rows[outcome].to_numpy(dtype=float), terms.values, rows["image_id"], rows["a"], rows["b"])
+    except ValueError as error:
+        return {**head, "reason": str(error)}
     found = [fit.term(place, 1 - c.alpha) for place in range(len(terms.names))]
     lines = [
         {"term": name, "attribute": of or None, **dict(zip(_FIELDS, values, strict=True))}
@@ -222,7 +226,8 @@ def _groups(people: pd.DataFrame, name: str, least: int) -> tuple[list[str], str
 def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> Floats:
     """Return for each row whether A belongs to the group, minus whether B does."""
     a, b = ([_belongs(cell, group, kept) for cell in rows[f"{who}_{name}"]] for who in "ab")
-    return np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    difference: Floats = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    return difference
 
 
 def _belongs(cell: Sequence[str], group: str, kept: Sequence[str]) -> bool:

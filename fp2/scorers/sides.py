@@ -27,7 +27,7 @@ _BODY = (
 _NO_PLACE = re.compile(
     rf"\b(?:left|right) (?:{_BODY})\b"
     r"|\b(?:left|right) side of (?:(?:his|her|their|its) \w+|the (?:face|head|body|neck|chest|mouth))\b"
-    r"|\b(?:all|that's|is|are|be|am|just|quite|you're|exactly) right(?=[,.;!]|$)"
+    r"|\b(?:all|that's|is|are|was|were|be|am|just|quite|you're|exactly) right(?=[,.;!]|$)"
     r"|\bright (?:now|away|here|there|next|beside|behind|after|before|in front|at|up|down|above|below|angle|amount)\b"
     r"|\b(?:the|a) right (?:to|choice|way|time|answer|moment|kind|thing)\b"
     r"|\b(?:has|have|had|having|was|were|been|being|is|are|be|he|she|they|who|and|then|just) left "
@@ -46,9 +46,10 @@ _PLACE = re.compile(
 )
 _OWN = re.compile(r"\bto (?:his|her|their|its) (?:immediate )?(?:left|right)\b")
 _OTHER = re.compile(
-    r"\b(?:the|an) other(?: (?:person|man|woman|individual|one|figure|boy|girl|lady|guy|gentleman|male|female))?\b"
-    r"(?! (?:hand|side|arm|foot|leg|eye|ear|end|people))"
+    r"\b(?:the|an) other(?: (?:person|man|woman|individual|one|figure|boy|girl|lady|guy|gentleman|male|female)\b|"
+    r"(?=[.,:;]| (?:is|was|has|wears|looks|seems|appears|stands|sits|smiles|holds)\b))"
 )
+_NUMBERED = re.compile(r"^\s*\d+[.)]\s+", re.MULTILINE)
 _LABEL = re.compile(r"^\W*(?:side|person|man|woman)?\W*$")
 _AFTER_LABEL = re.compile(r"^(?: (?:person|man|woman|individual|side|one))?\W*[:)\]-]")
 _SHARED = re.compile(
@@ -82,7 +83,7 @@ def read_sides(text: str) -> Sides:
     """Return who is spoken of first in `text`, and the words spent on each side."""
     words: dict[str, int] = {"left": 0, "right": 0, "": 0}
     current, first = "", None
-    for sentence in _SENTENCE.split(fold(text)):
+    for sentence in _SENTENCE.split(_NUMBERED.sub("", fold(text))):
         turns = _turns(sentence, current)
         start, holder = 0, "" if _SHARED.match(sentence) else current
         for place, side in turns:
