@@ -1,6 +1,6 @@
 """The vLLM engine against the generic one, through a stand-in for vLLM that has its signatures and a real tiny model.
 
-What the stand-in takes and gives back was checked against vLLM 0.32 itself, on a CPU (see docs/models.md).
+vLLM 0.32 itself was asked the same way once, on a CPU (see docs/models.md).
 """
 
 from __future__ import annotations
