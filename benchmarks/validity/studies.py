@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -72,10 +73,10 @@ POWER_WORLDS = (
 EQUIVALENCE_WORLDS = (World("normal", sizes=(60, 60), gap=0.5), World("normal", gap=0.5), World("zero-heavy", gap=0.5))
 
 
-def null(world: World, n: int, seed: int) -> Arrays:
+def null(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
     """p-values where no group differs."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=999, n_bootstrap=0, seed=seed)
+    found = measure(world, data, n_permutations=n_permutations, n_bootstrap=0, seed=seed)
     return {name: found[name] for name in ("p", "js_p", "kruskal_p", "welch_p")}
 
 
@@ -92,6 +93,7 @@ def images_as_units(world: World, n: int, seed: int) -> Arrays:
     return {"p": measure(world, replace(data, subjects=data.images), n_permutations=399, n_bootstrap=0, seed=seed)["p"]}
 
 
+@cache
 def reference_mde(world: World) -> float:
     """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data."""
     quiet = replace(world, gap=0.0)
@@ -148,7 +150,7 @@ def _cut(
     entries = read_entries(values, cut, subjects, images)
     options = make_options(
         values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=False,
-        smallest_effects=0.05, n_permutations=1999, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=10,
+        smallest_effects=0.05, n_permutations=1439, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=10,
     )  # fmt: skip
     p = prepare(entries, make_cells(entries), 10)
     assert p is not None, "two large groups"

@@ -1,0 +1,184 @@
+"""The report: tables in Markdown, three figures, and the same rows as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.validity.studies import ALPHA, GAPS, MULTIPLES
+from benchmarks.validity.summary import FREE, Results, Row, describe
+from benchmarks.validity.worlds import ICC, IMAGES, SIZES, World, answer_sd
+
+INK, BLUE, ORANGE, GREY = "#1f2933", "#2a6f97", "#d1495b", "#9aa5b1"
+LEVEL_NAMES = {
+    "p_value (decides verdicts)": ("ours: permutation of whole subjects", BLUE),
+    "kruskal_p": ("Kruskal-Wallis", ORANGE),
+    "welch_p": ("Welch's F", GREY),
+}
+
+INTRODUCTION = f"""# Why the numbers can be trusted
+
+Everything that decides a verdict was tried on data of which the truth is known. This page is written by
+`python -m benchmarks.validity`; a fast version of it runs with the tests.
+
+The data are like ours: {len(SIZES)} groups of {", ".join(map(str, SIZES[:-1]))} and {SIZES[-1]} people, {IMAGES} images
+each, answers of one person correlated by {ICC}; scores that are normal, zero-heavy (60 % zeros, like a sentiment), yes
+or no (30 %) or rarely yes (2 %). *Error* is the Monte-Carlo standard error of the share beside it. *Holds* says `yes`
+inside the bound, `within error` outside it by no more than two standard errors, `no` otherwise.
+"""
+
+READING = """## How to read it
+
+- **One test decides**: `p_value`, the permutation of whole people of the studentised largest difference. Kruskal-Wallis
+  and Welch are printed beside it because readers expect them. Their level here is why they decide nothing.
+- **`js_p` compares whole distributions**, not means. Groups whose spread or number of images a person differs have
+  different distributions of answers even at equal means, and `js_p` will say so; it decides nothing.
+- **Rare outcomes are discrete**: with 2 % yes answers and a group of ten many relabellings tie, and every tie counts
+  against a finding.
+- **`raw` is too high, `excess` too low**: `raw` never falls below the chance level, `excess` takes that level off at
+  every gap. `shrunken` is the estimate to quote; it understates one small group that stands alone.
+- **Yes/no outcomes take a pooled variance**, in proportion to what the number of answers makes of it. Groups whose
+  people agree with themselves much more than elsewhere would still get the common value.
+"""
+
+
+def write_report(docs: Path, results: Results, rows: Sequence[Row], truth: Sequence[Row], data_sets: int) -> Path:
+    """Write `validity.md`, `validity.json` and the figures below `docs`; return the page's path."""
+    images = docs / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    figures = [
+        ("validity_levels.png", "Share of null data sets called different at 5 %", lambda ax: _levels(ax, rows)),
+        ("validity_estimates.png", "What raw, excess and shrunken make of a gap", lambda ax: _estimates(ax, rows)),
+        ("validity_power.png", "Power in multiples of the printed smallest detectable difference", _power(rows)),
+    ]
+    for name, _, paint in figures:
+        _figure(images / name, paint)
+    pages = {name: f"![{title}](images/{name})\n" for name, title, _ in figures}
+    everything = [*rows, *truth]
+    page = docs / "validity.md"
+    page.write_text(_page(everything, pages, data_sets), encoding="utf-8")
+    plain = {"data_sets": data_sets, "alpha": ALPHA, "rows": [asdict(row) for row in everything]}
+    (docs / "validity.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    return page
+
+
+def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
+    bounded = [row for row in rows if row.bound != FREE]
+    counts = {verdict: sum(row.verdict == verdict for row in bounded) for verdict in ("yes", "within error", "no")}
+    head = (
+        f"Of {len(bounded)} bounded numbers {counts['yes']} hold, {counts['within error']} lie outside it by less "
+        f"than the error and {counts['no']} do not hold. Up to {data_sets:,} data sets each.\n"
+    )
+    parts = [INTRODUCTION, head, READING]
+    claims = list(dict.fromkeys(row.claim for row in rows))
+    after = {
+        "levels": next((c for c in claims if c.startswith("Measured level")), ""),
+        "estimates": next((c for c in claims if c.startswith("Bias")), ""),
+        "power": next((c for c in claims if c.startswith("Power curve")), ""),
+    }
+    for claim in _ordered(claims):
+        parts.append(_section(claim, [row for row in rows if row.claim == claim]))
+        parts += [figures[f"validity_{name}.png"] for name, place in after.items() if place == claim]
+    return "\n".join(parts)
+
+
+def _ordered(claims: Sequence[str]) -> list[str]:
+    """Claims with a bound on errors first, then what is only printed beside them."""
+    order = ("Type-I", "Family", "Measured", "Images", "Coverage", "Bias", "Power at", "Power curve", "Equiv", "Models")
+    return sorted(claims, key=lambda c: next((k for k, start in enumerate(order) if c.startswith(start)), len(order)))
+
+
+def _section(claim: str, rows: Sequence[Row]) -> str:
+    free = all(row.bound == FREE for row in rows)
+    lines = [f"## {claim}\n"]
+    if free:
+        lines += ["| data | number | value | error | data sets |", "|---|---|---|---|---|"]
+    else:
+        lines += ["| data | number | value | error | data sets | bound | holds |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        cells = [row.world, row.quantity, _number(row, row.value), _number(row, row.error) if row.error else "", row.n]
+        lines.append("| " + " | ".join(map(str, cells if free else [*cells, row.bound, row.verdict or "-"])) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(row: Row, value: float) -> str:
+    share = not row.claim.startswith("Bias") and "|raw" not in row.quantity
+    return f"{100 * value:.2f} %" if share else f"{value:.3f}"
+
+
+def _figure(path: Path, paint: Any) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "text.color": INK}):
+        figure, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+        paint(ax)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+        plt.close(figure)
+
+
+def _short(world: str) -> str:
+    """`normal, 60/40/..., groups exchangeable` without the sizes."""
+    parts = world.split(", ")
+    return ", ".join([parts[0], *parts[2:]])
+
+
+def _levels(ax: Any, rows: Sequence[Row]) -> None:
+    worlds = [r.world for r in rows if r.quantity == "p_value (decides verdicts)"]
+    for quantity, (label, colour) in LEVEL_NAMES.items():
+        found = {r.world: r for r in rows if r.quantity == quantity}
+        places = [k for k, world in enumerate(worlds) if world in found]
+        values = [100 * found[worlds[k]].value for k in places]
+        errors = [200 * found[worlds[k]].error for k in places]
+        ours = quantity.startswith("p_value")
+        ax.errorbar(
+            values, places, xerr=errors, fmt="o" if ours else "x", color=colour, label=label, zorder=3 if ours else 2
+        )
+    ax.axvspan(4, 6, color=BLUE, alpha=0.12, lw=0)
+    ax.axvline(5, color=INK, lw=0.8, ls=":")
+    ax.set(xlabel="called different, % of data sets (5 % intended)", yticks=range(len(worlds)))
+    ax.set_yticklabels([_short(world) for world in worlds], fontsize=7.5)
+    ax.invert_yaxis()
+    ax.set_xscale("symlog", linthresh=10, linscale=1.5)
+    ax.set_xticks([0, 5, 10, 20, 40], ["0", "5", "10", "20", "40"])
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def _estimates(ax: Any, rows: Sequence[Row]) -> None:
+    unit = answer_sd("normal")
+    names = [describe(World("normal", gap=gap)) for gap in GAPS]
+    bias = {(r.world, r.quantity): r.value for r in rows if r.claim.startswith("Bias")}
+    ax.plot(GAPS, GAPS, color=INK, lw=1, ls=":", label="the truth")
+    for quantity, colour, marker in (("raw", ORANGE, "s"), ("shrunken", BLUE, "o"), ("excess", GREY, "^")):
+        ax.plot(
+            GAPS, [gap + bias[name, quantity] for gap, name in zip(GAPS, names, strict=True)], marker + "-",
+            color=colour, label=f"mean {quantity}",
+        )  # fmt: skip
+    ax.set(xlabel="true gap of the smallest group, SD of one answer", ylabel=f"estimate, SD (one SD = {unit:g})")
+    ax.legend(frameon=False)
+
+
+def _power(rows: Sequence[Row]) -> Any:
+    curves = [r for r in rows if "mde80" in r.quantity]
+
+    def paint(ax: Any) -> None:
+        for world, colour in zip(dict.fromkeys(r.world for r in curves), (BLUE, ORANGE, GREY), strict=False):
+            own = {r.quantity: r for r in curves if r.world == world}
+            found = [own[f"{m:g} x mde80"] for m in MULTIPLES]
+            ax.errorbar(
+                MULTIPLES, [100 * r.value for r in found], yerr=[200 * r.error for r in found], fmt="o-", color=colour,
+                label=world,
+            )  # fmt: skip
+        ax.axhline(80, color=INK, lw=0.8, ls=":")
+        ax.axvline(1, color=INK, lw=0.8, ls=":")
+        ax.set(xlabel="true gap / mde80", ylabel="found, % of data sets", ylim=(0, 102), xticks=np.array(MULTIPLES))
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
+
+    return paint

@@ -1,0 +1,157 @@
+"""The claims of docs/validity.md on 500 data sets each: the fast version of `python -m benchmarks.validity`.
+
+A count has to lie within the central 99.9 % of a binomial at the claim's bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from benchmarks.validity import studies
+from benchmarks.validity.__main__ import jobs, run_studies
+from benchmarks.validity.measure import measure
+from benchmarks.validity.studies import COVERAGE_WORLDS, EQUIVALENCE_WORLDS, NULL_WORLDS, STUDIES
+from benchmarks.validity.summary import judge, summarise
+from benchmarks.validity.worlds import World, draw
+from fp2.stats import adjust_p_values, disparity_panel
+
+N, CHUNK = 500, 100
+
+
+def simulate(run, world, n=N, seed=7):
+    """`n` data sets of a study in chunks, as the benchmark runs them."""
+    parts = [run(world, CHUNK, seed + k) for k in range(n // CHUNK)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def at_most(hits, share):
+    assert hits.sum() <= binom.ppf(0.9995, len(hits), share), f"{hits.sum()} of {len(hits)}"
+
+
+def at_least(hits, share):
+    assert hits.sum() >= binom.ppf(0.0005, len(hits), share), f"{hits.sum()} of {len(hits)}"
+
+
+@pytest.mark.parametrize("world", NULL_WORLDS, ids=lambda w: f"{w.outcome} {w.condition}")
+def test_null_data_sets_are_rejected_as_often_as_they_should(world):
+    rejected = simulate(partial(studies.null, n_permutations=399), world)["p"] <= 0.05
+    unequal = world.condition in ("spread", "images")
+    at_most(rejected, 0.07 if unequal else 0.06)
+    if not unequal and world.outcome != "rare":
+        at_least(rejected, 0.04)
+
+
+def test_images_as_units_would_reject_far_too_often():
+    """Trap 1 of statistics.md: with six images a subject 42 % of five groups' null data sets; with three, fewer."""
+    at_least(simulate(studies.images_as_units, World("normal"), 200)["p"] <= 0.05, 0.12)
+
+
+def test_holm_holds_the_family_wise_error():
+    world, errors = World("normal"), []
+    for k in range(6):
+        data = draw(world, np.random.default_rng(k), N)
+        p = measure(world, data, n_permutations=599, n_bootstrap=0, seed=k)["p"]
+        errors += [min(adjust_p_values(list(part))) <= 0.05 for part in p[: N // 6 * 6].reshape(-1, 6)]
+    assert len(errors) >= 490
+    at_most(np.array(errors), 0.05)
+
+
+FAST_COVERAGE = [w for w in COVERAGE_WORLDS if w.sizes == World("normal").sizes and w.where == "smallest"]
+
+
+@pytest.mark.parametrize("world", FAST_COVERAGE, ids=lambda w: f"{w.outcome} {w.gap:g} SD")
+def test_the_interval_covers_the_gap(world):
+    found = simulate(studies.coverage, world)
+    covered = (found["low"] - 1e-9 <= world.true_gap) & (world.true_gap <= found["high"] + 1e-9)
+    at_least(covered, 0.95 if world.gap else 0.93)
+    if world.gap == 0:
+        # what the estimates make of nothing: raw is above it, excess centred on it, shrunken between
+        assert abs(found["excess"].mean()) < 0.1 * found["raw"].mean()
+        assert 0 < found["shrunken"].mean() < 0.6 * found["raw"].mean()
+    elif world.gap == 0.8:
+        unit = world.true_gap / 0.8
+        assert -0.45 < (found["excess"].mean() - world.true_gap) / unit < -0.1
+        assert abs(found["shrunken"].mean() - world.true_gap) < abs(found["excess"].mean() - world.true_gap)
+
+
+def test_a_gap_of_mde80_is_found_in_about_eighty_percent():
+    """Whichever two groups differ: here the two smallest of five, and the only two."""
+    for sizes in ((40, 40), World("normal").sizes):
+        found = simulate(studies.power, World("normal", sizes=sizes, where="two smallest"), 200)
+        assert 0.7 < (found["p_1"] <= 0.05).mean() < 0.9
+        shares = [(found[f"p_{m:g}"] <= 0.05).mean() for m in studies.MULTIPLES]
+        assert shares == sorted(shares)
+
+
+@pytest.mark.parametrize("world", EQUIVALENCE_WORLDS, ids=lambda w: f"{w.outcome} {len(w.sizes)} groups")
+def test_equivalence_holds_its_level_at_the_bound(world):
+    at_most(simulate(studies.equivalence, world)["p"] <= 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [World("normal"), World("yes/no", "images"), World("zero-heavy", "straddling"), World("yes/no", "multi-valued")],
+    ids=lambda w: f"{w.outcome} {w.condition}",
+)
+def test_what_is_simulated_are_the_rows_own_numbers(world):
+    data = draw(world, np.random.default_rng(1), 6)
+    options = {"n_permutations": 99, "n_bootstrap": 50, "seed": 3}
+    found = measure(world, data, **options)
+    panel = disparity_panel(
+        data.values, data.groups, data.subjects, images=data.images, value_ranges=world.scale, yes_no=world.yes_no,
+        **options,
+    )  # fmt: skip
+    names = {"p": "p_value", "low": "ci_low", "high": "ci_high"}
+    for j, row in enumerate(panel.rows):
+        for name, values in found.items():
+            if np.isfinite(values[j]):
+                assert values[j] == pytest.approx(getattr(row, names.get(name, name)), abs=1e-9), name
+
+
+def test_yes_no_with_few_images_takes_the_variance_that_these_make():
+    """|T| of two groups, one with a single image a subject, by hand."""
+    rng = np.random.default_rng(2)
+    images = np.array([4] * 15 + [1] * 12)
+    rate = rng.beta(1, 2, 27)
+    y = [(rng.random(k) < r).astype(float) for k, r in zip(images, rate, strict=True)]
+    subject = np.repeat(np.arange(27), images)
+    group = np.where(subject < 15, "a", "b")
+    row = disparity_panel(
+        np.concatenate(y), group, subject, yes_no=True, value_ranges=(0, 1), n_permutations=9, n_bootstrap=0, seed=0
+    ).rows[0]
+    means = np.array([part.mean() for part in y])
+    total, centre = images.sum(), np.concatenate(y).mean()
+    between = (images * (means - centre) ** 2).sum() / 26
+    within = sum(k * m * (1 - m) for k, m in zip(images, means, strict=True)) / (total - 27)
+    k0 = (total - (images**2).sum() / total) / 26
+    icc = np.clip((between - within) / (between + (k0 - 1) * within), 0, 1)
+    relative = icc + (1 - icc) / images
+    relative = relative / relative.mean()
+    pool = (14 * means[:15].var(ddof=1) + 11 * means[15:].var(ddof=1)) / 25
+    error = pool * (relative[:15].mean() / 15 + relative[15:].mean() / 12)
+    assert row.max_t == pytest.approx(abs(means[:15].mean() - means[15:].mean()) / np.sqrt(error))
+    assert relative[20] > relative[0]
+
+
+def test_a_stopped_run_goes_on_and_is_summarised(tmp_path, monkeypatch):
+    short = tuple(replace(s, chunk=3, worlds=s.worlds[:1]) for s in STUDIES if s.name in ("null", "matched"))
+    monkeypatch.setattr("benchmarks.validity.__main__.STUDIES", short)
+    assert len(jobs(6)) == 4
+    first = run_studies(tmp_path, 3, quiet=True)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
+    assert len(files) == 2
+    next(iter(files)).write_bytes(b"cut short")
+    again = run_studies(tmp_path, 6, quiet=True)
+    assert len(list(tmp_path.rglob("*.npz"))) == 4
+    for key, arrays in first.items():
+        for name, values in arrays.items():
+            np.testing.assert_array_equal(again[key][name][:3], values)
+    rows = summarise(again)
+    assert {row.n for row in rows} == {6}
+    assert judge(0.065, 0.003, 0.04, 0.06) == "within error"
+    assert judge(0.07, 0.003, 0.04, 0.06) == "no"
