@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,9 +84,24 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     Fp2Error
         For the first mistake, and for several choices on the command line of what is no sweep.
     """
+    variants = _all_choices(overrides, sweep)
+    first = [choices[0] for choices in variants]
+    config = validate(compose_config(first))
+    for place, choices in enumerate(variants):
+        for choice in choices[1:]:
+            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+    return config
+
+
+def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
+    """Return the (prepared) overrides of every run that `overrides` stand for: one, or all of a sweep."""
+    return [list(job) for job in itertools.product(*_all_choices(prepare(overrides), sweep=True))]
+
+
+def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
+    """Return the choices of each override, of the command line and of a file that says what to sweep over."""
     typed = [_variants(override) for override in _parsed(overrides)]
-    first = [choices[0] for choices in typed]
-    params, multirun = _sweep_of(first)
+    params, multirun = _sweep_of([choices[0] for choices in typed])
     several = next((choices for choices in typed if len(choices) > 1), None)
     if several is not None and not (sweep or multirun):
         key = several[0].partition("=")[0]
@@ -94,13 +110,7 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     filed = [f"{key}={choices}" for key, choices in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
     _store_cuts(nodes)
-    variants = [*typed, *(_variants(override) for override in _parsed(expanded))]
-    first = [choices[0] for choices in variants]
-    config = validate(compose_config(first))
-    for place, choices in enumerate(variants):
-        for choice in choices[1:]:
-            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
-    return config
+    return [*typed, *(_variants(override) for override in _parsed(expanded))]
 
 
 def _parsed(overrides: Sequence[str]) -> list[Any]:

@@ -20,6 +20,7 @@ NEEDS = {
     "counterfactual": ["data.path=sets.csv"],
     **{name: ["data.root=/data"] for name in ("gras", "fairface", "utkface", "folder")},
     "hf": ["data.root=/data", "data.columns={image: image}"],
+    "page": ["data.root=/data"],
 }
 CHOICES = sorted(
     (path.parent.name, path.stem) for path in CONF.glob("*/*.yaml") if path.parent.name not in ("sweep", "engine")
