@@ -3,13 +3,14 @@
 An option's likelihood is the product of its tokens' probabilities behind the prompt, summed over writing it with and
 without a blank before it. Models favour places in a list (Zheng et al. 2024, "Large language models are not robust
 multiple choice selectors"), so the options are shown in several orders and the normalised likelihoods are averaged.
+A longer option has more tokens to be likely in: options of like length compare best.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from fp2.engines.base import OPTIONS, ChoiceOrders, Question
 from fp2.engines.token_tree import Tokens
+from fp2.errors import Fp2Error
 
 METHOD = "choice/1"  # raise the number whenever a change here can change a number
 
@@ -40,6 +42,26 @@ def option_tokens(tokenizer: Any, option: str) -> tuple[Tokens, ...]:
     """Return the ways to write an option as an answer: as it stands, and behind a blank where that is another way."""
     ways = (tuple(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (option, f" {option}"))
     return tuple(dict.fromkeys(way for way in ways if way))
+
+
+def check_options(question: Question, options: Mapping[str, tuple[Tokens, ...]]) -> None:
+    """Check that a question's options can be told apart by their tokens.
+
+    Raises
+    ------
+    Fp2Error
+        If there are fewer than two, one has no token, or one begins with another: that one could never be less likely.
+    """
+    where = f"question {question.question_id}"
+    if len(set(question.choices)) < 2 or not all(options[option] for option in question.choices):
+        raise Fp2Error("a choice needs two different options or more, none of them empty", where=where)
+    for short, long in itertools.permutations(question.choices, 2):
+        if any(way[: len(begin)] == begin for begin in options[short] for way in options[long]):
+            raise Fp2Error(
+                f"the option {long!r} begins with {short!r}, which could then never be less likely",
+                where=where,
+                fix="Word the options so that none begins with another",
+            )
 
 
 def choice_numbers(log_likelihoods: npt.NDArray[np.float64]) -> dict[str, Any]:

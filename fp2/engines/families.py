@@ -94,7 +94,7 @@ def facts_for(config: Mapping[str, Any]) -> FamilyFacts:
         facts = replace(facts, raw_prompt=_LLAVA_NEXT_MISTRAL)
     if kind == "internvl_chat" and dict(config.get("llm_config") or {}).get("model_type") in _NATIVE_TEXT:
         facts = replace(facts, sharing="tree", text_model="language_model")
-    if _reads_both_ways(config, text) and facts.sharing in ("tree", "auto"):
+    if (_reads_both_ways(config, text) or _turns_by_length(text)) and facts.sharing in ("tree", "auto"):
         facts = replace(facts, sharing="vision", text_model="")
     return facts
 
@@ -103,6 +103,18 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the part about the language model; older files have none and say it at the top."""
     inner = config.get("text_config")
     return inner if isinstance(inner, Mapping) else config
+
+
+def _turns_by_length(text: Mapping[str, Any]) -> bool:
+    """Return whether rotary positions depend on how long the whole sequence is, so that no beginning holds for all."""
+    for name in ("rope_parameters", "rope_scaling"):
+        held = text.get(name)
+        if isinstance(held, Mapping):
+            kinds = {held.get("rope_type", held.get("type"))}
+            kinds |= {part.get("rope_type") for part in held.values() if isinstance(part, Mapping)}
+            if kinds & {"dynamic", "longrope"}:
+                return True
+    return False
 
 
 def _reads_both_ways(config: Mapping[str, Any], text: Mapping[str, Any]) -> bool:

@@ -13,17 +13,24 @@ Pick = Callable[[Sequence[Pair], torch.Tensor], list[int]]
 """(pairs, their next-token logits [pairs, vocabulary] in float32) -> a token each."""
 
 
+def check_numbers(logits: torch.Tensor) -> None:
+    """Raise `FloatingPointError` where a model's logits are not numbers, as when float16 has overflowed."""
+    if bool(logits.isnan().any()):
+        raise FloatingPointError("the model's logits are not numbers: try model.dtype=bfloat16 or float32")
+
+
 def greedy(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
     """Return the likeliest token of each; the lowest id of equals."""
+    check_numbers(logits)
     tokens: list[int] = logits.argmax(dim=-1).tolist()
     return tokens
 
 
 class Sampler:
-    """Draws from softmax(logits / temperature) by the Gumbel-max trick, with a random stream for every pair.
+    """Draws from softmax(logits / temperature), with a random stream for every pair.
 
-    argmax(logits / temperature + g), with g standard Gumbel noise, is such a draw (Gumbel 1954; Maddison et al. 2014,
-    "A* sampling"). A draw depends on its own seed and on nothing that goes side by side with it.
+    A uniform number of the pair's own stream is looked up in the cumulated probabilities, so a draw depends on its own
+    seed and on nothing that goes side by side with it.
 
     Parameters
     ----------
@@ -39,18 +46,34 @@ class Sampler:
 
     def __call__(self, pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
         """Return a drawn token for each pair."""
-        heated = logits.float().cpu() / self.temperature
-        return [self._draw(self._stream(pair), row) for pair, row in zip(pairs, heated, strict=True)]
+        check_numbers(logits)
+        exact = logits.double() if logits.device.type != "mps" else logits.cpu().double()
+        cumulated = torch.softmax(exact / self.temperature, dim=-1).cumsum(dim=-1)
+        even = [torch.rand((), generator=self._stream(pair), dtype=torch.float64) for pair in pairs]
+        reached = torch.stack(even).to(cumulated.device)[:, None] * cumulated[:, -1:]
+        drawn: list[int] = torch.searchsorted(cumulated, reached, right=True)[:, 0].tolist()
+        return [min(token, logits.shape[-1] - 1) for token in drawn]
 
     def _stream(self, pair: Pair) -> torch.Generator:
         if pair not in self._streams:
             self._streams[pair] = torch.Generator().manual_seed(self._seed_of(pair))
         return self._streams[pair]
 
-    @staticmethod
-    def _draw(stream: torch.Generator, heated: torch.Tensor) -> int:
-        even = torch.rand(heated.shape, generator=stream, dtype=torch.float64).clamp_min_(1e-300)
-        return int((heated - torch.log(-torch.log(even))).argmax())
+
+def only_end_tokens(model: Any, stops: set[int]) -> None:
+    """Keep of the generation settings of a checkpoint its end tokens only, so that every way of asking decodes alike.
+
+    Penalties, suppressed and forced tokens and the like would act in `generate` and nowhere else.
+    """
+    from transformers import GenerationConfig
+
+    for part in model.modules():
+        held = getattr(part, "generation_config", None)
+        if held is not None:
+            names = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
+            kept = {name: getattr(held, name, None) for name in names}
+            settings: Any = GenerationConfig
+            part.generation_config = settings(eos_token_id=sorted(stops) or None, **kept)
 
 
 def end_tokens(model: Any, tokenizer: Any) -> set[int]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 GENERATE = "generate/2"  # raise the number whenever a change here can change an answer
 _SMALL_MODEL = 50_000_000  # parameters
 _AHEAD = 16  # pictures made ready before the model wants them
+_HELD_BYTES = 1 << 30
 _HELD_BATCHES = 4  # pictures of one layout are looked for among this many batches
 
 
@@ -177,7 +178,8 @@ class HfEngine:
                     yield from self._in_parts([ready])
                 else:
                     held.append(ready)
-            if sum(len(ready.questions) for ready in held) >= _HELD_BATCHES * session.batch_size:
+            enough = sum(len(ready.questions) for ready in held) >= _HELD_BATCHES * session.batch_size
+            if enough or sum(ready.shown.nbytes for ready in held) > _HELD_BYTES:
                 yield from self._words(held)
                 held = []
         yield from self._words(held)
@@ -200,7 +202,7 @@ class HfEngine:
             self.decoding,
             sharing=self._sharing,
             batch_size=self._batch_size or (96 if small else 16 if device == "cpu" else 64),
-            max_tokens=self._max_tokens or (512 if device == "cpu" else 8192),
+            max_tokens=self._max_tokens or (512 if device == "cpu" else 2048),
         )
 
     def _words(self, held: Sequence[Ready]) -> Iterator[list[Answer]]:
@@ -224,25 +226,42 @@ class HfEngine:
             raise
         except Exception as caught:  # a model can raise anything; which answer it was is found out below
             error = caught.with_traceback(None)  # the traceback would keep the batch's tensors alive
-        full = is_out_of_memory(error)
-        if full:
-            _free_memory()
-        if len(group) > 1:
-            if full:
-                self._session.batch_size = len(group) // 2 * len(group[0].questions)
-            size = len(group) // 2 if full else 1
-            for start in range(0, len(group), size):
-                yield from self._in_parts(group[start : start + size])
-        elif full and self._session.shrink():
-            yield from self._in_parts(group)
+        if is_out_of_memory(error):
+            yield from self._smaller(group, error)
+        elif len(group) > 1:
+            for ready in group:
+                yield from self._in_parts([ready])
         elif len(group[0].questions) > 1:
             for part in group[0].alone():
                 yield from self._in_parts([part])
         else:
-            from fp2.engines.ready import failed
+            yield _failures(group[0], error)
 
-            reason = f"the model failed: {type(error).__name__}: {error}"
-            yield [failed(group[0].task, question, reason) for question in group[0].questions]
+    def _smaller(self, group: list[Ready], error: Exception) -> Iterator[list[Answer]]:
+        """Ask in smaller parts; what does not fit in the smallest is this picture's failure, and no other's."""
+        _free_memory()
+        half = len(group) // 2
+        if half:
+            self._session.fit(half * len(group[0].questions))
+            yield from self._in_parts(group[:half])
+            yield from self._in_parts(group[half:])
+            return
+        before = self._session.limits.copy()
+        while self._session.shrink(scored=group[0].scored):
+            try:
+                answers = self._timed(group, self._session.ask)
+            except Fp2Error:
+                raise
+            except Exception as caught:
+                error = caught.with_traceback(None)
+                if not is_out_of_memory(error):
+                    break
+                _free_memory()
+            else:
+                yield answers
+                return
+        self._session.limits = before
+        yield _failures(group[0], error)
 
     @staticmethod
     def _timed(group: list[Ready], ask: Callable[[list[Ready]], list[Answer]]) -> list[Answer]:
@@ -253,6 +272,14 @@ class HfEngine:
         for answer in answers:
             answer.seconds = share
         return answers
+
+
+def _failures(ready: Ready, error: Exception) -> list[Answer]:
+    """Return the rows of a picture's questions that the model failed at."""
+    from fp2.engines.ready import failed
+
+    reason = f"the model failed: {type(error).__name__}: {error}"
+    return [failed(ready.task, question, reason) for question in ready.questions]
 
 
 def _family(package: str) -> str:

@@ -50,6 +50,11 @@ class Shown:
     picture_in_head: bool
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the picture's tensors."""
+        return sum(value.nbytes for value in self.inputs.values())
+
+    @property
     def layout(self) -> tuple[Any, ...]:
         """Pictures of equal layout can go side by side: same tokens, same shapes of what the processor gave."""
         return self.head, self.tails, tuple((name, tuple(value.shape)) for name, value in self.inputs.items())
@@ -148,9 +153,7 @@ def head_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
     """Return the model's inputs for the heads of pictures of one layout, side by side."""
     first = group[0]
     ids = torch.tensor(first.head, device=device_of(model))[None].expand(len(group), -1)
-    per_token = {
-        name: torch.cat([shown.per_token[name] for shown in group]).to(ids.device) for name in first.per_token
-    }
+    per_token = {name: torch.cat([shown.per_token[name] for shown in group]).to(ids.device) for name in first.per_token}
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture_inputs(group, model), **per_token}
 
 

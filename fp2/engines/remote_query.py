@@ -92,6 +92,10 @@ class QueryModel:
         """In which numbers it computes."""
         return self.inner.dtype
 
+    def modules(self) -> Iterator[Any]:
+        """Yield the model's parts."""
+        yield from self.inner.modules()
+
     def num_parameters(self) -> int:
         """Return the number of weights."""
         return sum(weight.numel() for weight in self.inner.parameters())
@@ -211,7 +215,7 @@ class QuerySession(Session):
     def _way_for(self, shown: Shown) -> Way:
         """Return the only way: the code goes on from its encoded picture by itself."""
         if self._way is None:
-            ways_to_try(self._sharing, self.loaded.facts.sharing, self._spec.dtype, self.loaded.attention)
+            ways_to_try(self._sharing, self.loaded.facts.sharing, True, self.loaded.attention)
             self._way, self._sharing = self._plain, "vision"
         return self._plain
 

@@ -10,6 +10,7 @@ import torch
 
 from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.choices import choice_numbers, summed
+from fp2.engines.generation import check_numbers
 from fp2.engines.prompt_ids import Shown, Wanted
 from fp2.engines.token_tree import Tokens
 from fp2.engines.yes_no import YesNoForms, read_yes_no, said
@@ -69,6 +70,7 @@ class Reading:
 
     def _keep(self, places: list[Wanted], logits: torch.Tensor) -> None:
         """Take from logits [places, vocabulary] what the questions need."""
+        check_numbers(logits)
         columns = [c for c, (prompt, behind) in enumerate(places) if not behind and prompt in self._yes_no]
         if columns and self._forms is not None:
             some = logits if len(columns) == len(places) else logits[columns]

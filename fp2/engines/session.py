@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import Answer, Decoding, ImageTask, Question
-from fp2.engines.choices import option_tokens
-from fp2.engines.generation import Pair, Sampler, end_tokens, greedy
+from fp2.engines.choices import check_options, option_tokens
+from fp2.engines.generation import Pair, Sampler, end_tokens, greedy, only_end_tokens
+from fp2.engines.hf_loading import is_out_of_memory
+from fp2.engines.limits import Limits
 from fp2.engines.prompt_ids import Shown
 from fp2.engines.ready import Made, Maker, Ready
 from fp2.engines.scored import Options, Reading
 from fp2.engines.shared_prefix import SharedPrefix
-from fp2.engines.sharing import agrees, largest_difference, refuse, ways_to_try
+from fp2.engines.sharing import difference, refusal, ways_to_try
 from fp2.engines.whole_prompts import WholePrompts
 from fp2.engines.yes_no import YesNoForms, yes_no_forms
+from fp2.errors import Fp2Error
 from fp2.hashing import digest
 
 if TYPE_CHECKING:
@@ -52,20 +55,37 @@ class Session:
         max_tokens: int,
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
-        self.batch_size = batch_size
-        self._spec, self._max_tokens = spec, max_tokens
+        self._limits = Limits(batch_size, max_tokens)
+        self._spec = spec
         self._lock = threading.Lock()
         self._maker = Maker(loaded, prompt_format, decoding.choice_orders, self._lock)
-        self._plain = WholePrompts(loaded.model, share_pictures=False, batch_size=batch_size)
+        self._plain = WholePrompts(loaded.model, share_pictures=False, limits=self._limits)
         self._way: Way | None = None
+        self._beside: Way | None = None
         self._sharing = sharing
+        self._used: set[str] = set()
         self._forms: YesNoForms | None = None
         self._stops = end_tokens(loaded.model, loaded.processor.tokenizer)
+        only_end_tokens(loaded.model, self._stops)
+
+    @property
+    def batch_size(self) -> int:
+        """Most (picture, question) pairs that are generated side by side."""
+        return self._limits.batch_size
+
+    @property
+    def limits(self) -> Limits:
+        """How much goes side by side."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits.batch_size, self._limits.max_tokens = limits.batch_size, limits.max_tokens
 
     @property
     def model_calls(self) -> int:
         """Forward passes and generate calls so far."""
-        return sum(way.calls for way in {self._plain, self._way} if way is not None)
+        return sum(way.calls for way in {self._plain, self._way, self._beside} if way is not None)
 
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded and never hashed."""
@@ -73,7 +93,7 @@ class Session:
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,
-            "sharing": self._sharing,
+            "sharing": "+".join(sorted(self._used)) or self._sharing,
         }
         if self.loaded.spread:
             found["spread"] = self.loaded.spread
@@ -85,9 +105,14 @@ class Session:
         """Decode and prepare the picture of `task`; see `Maker`."""
         return self._maker.make(task)
 
-    def shrink(self) -> bool:
+    def fit(self, pairs: int) -> None:
+        """Generate at most `pairs` side by side from now on."""
+        self._limits.batch_size = min(self._limits.batch_size, pairs)
+
+    def shrink(self, *, scored: bool) -> bool:
         """Take smaller parts from now on; return False when they cannot be any smaller."""
-        return self._way is not None and self._way.shrink()
+        by_tree = scored and not isinstance(self._way, WholePrompts)
+        return self._limits.shrink(tokens=by_tree)
 
     def ask(self, group: Sequence[Ready]) -> list[Answer]:
         """Ask about pictures of one layout (about one picture, where answers are scored); return all their answers.
@@ -107,36 +132,55 @@ class Session:
         return Reading(group[0], forms, self._options(questions)).answers(way)
 
     def _way_for(self, shown: Shown) -> Way:
-        """Return the way to ask about `shown`: settled and checked with the first picture."""
-        if not SharedPrefix.fits(shown) and self._way is None:
-            return self._plain  # nothing to settle it with
+        """Return the way to ask about `shown`; the ways are settled and checked with the first picture there is."""
+        if self._way is None and self._maker.trial is None:
+            self._used.add("none")
+            return self._plain  # without any picture there is little to share
         if self._way is None:
-            self._way, self._sharing = self._settled(shown)
-        return self._way if self._way.fits(shown) else self._plain
+            self._way, self._sharing = self._settled(self._sharing)
+        if self._way.fits(shown):
+            self._used.add(self._sharing)
+            return self._way
+        return self._way_beside(shown)
 
-    def _settled(self, shown: Shown) -> tuple[Way, str]:
-        ways = ways_to_try(self._sharing, self.loaded.facts.sharing, self._spec.dtype, self.loaded.attention)
+    def _way_beside(self, shown: Shown) -> Way:
+        """Return how to ask where prompts do not begin with the picture: its features may be shared all the same."""
+        if self._beside is None:
+            few = "none" if self._maker.trial is None or self.loaded.facts.sharing == "none" else "vision"
+            self._beside = self._settled(few)[0] if few == "vision" else self._plain
+        self._used.add("vision" if self._beside is not self._plain else "none")
+        return self._beside
+
+    def _settled(self, asked: str) -> tuple[Way, str]:
+        """Return the strongest way that is allowed and passes the check, with its name."""
+        fine = self._spec.dtype == "float32" and self._spec.quantisation is None
+        ways = ways_to_try(asked, self.loaded.facts.sharing, fine, self.loaded.attention)
+        trial = self._maker.trial
         for name in ways:
             way = self._build(name)
-            if way is self._plain:
+            if way is self._plain or trial is None:
                 return way, name
+            if not way.fits(trial):
+                if asked == name:
+                    raise _apart(name)
+                continue
             try:
-                found = largest_difference(way, self._plain, shown)
-            except (RuntimeError, TypeError, ValueError, AttributeError, KeyError):
-                if len(ways) == 1:
+                found = difference(way, self._plain, trial)
+            except Exception as error:  # a way may be not for this family at all
+                if len(ways) == 1 or is_out_of_memory(error):
                     raise
-                continue  # a family that nobody has tried yet, and this way is not for it
-            if agrees(*found, self._spec.dtype, self._spec.quantisation is not None):
+                continue
+            if found.within(self._spec.dtype, self._spec.quantisation is not None):
                 return way, name
             if len(ways) == 1:
-                raise refuse(name, *found)
-        return self._plain, "none"
+                raise refusal(name, found)
+        return self._settled("vision") if "vision" not in ways and asked == "auto" else (self._plain, "none")
 
     def _build(self, name: str) -> Way:
         if name == "tree":
-            return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._max_tokens)
+            return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._limits)
         if name == "vision":
-            return WholePrompts(self.loaded.model, share_pictures=True, batch_size=self.batch_size)
+            return WholePrompts(self.loaded.model, share_pictures=True, limits=self._limits)
         return self._plain
 
     def _words(self, way: Way, group: Sequence[Ready]) -> list[Answer]:
@@ -164,12 +208,24 @@ class Session:
         return Answer(task.image_id, question.question_id, text.strip(), tokens=len(tokens))
 
     def _options(self, questions: Sequence[Question]) -> Options:
-        named = {option for question in questions if question.kind == "choice" for option in question.choices}
+        asked = [question for question in questions if question.kind == "choice"]
+        named = {option for question in asked for option in question.choices}
         with self._lock:
-            return {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(named)}
+            found = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(named)}
+        for question in asked:
+            check_options(question, found)
+        return found
 
     def _yes_no(self) -> YesNoForms:
         if self._forms is None:
             with self._lock:
                 self._forms = yes_no_forms(self.loaded.processor.tokenizer)
         return self._forms
+
+
+def _apart(name: str) -> Fp2Error:
+    return Fp2Error(
+        f"sharing={name} needs the picture before the question, and this prompt has it behind",
+        where="engine.sharing",
+        fix="Set engine.sharing=auto, or put {image} first in model.prompt",
+    )

@@ -20,12 +20,12 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 from fp2.engines.generation import Pick
+from fp2.engines.limits import Limits
 from fp2.engines.prompt_ids import Shown, Wanted, device_of, head_inputs
-from fp2.engines.token_tree import TreeRow, plant
+from fp2.engines.token_tree import Tokens, TreeRow, plant
 
 Numbers = npt.NDArray[Any]
 _ANY_LENGTH = 1 << 30
-_FEWEST_TOKENS = 16
 
 
 class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -52,6 +52,12 @@ class _Seen:
     length: int
     shift: int  # from a token's place in its sequence to its position number
 
+    def cut(self) -> None:
+        """Drop everything behind the beginning."""
+        layers: Any = self.cache.layers
+        for layer in layers:
+            layer.keys, layer.values = layer.keys[..., : self.length, :], layer.values[..., : self.length, :]
+
     def freeze(self, frozen: bool) -> None:
         """Keep (False) or do not keep (True) what further passes add."""
         layers: Any = self.cache.layers
@@ -69,15 +75,16 @@ class SharedPrefix:
     text_model : str
         Attribute of the causal language model inside `model` when `model` itself cannot go on from a cache without
         a picture; empty for `model` itself.
-    max_tokens : int
-        Most tokens in one pass behind the beginning.
+    limits : Limits, optional
+        Most tokens in one pass behind the beginning, and most pairs of picture and prompt that are generated together.
     """
 
-    def __init__(self, model: Any, text_model: str = "", max_tokens: int = 512) -> None:
+    def __init__(self, model: Any, text_model: str = "", limits: Limits | None = None) -> None:
         self.model = model
         self.text = getattr(model, text_model) if text_model else model
-        self.max_tokens = max_tokens
+        self.limits = limits or Limits(batch_size=64, max_tokens=512)
         self.calls = 0
+        self._packed: dict[Any, list[_Packed]] = {}
         text_config = model.config.get_text_config()
         kinds = set(getattr(text_config, "layer_types", None) or ())
         window = getattr(text_config, "sliding_window", None)
@@ -91,28 +98,38 @@ class SharedPrefix:
         """Return whether the prompts begin in common with all of the picture, so that there is something to share."""
         return shown.picture_in_head and len(shown.head) > 0
 
-    def shrink(self) -> bool:
-        """Take half as many tokens to a pass from now on; return False when there are too few to halve."""
-        self.max_tokens //= 2
-        return self.max_tokens >= _FEWEST_TOKENS
-
     def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
         seen = self._prefill([shown])
         seen.freeze(True)
         tails = tuple(shown.tails[which] + behind for which, behind in wanted)
-        for row in plant(tails, self.max_tokens):
-            yield row.sequences, self._pass(seen, row, row.ends)[0]
+        for packed in self._packed_for(tails, seen.length):
+            yield packed.sequences, self._run(seen, packed)[0]
 
     def generate(self, group: Sequence[Shown], pick: Pick, stops: set[int], max_new: int) -> list[list[list[int]]]:
         """Return the new tokens [pictures][prompts] for pictures of one layout, side by side.
 
         Each has up to `max_new` tokens, and ends with the first of `stops`.
         """
-        seen = self._prefill(group)
-        (row,) = plant(group[0].tails, _ANY_LENGTH)
+        seen, tails = self._prefill(group), group[0].tails
+        said: list[list[list[int]]] = [[[] for _ in tails] for _ in group]
+        alike = sorted(range(len(tails)), key=lambda place: tails[place])  # what begins alike goes together
+        together = max(1, self.limits.batch_size // len(group))
+        for start in range(0, len(tails), together):
+            some = alike[start : start + together]
+            words = self._generate(seen, [tails[place] for place in some], _of(pick, some), stops, max_new)
+            for row, own in zip(said, words, strict=True):
+                for place, tokens in zip(some, own, strict=True):
+                    row[place] = tokens
+            seen.cut()
+        return said
+
+    def _generate(
+        self, seen: _Seen, tails: Sequence[Tokens], pick: Pick, stops: set[int], max_new: int
+    ) -> list[list[list[int]]]:
+        (row,) = plant(tuple(tails), _ANY_LENGTH)
         run = _Generation(row, seen.length, seen.rows, stops)
-        logits = self._pass(seen, row, run.in_order)
+        logits = self._run(seen, self._pack(row, run.in_order, seen.length))
         for step in range(max_new):
             run.say(pick(run.pairs, logits.flatten(0, 1)))
             if not len(run.active) or step == max_new - 1:
@@ -133,39 +150,52 @@ class SharedPrefix:
             raise RuntimeError(f"the model kept {length} of {len(group[0].head)} tokens in its cache")
         return _Seen(cache, len(group), length, self._rope_delta())
 
-    def _pass(self, seen: _Seen, row: TreeRow, keep: Numbers) -> torch.Tensor:
-        """Run one row behind the beginning; return the logits at `keep`."""
-        beginning = np.ones((len(row.tokens), seen.length), dtype=bool)
-        places = np.concatenate([np.arange(seen.length), seen.length + row.depths])
-        ids = np.tile(row.tokens, (seen.rows, 1))
-        sees = np.concatenate([beginning, row.sees], axis=1)
-        return self._forward(seen, ids, seen.length + row.depths, sees, places, keep)
+    def _packed_for(self, tails: tuple[Tokens, ...], length: int) -> list[_Packed]:
+        """Return the rows for `tails` behind a beginning of `length`, remembered from the last picture if it had them.
+
+        All pictures of a run have the same tails, and most the same length: the mask is built and sent once.
+        """
+        key = (tails, length, self.limits.max_tokens)
+        if key not in self._packed:
+            rows = plant(tails, self.limits.max_tokens)
+            self._packed = {key: [self._pack(row, row.ends, length) for row in rows]}
+        return self._packed[key]
+
+    def _pack(self, row: TreeRow, keep: Numbers, length: int) -> _Packed:
+        """Return a row behind a beginning of `length`, whose logits are wanted at `keep`."""
+        sees = np.concatenate([np.ones((len(row.tokens), length), dtype=bool), row.sees], axis=1)
+        places = np.concatenate([np.arange(length), length + row.depths])
+        return self._placed(row.tokens[None], length + row.depths, sees, places, keep, row.sequences)
 
     def _step(self, seen: _Seen, run: _Generation) -> torch.Tensor:
         """Run the newest token of each active tail; return their next logits."""
         own, keep = run.lengths[run.active] - 1, np.arange(len(run.active))
-        return self._forward(seen, run.newest, own, run.sees[run.active], run.places, keep)
+        return self._run(seen, self._placed(run.newest, own, run.sees[run.active], run.places, keep))
 
-    def _forward(
-        self, seen: _Seen, ids: Numbers, own: Numbers, sees: Numbers, places: Numbers, keep: Numbers
-    ) -> torch.Tensor:
-        """Run `ids` [rows, t], which stand at `own` [t] and see `sees` [t, cache + t] of the tokens at `places`."""
+    def _placed(
+        self, ids: Numbers, own: Numbers, sees: Numbers, places: Numbers, keep: Numbers, sequences: Sequence[int] = ()
+    ) -> _Packed:
+        """Put on the device `ids` [rows, t], which stand at `own` [t] and see `sees` [t, cache + t] of `places`."""
         device = device_of(self.model)
-        position = torch.from_numpy(own + seen.shift).to(device)[None].expand(seen.rows, -1)
-        wanted = torch.from_numpy(keep).to(device)
-        options = {"logits_to_keep": wanted} if self._keeps else {}
+        tokens, stands, wanted = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (ids, own, keep))
+        return _Packed(tokens, stands, self._masks(sees, own, places, device), wanted, tuple(sequences))
+
+    def _run(self, seen: _Seen, packed: _Packed) -> torch.Tensor:
+        """Run packed tokens behind the beginning; return the logits that are wanted."""
+        position = (packed.own + seen.shift)[None].expand(seen.rows, -1)
+        options = {"logits_to_keep": packed.keep} if self._keeps else {}
         self.calls += 1
         with torch.no_grad():
             output = self.text(
-                input_ids=torch.from_numpy(ids).to(device),
-                attention_mask=self._masks(sees, own, places, device),
+                input_ids=packed.ids.expand(seen.rows, -1),
+                attention_mask=packed.masks,
                 position_ids=position[None].expand(3, -1, -1) if self._has_rope_deltas else position,
                 past_key_values=seen.cache,
                 use_cache=True,
                 **options,
             )
         logits: torch.Tensor = output.logits
-        return (logits if self._keeps else logits[:, wanted]).float()
+        return (logits if self._keeps else logits[:, packed.keep]).float()
 
     def _masks(self, sees: Numbers, own: Numbers, places: Numbers, device: Any) -> Any:
         """Return the 4-D mask, or one per kind of layer where some layers look back a limited way only."""
@@ -204,6 +234,22 @@ class SharedPrefix:
         if len(found) > 1:
             raise RuntimeError("pictures of different layout were put side by side")
         return found.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """Tokens of one pass on the device: ids [1 or rows, t], places [t], masks, and where logits are wanted."""
+
+    ids: torch.Tensor
+    own: torch.Tensor
+    masks: Any
+    keep: torch.Tensor
+    sequences: tuple[int, ...]
+
+
+def _of(pick: Pick, places: Sequence[int]) -> Pick:
+    """Return `pick` for some of the prompts, which count from 0 here."""
+    return lambda pairs, logits: pick([(row, places[place]) for row, place in pairs], logits)
 
 
 class _Generation:

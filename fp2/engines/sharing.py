@@ -7,8 +7,8 @@ taken. The check compares next-token logits with those of one full prompt at a t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
 
 from fp2.errors import Fp2Error, nearest
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 Sharing = Literal["auto", "tree", "vision", "none"]
 _STRENGTH = ("none", "vision", "tree")
-_CHECKED_PROMPTS, _TREE_OF = 3, 24
-_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}  # of the largest logit, or of 1
+_APART = 4  # how many times further a wrong prompt must be off than the right one
+_ROUNDING = 1e-6  # of a model whose prompts move nothing
+_TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # of the largest logit, or of 1
 
 
 def check_sharing(name: str) -> None:
@@ -30,8 +31,8 @@ def check_sharing(name: str) -> None:
         raise Fp2Error(f"unknown way of sharing {name!r}", where="engine.sharing", fix=hint)
 
 
-def ways_to_try(asked: str, allowed: str, dtype: str, attention: str) -> tuple[str, ...]:
-    """Return the ways of sharing to try, the most first; all but a sole one must pass the check or give way.
+def ways_to_try(asked: str, allowed: str, fine: bool, attention: str) -> tuple[str, ...]:
+    """Return the ways of sharing to try, the most first; each must pass the check, and a sole one must not fail it.
 
     Parameters
     ----------
@@ -39,18 +40,20 @@ def ways_to_try(asked: str, allowed: str, dtype: str, attention: str) -> tuple[s
         `engine.sharing`.
     allowed : str
         What the family allows, `auto` where the family is not known.
-    dtype, attention : str
-        Of the loaded model: a tree needs an attention that takes a mask, and an unknown family numbers fine enough for
-        the check to tell.
+    fine : bool
+        Whether the model computes in float32, unquantised: only then can the check tell a wrong way from rounding, so
+        that nothing is shared by an unknown family otherwise.
+    attention : str
+        Of the loaded model: a tree needs one that takes a mask.
 
     Raises
     ------
     Fp2Error
-        If more is asked for than the family or the attention allows.
+        If more is asked for than the family, the attention or the check allows.
     """
     masks = attention in ("sdpa", "eager")
     if asked == "auto" and allowed == "auto":
-        return tuple(way for way in reversed(_STRENGTH) if masks or way != "tree") if dtype == "float32" else ("none",)
+        return tuple(way for way in reversed(_STRENGTH) if masks or way != "tree") if fine else ("none",)
     if asked == "auto":
         return ("vision" if allowed == "tree" and not masks else allowed,)
     if allowed != "auto" and _STRENGTH.index(asked) > _STRENGTH.index(allowed):
@@ -65,41 +68,61 @@ def ways_to_try(asked: str, allowed: str, dtype: str, attention: str) -> tuple[s
             where="engine.sharing",
             fix="Set engine.attention=sdpa, or engine.sharing=vision",
         )
+    if allowed == "auto" and asked != "none" and not fine:
+        raise Fp2Error(
+            f"sharing={asked} is not known to be exact for this family of models, and can be checked in float32 only",
+            where="engine.sharing",
+            fix="Set model.dtype=float32 without quantisation, or engine.sharing=none",
+        )
     return (asked,)
 
 
-def largest_difference(way: SharedPrefix | WholePrompts, plain: WholePrompts, shown: Shown) -> tuple[float, float]:
-    """Return the largest difference of next-token logits between two ways of asking, and the largest logit."""
-    prompts = _spread(range(len(shown.tails)), _TREE_OF)
-    chosen = _spread(prompts, _CHECKED_PROMPTS)
-    ours: dict[int, Any] = {}
-    for places, logits in way.read(shown, [(prompt, ()) for prompt in prompts]):
-        ours.update({prompts[place]: row for place, row in zip(places, logits, strict=True)})
-    difference = largest = 0.0
-    for prompt in chosen:
-        for _, logits in plain.read(shown, [(prompt, ())]):
-            difference = max(difference, float((ours[prompt] - logits[0]).abs().max()))
-            largest = max(largest, float(logits[0].abs().max()))
-    return difference, largest
+@dataclass(frozen=True)
+class Difference:
+    """How far a way of asking is from one full prompt at a time.
+
+    Attributes
+    ----------
+    right : float
+        Largest difference of next-token logits (NaN if any is not a number).
+    wrong : float
+        The same against the prompts rolled by one: what a confusion would make.
+    largest : float
+        The largest logit.
+    """
+
+    right: float
+    wrong: float
+    largest: float
+
+    def within(self, dtype: str, quantised: bool) -> bool:
+        """Return whether the difference is no more than the rounding of `dtype` explains."""
+        share = _TOLERANCE["bfloat16" if quantised else dtype]
+        scale = max(1.0, self.largest)
+        return self.right <= share * scale and self.right <= max(self.wrong / _APART, _ROUNDING * scale)
 
 
-def _spread(items: Sequence[int], n: int) -> list[int]:
-    """Return up to `n` of `items`, evenly spread, the first and the last among them."""
-    if len(items) <= n:
-        return list(items)
-    return [items[round(step * (len(items) - 1) / (n - 1))] for step in range(n)]
+def difference(way: SharedPrefix | WholePrompts, plain: WholePrompts, shown: Shown) -> Difference:
+    """Ask the prompts of `shown` (at least two) both ways, and return how far apart the logits are."""
+    import torch
+
+    wanted = [(prompt, ()) for prompt in range(len(shown.tails))]
+    ours: dict[int, torch.Tensor] = {}
+    for places, logits in way.read(shown, wanted):
+        ours.update(zip(places, logits, strict=True))
+    one_by_one = [next(iter(plain.read(shown, [place])))[1][0] for place in wanted]
+    mine, theirs = torch.stack([ours[place] for place in range(len(wanted))]), torch.stack(one_by_one)
+    return Difference(
+        float((mine - theirs).abs().max()),
+        float((mine - theirs.roll(1, 0)).abs().max()),
+        float(theirs.abs().max()),
+    )
 
 
-def agrees(difference: float, largest: float, dtype: str, quantised: bool) -> bool:
-    """Return whether a difference is no more than the rounding of `dtype` explains."""
-    share = _TOLERANCE[dtype] if not quantised else max(_TOLERANCE.values())
-    return difference <= share * max(1.0, largest)
-
-
-def refuse(way: str, difference: float, largest: float) -> Fp2Error:
+def refusal(way: str, found: Difference) -> Fp2Error:
     """Return the error for a way of sharing that changes answers."""
     return Fp2Error(
-        f"sharing={way} changes this model's logits by {difference:.2g} (the largest is {largest:.2g})",
+        f"sharing={way} changes this model's logits by {found.right:.2g} (the largest is {found.largest:.2g})",
         where="engine.sharing",
         fix="Set engine.sharing=none, and report this model's family",
     )

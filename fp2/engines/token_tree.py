@@ -52,7 +52,7 @@ def common_length(sequences: Sequence[Tokens]) -> int:
     return min(len(low), len(high))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=8)
 def plant(sequences: tuple[Tokens, ...], max_tokens: int) -> tuple[TreeRow, ...]:
     """Lay `sequences` out in as few rows as `max_tokens` tokens a row allow; a longer sequence gets a row of its own.
 

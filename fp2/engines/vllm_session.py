@@ -52,6 +52,14 @@ class VllmModel:
         self.generation_config = SimpleNamespace(eos_token_id=None)
         self.base_model = self
 
+    def modules(self) -> Iterator[Any]:
+        """Yield nothing: the model's parts are in another process."""
+        return iter(())
+
+    def forward(self) -> None:
+        """Refuse: logits stay with vLLM (see `VllmWay`)."""
+        raise NotImplementedError("vLLM gives no logits")
+
     def generate(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[Any]:
         """Return vLLM's completion of every prompt, each with its own `vllm.SamplingParams`."""
         sampling: Any = importlib.import_module("vllm").SamplingParams
@@ -112,7 +120,7 @@ class VllmSession(Session):
             self._asks = VllmWay(self.loaded.model, self.batch_size)
         return self._asks
 
-    def shrink(self) -> bool:
+    def shrink(self, *, scored: bool) -> bool:
         """Return False: vLLM fits its batches into memory by itself."""
         return False
 

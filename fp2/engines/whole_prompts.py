@@ -6,6 +6,7 @@ to each other both ways, and only what comes behind the prompt is causal.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.generation import Pair, Pick
+from fp2.engines.limits import Limits
 from fp2.engines.prompt_ids import Shown, Wanted, device_of, picture_inputs
 from fp2.engines.token_tree import Tokens
 
@@ -33,16 +35,18 @@ class WholePrompts:
         As loaded.
     share_pictures : bool
         Encode a picture once and hand its features to every prompt (`mm_encoder_outputs`).
-    batch_size : int
+    limits : Limits
         Most prompts side by side.
     """
 
-    def __init__(self, model: Any, *, share_pictures: bool, batch_size: int) -> None:
-        self.model, self.batch_size = model, batch_size
+    def __init__(self, model: Any, *, share_pictures: bool, limits: Limits) -> None:
+        self.model, self.limits = model, limits
         self.share_pictures = share_pictures and hasattr(model.base_model, "get_image_features")
         self.calls = 0
         self._features: dict[int, tuple[Shown, Any]] = {}
         text = model.config.get_text_config()
+        keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._keep_last: dict[str, Any] = {"logits_to_keep": 1} if keeps else {}
         # BLIP-2 has a `generate` of its own, which takes no features.
         takes = getattr(model, "generates_from_features", False)
         self._generate_shares = takes or type(model).generate is GenerationMixin.generate
@@ -53,14 +57,10 @@ class WholePrompts:
         """Return True: every prompt can be computed whole."""
         return True
 
-    def shrink(self) -> bool:
-        """Put half as many prompts side by side from now on; return False when there is only one."""
-        self.batch_size //= 2
-        return self.batch_size >= 1
-
     def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
         prompts = [(shown, which, behind) for which, behind in wanted]
+        self._features.clear()
         for places in self._batches(prompts):
             yield places, self._read([prompts[place] for place in places])
         self._features.clear()
@@ -70,6 +70,7 @@ class WholePrompts:
         pairs = [(row, which) for row, shown in enumerate(group) for which in range(len(shown.tails))]
         prompts: list[_Whole] = [(group[row], which, ()) for row, which in pairs]
         said: list[list[list[int]]] = [[[] for _ in shown.tails] for shown in group]
+        self._features.clear()
         for places in self._batches(prompts):
             some = [pairs[place] for place in places]
             words = self._generate([prompts[place] for place in places], some, pick, stops, max_new)
@@ -86,8 +87,8 @@ class WholePrompts:
             key = (len(shown.head) + len(shown.tails[which]), len(behind), shapes)
             alike.setdefault(key, []).append(place)
         for places in alike.values():
-            for start in range(0, len(places), self.batch_size):
-                yield places[start : start + self.batch_size]
+            for start in range(0, len(places), self.limits.batch_size):
+                yield places[start : start + self.limits.batch_size]
 
     def _read(self, batch: Sequence[_Whole]) -> torch.Tensor:
         self.calls += 1
@@ -96,7 +97,8 @@ class WholePrompts:
         else:
             inputs = self._decoder_inputs(batch)
         with torch.no_grad():
-            logits: torch.Tensor = self.model(**{"pixel_values": None} | inputs).logits  # BLIP-2 wants it named
+            # BLIP-2 wants its pictures named even where it gets their features
+            logits: torch.Tensor = self.model(**{"pixel_values": None} | inputs, **self._keep_last).logits
         return logits[:, -1].float()
 
     def _generate(
@@ -109,12 +111,6 @@ class WholePrompts:
                 **inputs,
                 max_new_tokens=max_new,
                 do_sample=False,
-                num_beams=1,
-                repetition_penalty=1.0,
-                no_repeat_ngram_size=0,
-                temperature=None,
-                top_p=None,
-                top_k=None,
                 eos_token_id=sorted(stops) or None,
                 pad_token_id=min(stops, default=0),
                 logits_processor=[_Picker(pick, pairs)],

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from family_checkpoints import save
 from PIL import Image, ImageOps
 
 from fp2.engines.base import Answer, Decoding, ImageTask, Question
@@ -124,7 +125,7 @@ def test_the_model_runs_once_for_a_beginning_once_for_its_questions_and_once_a_t
     asked = engine(tiny_llava, batch_size=7)
     batches = list(asked.answer(tasks))
     assert [len(batch) for batch in batches] == [6, 6, 6, 3]  # two pictures with three questions each fit into seven
-    check = 2 + 3  # before the first answer: the tree, and three prompts one at a time
+    check = 2 + 3  # before the first answer: the tree, and the trial prompts one at a time
     most = check + 4 * (1 + DECODING.max_new_tokens)
     assert check + 4 * 2 < asked.model_calls <= most
 
@@ -185,6 +186,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
     monkeypatch.setattr(asked._session, "ask", failing)
     assert table(collect(asked.answer(tasks))) == expected
     assert failing.sizes[:3] == [15, 6, 3]
+    assert max(failing.sizes[3:]) <= 9
     assert failing.sizes.count(6) <= 3, "it stays halved"
     assert asked.runtime()["batch_size"] == 3
 
@@ -415,3 +417,134 @@ def test_a_changed_picture_is_what_the_model_sees(tiny_llava: Path, tasks: list[
     plain, turned = (table(collect(engine(tiny_llava).answer(some))) for some in (tasks[:3], changed))
     assert plain.keys() == turned.keys()
     assert plain != turned
+
+
+@pytest.mark.parametrize("sharing", ["tree", "none"])
+@pytest.mark.parametrize("scored", [True, False], ids=["scored", "words"])
+def test_a_picture_that_never_fits_is_its_own_failure_and_slows_no_other(
+    sharing: Any, scored: bool, tiny_family: Callable[[str], Path], tasks: list[ImageTask],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = engine(tiny_family("llava"), sharing=sharing, batch_size=6)
+    some = [dataclasses.replace(task, questions=YES_NO) if scored else task for task in tasks[:4]]
+    list(asked.answer(some[:1]))  # the way is settled
+    before = asked._session.limits
+    before = dataclasses.replace(before)
+    original, sizes = asked._session.ask, []
+
+    def ask(group: list[Ready]) -> list[Answer]:
+        sizes.append([ready.task.image_id for ready in group])
+        if any(ready.task.image_id == some[1].image_id for ready in group):
+            raise MemoryError("far too large")
+        return original(group)
+
+    monkeypatch.setattr(asked._session, "ask", ask)
+    answers = collect(asked.answer(some))
+    assert len(answers) == sum(len(task.questions) for task in some)
+    assert {answer.image_id for answer in answers if answer.error} == {some[1].image_id}
+    assert asked._session.limits.max_tokens == before.max_tokens
+    assert sizes.count([some[3].image_id]) + sum(some[3].image_id in group for group in sizes if len(group) > 1) <= 3
+
+
+def test_a_checkpoints_own_settings_of_decoding_change_no_answer(
+    tiny_family: Callable[[str], Path], tasks: list[ImageTask], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_family("llava"), tmp_path / "hostile"))
+    settings = json.loads((folder / "generation_config.json").read_text())
+    plain = table(collect(engine(tiny_family("llava")).answer(tasks)))
+    hostile = {
+        "repetition_penalty": 5.0, "suppress_tokens": list(range(20, 90)), "bad_words_ids": [[100], [101]],
+        "min_new_tokens": 9, "forced_eos_token_id": 7, "no_repeat_ngram_size": 1, "num_beams": 3, "do_sample": True,
+        "temperature": 3.0, "stop_strings": ["e"], "max_time": 1e-9,
+    }  # fmt: skip
+    (folder / "generation_config.json").write_text(json.dumps({**settings, **hostile}))
+    for sharing in ("tree", "none"):
+        assert table(collect(engine(folder, sharing=sharing).answer(tasks))) == plain
+
+
+def test_logits_that_are_no_numbers_are_errors(tasks: list[ImageTask], tmp_path: Path) -> None:
+    asked = engine(save("llava", tmp_path / "own", seed=5))  # a model of its own: it is spoiled
+    list(asked.answer(tasks[:1]))  # the way is settled
+    with torch.no_grad():
+        asked._session.loaded.model.get_output_embeddings().weight.fill_(torch.nan)
+    some = [dataclasses.replace(task, questions=(*task.questions, YES_NO[0])) for task in tasks[:2]]
+    answers = collect(asked.answer(some))
+    assert len(answers) == 8
+    assert all("not numbers" in (answer.error or "") for answer in answers)
+
+
+def test_a_control_token_in_a_question_is_that_questions_error(
+    tiny_family: Callable[[str], Path], tasks: list[ImageTask]
+) -> None:
+    bad = tuple(
+        Question(mark, "x", f"Is {mark} kind? Answer with Yes or No.", "yes_no") for mark in ("<image>", "</s>")
+    )
+    (task,) = [dataclasses.replace(tasks[0], questions=(*YES_NO[:3], *bad))]
+    answers = collect(engine(tiny_family("llava")).answer([task]))
+    assert {answer.question_id for answer in answers if answer.error} == {"<image>", "</s>"}
+    assert all("control token" in answer.error for answer in answers if answer.error)
+
+
+def test_a_processor_that_fails_at_one_question_spoils_no_other(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = engine(tiny_llava)
+    maker = asked._session._maker
+    original = maker._written
+
+    def written(text: str, *, picture: bool) -> str:
+        if text.startswith("A leader"):
+            raise ZeroDivisionError("so it goes")
+        return original(text, picture=picture)
+
+    monkeypatch.setattr(maker, "_written", written)
+    answers = collect(asked.answer(tasks[:2]))
+    assert len(answers) == 6
+    assert {answer.question_id for answer in answers if answer.error} == {"lead"}
+
+
+def test_options_that_begin_alike_are_refused(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+    question = Question("q", "x", "Which? {options}", "choice", choices=("no", "no opinion"))
+    with pytest.raises(Fp2Error, match="begins with 'no'"):
+        collect(engine(tiny_family("llava")).answer([dataclasses.replace(tasks[0], questions=(question,))]))
+
+
+def test_many_questions_in_words_go_a_batch_at_a_time(
+    tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = tuple(Question(f"q{i}", "x", f"What about number {i}? Say a word.") for i in range(30))
+    (task,) = [dataclasses.replace(tasks[0], questions=many)]
+    wide = table(collect(engine(tiny_family("llava"), batch_size=64).answer([task])))
+    asked = engine(tiny_family("llava"), batch_size=4)
+    list(asked.answer(tasks[:1]))
+    way, seen = asked._session._way, []
+    original = way._run  # type: ignore[union-attr]
+    monkeypatch.setattr(way, "_run", lambda s, packed: seen.append(packed.keep.numel()) or original(s, packed))
+    assert table(collect(asked.answer([task]))) == wide
+    assert max(seen) == 4
+
+
+def test_a_prompt_with_the_picture_behind_shares_the_picture_only(
+    tiny_family: Callable[[str], Path], tasks: list[ImageTask]
+) -> None:
+    spec = HfSpec(str(tiny_family("llava")), prompt="{question}{image}")
+    some = [dataclasses.replace(task, questions=YES_NO[:4]) for task in tasks[:2]]
+    shared, plain = HfEngine(spec, DECODING, threads=1), HfEngine(spec, DECODING, sharing="none", threads=1)
+    found, expected = numbers(collect(shared.answer(some))), numbers(collect(plain.answer(some)))
+    assert shared.runtime()["sharing"] == "vision"
+    for key, values in found.items():
+        assert values == pytest.approx(expected[key], abs=1e-5)
+    with pytest.raises(Fp2Error, match="needs the picture before the question"):
+        collect(HfEngine(spec, DECODING, sharing="tree", threads=1).answer(some))
+
+
+def test_a_template_is_filled_in_once_a_run(
+    tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fp2.engines.prompts import PromptFormat
+
+    written: list[str] = []
+    original = PromptFormat.text
+    monkeypatch.setattr(PromptFormat, "text", lambda self, q, p=True: written.append(q) or original(self, q, p))
+    collect(engine(tiny_llava).answer(tasks))
+    assert len(written) == len(set(written))
