@@ -12,6 +12,8 @@ from fairlearn.metrics import MetricFrame
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
 from stats_data import clustered
+from statsmodels.formula.api import gee, mixedlm
+from statsmodels.genmod.cov_struct import Exchangeable
 from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.oneway import anova_oneway
@@ -172,3 +174,18 @@ def test_shrunken_range_limits():
     assert shrunken_range([0.0, 1.0], [0.1, 0.1]) == pytest.approx(0.4 / 0.5)
     with pytest.raises(ValueError):
         shrunken_range([1.0], [1.0])
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_mixed_model_and_gee_agree_where_they_can_be_trusted(gap):
+    """With 80 people a group the usual models of repeated answers give our gap and about our p."""
+    values, groups, subjects, images = clustered(np.random.default_rng(23), sizes=(80, 80), gap=gap)
+    row = disparity(
+        values[:, 0], groups, subjects, images=images, value_range=(-9, 9), n_permutations=4999, n_bootstrap=0, seed=1
+    )
+    frame = pd.DataFrame({"y": values[:, 0], "group": groups, "subject": subjects})
+    mixed = mixedlm("y ~ group", frame, groups=frame.subject).fit()
+    marginal = gee("y ~ group", "subject", frame, cov_struct=Exchangeable()).fit()
+    for model in (mixed, marginal):
+        assert abs(model.params["group[T.group B]"]) == pytest.approx(row.raw)
+        assert model.pvalues["group[T.group B]"] == pytest.approx(row.p_value, abs=0.03)
