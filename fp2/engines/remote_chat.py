@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -136,6 +137,10 @@ class ChatModel:
     def dtype(self) -> Any:
         """In which numbers it computes."""
         return self.inner.dtype
+
+    def modules(self) -> Iterator[Any]:
+        """Yield the model's parts."""
+        yield from self.inner.modules()
 
     def num_parameters(self) -> int:
         """Return the number of weights."""
