@@ -96,10 +96,6 @@ class QueryModel:
         """Yield the model's parts."""
         yield from self.inner.modules()
 
-    def modules(self) -> Iterator[Any]:
-        """Yield the model's parts."""
-        yield from self.inner.modules()
-
     def num_parameters(self) -> int:
         """Return the number of weights."""
         return sum(weight.numel() for weight in self.inner.parameters())

@@ -60,14 +60,6 @@ class VllmModel:
         """Refuse: logits stay with vLLM (see `VllmWay`)."""
         raise NotImplementedError("vLLM gives no logits")
 
-    def modules(self) -> Iterator[Any]:
-        """Yield nothing: the model's parts are in another process."""
-        return iter(())
-
-    def forward(self) -> None:
-        """Refuse: logits stay with vLLM (see `VllmWay`)."""
-        raise NotImplementedError("vLLM gives no logits")
-
     def generate(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[Any]:
         """Return vLLM's completion of every prompt, each with its own `vllm.SamplingParams`."""
         sampling: Any = importlib.import_module("vllm").SamplingParams
