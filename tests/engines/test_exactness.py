@@ -226,8 +226,8 @@ def test_a_model_that_says_otherwise_when_it_shares_is_refused(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, threads=1)
-    original = SharedPrefix._pass
-    monkeypatch.setattr(SharedPrefix, "_pass", lambda self, *a: original(self, *a) + 0.5)
+    original = SharedPrefix._run
+    monkeypatch.setattr(SharedPrefix, "_run", lambda self, *a: original(self, *a) + 0.5)
     with pytest.raises(Fp2Error, match=r"sharing=tree changes this model's logits by 0\.5"):
         answers(engine, with_questions(tasks[:1], ASKED))
 
