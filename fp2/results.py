@@ -183,6 +183,7 @@ def measured(
     model_calls: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the part of the results that follows from the tables alone (ids may be salted keys)."""
+    from fp2.protocols.balance import balance_block
     from fp2.protocols.fingerprint import answers_by_group
 
     return {
@@ -192,6 +193,7 @@ def measured(
         "answers_by_group": answers_by_group(answers, people, cuts),
         "refusal_rates": refusal_rates(answers),
         "coverage": found.coverage,
+        "balance": balance_block(people, cuts),
         **headline(found, cuts),
         "disparities": found.disparities,
         "diversity": diversity_block(answers, probes),
@@ -202,9 +204,13 @@ def results_of(
     prepared: Prepared, asked: Asked, answers: pd.DataFrame, found: Fingerprint, comparison: Comparison, run_id: str
 ) -> dict[str, Any]:
     """Return everything a run found; `answers` is the answers table with its `refused` column."""
+    from fp2.protocols.balance import balance_warnings
+
     config, people, dataset = prepared.config, prepared.people, prepared.dataset
     model = model_block(config, prepared.engine.identity())
     probes = [probe.id for probe in prepared.battery.probes]
+    found_out = measured(people, answers, found, prepared.cuts, probes, asked.model_calls)
+    notes = [*balance_warnings(found_out["balance"]), *dataset.notes, *too_few_permutations(found, comparison)]
     return {
         **base_block(config),
         "run_id": run_id,
@@ -225,7 +231,7 @@ def results_of(
         "probes": probe_block(prepared.battery),
         "scorers": scorer_block(prepared.scorers),
         "cuts": [cut.name for cut in prepared.cuts],
-        **measured(people, answers, found, prepared.cuts, probes, asked.model_calls),
+        **found_out,
         "analysis": analysis_block(config, comparison, prepared.scorers),
-        "limitations": limitations(model, [*dataset.notes, *too_few_permutations(found, comparison)]),
+        "limitations": limitations(model, notes),
     }

@@ -109,6 +109,7 @@ def _analyse(
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Score the answers, compare the groups, and put the results together."""
     from fp2.protocols.attention import attention_block, per_person
+    from fp2.protocols.balance import balance_warnings
     from fp2.protocols.fingerprint import fingerprint
     from fp2.respond import answers_table
     from fp2.results import results_of
@@ -125,6 +126,8 @@ def _analyse(
         found = fingerprint(scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step)
     run_id = tracker.run_id if tracker else uuid.uuid4().hex
     results = results_of(prepared, asked, answers, found, comparison, run_id)
+    for line in balance_warnings(results["balance"]):
+        progress.note(line)
     if prepared.battery.people == 2:
         results["attention"] = attention_block(scores, prepared.people, cuts, comparison)
     return results, answers, scores

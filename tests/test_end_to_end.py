@@ -171,14 +171,13 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
 
 
 def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2 import prepare as room
     from fp2.data.table import load_table
 
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
     loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
     loaded.people["set_id"] = "one set"
-    monkeypatch.setattr(room, "_load", lambda config, progress: loaded)
-    with pytest.raises(Fp2Error, match="twins"):
+    monkeypatch.setattr("fp2.data.load.load_configured", lambda config, progress: loaded)
+    with pytest.raises(Fp2Error, match="counterfactual"):
         bench.run()
 
 

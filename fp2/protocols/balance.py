@@ -1,0 +1,88 @@
+"""Whether a cut's groups also differ in something else: then a gap between them cannot be laid to the cut alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+DEMOGRAPHIC = ("region", "pronoun", "gender", "race", "age", "skin_tone", "location_un_region")
+"""Attributes that a cut is held against where the data have them; those of the other cuts always are."""
+CONFOUNDED = 0.3
+"""Corrected Cramer's V from which on a pair is called confounded (Cohen 1988: medium)."""
+SMALL_CELL = 10
+
+
+def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+    """Return one entry per cut attribute and other attribute, strongest association first.
+
+    Each has `cut, attribute, other, n_subjects` (with both labels), `cramers_v` (bias-corrected, Bergsma 2013),
+    `confounded`, and the table of subjects: `rows`, `columns`, `counts` (None where a cell has 1 to 9 people).
+    """
+    from fp2.stats import balance_table
+
+    used = dict.fromkeys(name for cut in cuts for name in cut.by)
+    names = [*used, *(name for name in DEMOGRAPHIC if name in attribute_columns(people) and name not in used)]
+    columns = {name: people[ATTRIBUTE_PREFIX + name].tolist() for name in names}
+    found: dict[frozenset[str], Any] = {
+        frozenset((pair.first, pair.second)): pair
+        for pair in balance_table(columns, people["subject_id"].to_numpy(dtype=object), threshold=CONFOUNDED)
+    }
+    entries = []
+    for cut in cuts:
+        for attribute in cut.by:
+            for other in names:
+                if other not in cut.by:
+                    entries.append(_entry(cut.name, attribute, other, found[frozenset((attribute, other))]))
+    return sorted(entries, key=lambda entry: -(entry["cramers_v"] or 0.0))
+
+
+def _entry(cut: str, attribute: str, other: str, pair: Any) -> dict[str, Any]:
+    turned = pair.first != attribute
+    counts = list(zip(*pair.table, strict=True)) if turned else pair.table
+    labels = (pair.second_labels, pair.first_labels) if turned else (pair.first_labels, pair.second_labels)
+    return {
+        "cut": cut,
+        "attribute": attribute,
+        "other": other,
+        "n_subjects": pair.n_subjects,
+        "cramers_v": pair.v_corrected,
+        "confounded": pair.confounded,
+        "rows": list(labels[0]),
+        "columns": list(labels[1]),
+        "counts": [[_count(cell) for cell in row] for row in counts],
+    }
+
+
+def _count(cell: float) -> float | None:
+    return round(cell, 2) if cell == 0 or cell >= SMALL_CELL else None
+
+
+def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line per pair that is confounded, and one per attribute that nothing is known to go with or not."""
+    lines, told = [], set()
+    unknown: dict[str, list[str]] = {}
+    for entry in block:
+        pair = frozenset((entry["attribute"], entry["other"]))
+        if pair in told:
+            continue
+        told.add(pair)
+        names = [name.replace("_", " ") for name in (entry["attribute"], entry["other"])]
+        if entry["confounded"]:
+            lines.append(
+                f"{names[0]} and {names[1]} go together in these pictures (Cramer's V {entry['cramers_v']:.2f}): "
+                "a difference between groups of the one may be the other's."
+            )
+        elif not entry["n_subjects"]:
+            unknown.setdefault(names[0], []).append(names[1])
+    lines += [
+        f"Nobody's {name} is known together with {', '.join(others)}: whether they are confounded cannot be checked."
+        for name, others in sorted(unknown.items(), key=lambda item: -len(item[1]))
+    ]
+    return lines

@@ -1,0 +1,66 @@
+"""What goes with what in the data: the table, its warning, and what cannot be known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats.contingency import association
+
+from fp2.cuts import Cut
+from fp2.data.dataset import people_table
+from fp2.protocols.balance import balance_block, balance_warnings
+
+
+def people(**attributes) -> pd.DataFrame:
+    n = len(next(iter(attributes.values())))
+    return people_table(
+        {
+            "image_id": [f"i{k}" for k in range(n)],
+            "subject_id": [f"s{k}" for k in range(n)],
+            "image_path": [f"/{k}" for k in range(n)],
+            "is_primary": [True] * n,
+            "n_people": [1] * n,
+            **{f"attr_{name}": [[value] if value else [] for value in values] for name, values in attributes.items()},
+        }
+    )
+
+
+def test_a_cut_that_goes_with_another_attribute_is_told():
+    rng = np.random.default_rng(0)
+    gender = np.array(["woman", "man"])[rng.integers(0, 2, 400)]
+    age = np.where((gender == "woman") ^ (rng.random(400) < 0.15), "young", "old")
+    race = np.array(["a", "b", "c"])[rng.integers(0, 3, 400)]
+    frame = people(gender=gender, age=age, race=race, shoes=age)
+    block = balance_block(frame, (Cut("gender", ("gender",)),))
+    assert [(entry["attribute"], entry["other"], entry["confounded"]) for entry in block] == [
+        ("gender", "age", True),
+        ("gender", "race", False),
+    ]  # shoes are no demographic
+    counts = pd.crosstab(gender, age)
+    assert block[0]["counts"] == counts.loc[block[0]["rows"], block[0]["columns"]].to_numpy().tolist()
+    assert block[0]["cramers_v"] == pytest.approx(association(counts.to_numpy(), correction=False), abs=0.01)
+    (line,) = balance_warnings(block)
+    assert line.startswith("gender and age go together")
+
+
+def test_attributes_of_one_intersection_are_not_held_against_each_other():
+    frame = people(gender=["x", "y"] * 40, age=["u", "u", "v", "v"] * 20)
+    assert balance_block(frame, (Cut("both", ("gender", "age")),)) == []
+    pairs = balance_block(frame, (Cut("gender", ("gender",)), Cut("age", ("age",))))
+    assert [(entry["cut"], entry["other"]) for entry in pairs] == [("gender", "age"), ("age", "gender")]
+
+
+def test_a_pair_is_warned_of_once():
+    frame = people(gender=["x", "y"] * 40, age=["u", "v"] * 40)
+    assert len(balance_warnings(balance_block(frame, (Cut("gender", ("gender",)), Cut("age", ("age",)))))) == 1
+
+
+def test_labels_that_nobody_has_together_cannot_be_checked_and_small_cells_are_not_told():
+    frame = people(
+        gender=["x"] * 25 + ["y"] * 5 + [""] * 30, age=["u"] * 30 + [""] * 30, skin_tone=[""] * 30 + ["1", "2"] * 15
+    )
+    block = balance_block(frame, (Cut("skin_tone", ("skin_tone",)),))
+    assert {entry["n_subjects"] for entry in block} == {0}
+    (line,) = balance_warnings(block)
+    assert line.startswith("Nobody's skin tone is known together with gender, age")
+    (entry,) = balance_block(frame, (Cut("gender", ("gender",)),))[:1]
+    assert entry["counts"] == [[25.0], [None]]
