@@ -21,14 +21,16 @@ LEVEL_NAMES = {
     "welch_p": ("Welch's F", GREY),
 }
 
+PEOPLE = f"{len(SIZES)} groups of {', '.join(map(str, SIZES[:-1]))} and {SIZES[-1]}"
+
 INTRODUCTION = f"""# Why the numbers can be trusted
 
 Everything that decides a verdict was tried on data of which the truth is known. This page is written by
 `python -m benchmarks.validity`; a fast version of it runs with the tests.
 
-The data are like ours: {len(SIZES)} groups of {", ".join(map(str, SIZES[:-1]))} and {SIZES[-1]} people, {IMAGES} images
-each, answers of one person correlated by {ICC}; scores that are normal, zero-heavy (60 % zeros, like a sentiment), yes
-or no (30 %) or rarely yes (2 %). *Error* is the Monte-Carlo standard error of the share beside it. *Holds* says `yes`
+The data are like ours: {PEOPLE} people, {IMAGES} images each, answers of one
+person correlated by {ICC}; scores that are normal, zero-heavy (60 % zeros, like a sentiment), yes or no (30 % yes) or
+rarely yes (2 %). *Error* is the Monte-Carlo standard error of the share beside it. *Holds* says `yes`
 inside the bound, `within error` outside it by no more than two standard errors, `no` otherwise.
 """
 
@@ -36,10 +38,10 @@ READING = """## How to read it
 
 - **One test decides**: `p_value`, the permutation of whole people of the studentised largest difference. Kruskal-Wallis
   and Welch are printed beside it because readers expect them. Their level here is why they decide nothing.
-- **`js_p` compares whole distributions**, not means. Groups whose spread or number of images a person differs have
-  different distributions of answers even at equal means, and `js_p` will say so; it decides nothing.
+- **`js_p` compares whole distributions**, not means. It also answers to a group whose people scatter more, or have
+  fewer images each, at equal means: do not read it as a gap there. It decides nothing.
 - **Rare outcomes are discrete**: with 2 % yes answers and a group of ten many relabellings tie, and every tie counts
-  against a finding.
+  against a finding. Welch's F does not exist where a group is constant; its level is that of the rest.
 - **`raw` is too high, `excess` too low**: `raw` never falls below the chance level, `excess` takes that level off at
   every gap. `shrunken` is the estimate to quote; it understates one small group that stands alone.
 - **Yes/no outcomes take a pooled variance**, in proportion to what the number of answers makes of it. Groups whose
@@ -71,8 +73,8 @@ def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
     bounded = [row for row in rows if row.bound != FREE]
     counts = {verdict: sum(row.verdict == verdict for row in bounded) for verdict in ("yes", "within error", "no")}
     head = (
-        f"Of {len(bounded)} bounded numbers {counts['yes']} hold, {counts['within error']} lie outside it by less "
-        f"than the error and {counts['no']} do not hold. Up to {data_sets:,} data sets each.\n"
+        f"Of {len(bounded)} numbers with a bound {counts['yes']} hold, {counts['within error']} within error, "
+        f"{counts['no']} do not. Up to {data_sets:,} data sets each.\n"
     )
     parts = [INTRODUCTION, head, READING]
     claims = list(dict.fromkeys(row.claim for row in rows))
@@ -94,21 +96,30 @@ def _ordered(claims: Sequence[str]) -> list[str]:
 
 
 def _section(claim: str, rows: Sequence[Row]) -> str:
-    free = all(row.bound == FREE for row in rows)
-    lines = [f"## {claim}\n"]
-    if free:
-        lines += ["| data | number | value | error | data sets |", "|---|---|---|---|---|"]
-    else:
-        lines += ["| data | number | value | error | data sets | bound | holds |", "|---|---|---|---|---|---|---|"]
+    if all(row.bound == FREE for row in rows):
+        return _side_by_side(claim, rows)
+    lines = [f"## {claim}\n", "| data | number | value | error | data sets | bound | holds |", "|---" * 7 + "|"]
     for row in rows:
-        cells = [row.world, row.quantity, _number(row, row.value), _number(row, row.error) if row.error else "", row.n]
-        lines.append("| " + " | ".join(map(str, cells if free else [*cells, row.bound, row.verdict or "-"])) + " |")
+        error = _number(row, row.error) if row.error else ""
+        cells = [row.world, row.quantity, _number(row, row.value), error, row.n, row.bound, row.verdict or "-"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _side_by_side(claim: str, rows: Sequence[Row]) -> str:
+    """Numbers without a bound: one line per kind of data, one column per number, each with its error."""
+    names = list(dict.fromkeys(row.quantity for row in rows))
+    lines = [f"## {claim}\n", "| data | " + " | ".join(names) + " | data sets |", "|---" * (len(names) + 2) + "|"]
+    for world in dict.fromkeys(row.world for row in rows):
+        own = {row.quantity: row for row in rows if row.world == world}
+        cells = [f"{_number(r, r.value)} ± {_number(r, r.error)}" if (r := own.get(name)) else "" for name in names]
+        lines.append(f"| {world} | " + " | ".join(cells) + f" | {max(row.n for row in own.values())} |")
     return "\n".join(lines) + "\n"
 
 
 def _number(row: Row, value: float) -> str:
-    share = not row.claim.startswith("Bias") and "|raw" not in row.quantity
-    return f"{100 * value:.2f} %" if share else f"{value:.3f}"
+    plain = row.claim.startswith("Bias") or row.quantity.startswith("mean ")
+    return f"{value:.3f}" if plain else f"{100 * value:.2f} %"
 
 
 def _figure(path: Path, paint: Any) -> None:
@@ -148,7 +159,7 @@ def _levels(ax: Any, rows: Sequence[Row]) -> None:
     ax.invert_yaxis()
     ax.set_xscale("symlog", linthresh=10, linscale=1.5)
     ax.set_xticks([0, 5, 10, 20, 40], ["0", "5", "10", "20", "40"])
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=3)
 
 
 def _estimates(ax: Any, rows: Sequence[Row]) -> None:
