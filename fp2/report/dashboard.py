@@ -27,6 +27,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that came once is about one picture, and may describe who is in it
 _EXAMPLES_PER_PROBE = 8
 _EXAMPLE_LENGTH = 400
+_FEWEST_SPOKES = 3  # fewer make no area
 
 
 def write_dashboard(
@@ -84,7 +85,11 @@ def render_dashboard(
         "variant": reading.variant_line(results),
         "cuts": list(results["cuts"]),
         "scorers": reading.scorer_names(results),
-        "radars": _radars(shown),
+        "primary": reading.primary_scorer(results),
+        "attention": results.get("attention"),
+        "balance": results.get("balance"),
+        "radars": (radars := _radars(shown)),
+        "has_radar": any(len(radar.spokes) >= _FEWEST_SPOKES for radar in radars),
         "svg": {"width": WIDTH, "height": HEIGHT},
         "means": _means(shown),
         "tables": _tables(shown),

@@ -102,7 +102,7 @@ def test_the_planted_order_comes_out_and_nothing_else():
 
 
 def test_the_shares_of_being_first_are_the_truths_own():
-    """Means of `first_mention` counted by hand: first, second, or (points equal) left in both copies, which is a half."""
+    """Means of `first_mention` counted by hand: first, second, or (points equal) left in both copies: a half."""
     people, answers = drawn(400)
     planted = load_planted()
     spec = PeepsSpec(seed=5, n_subjects=400, images_per_subject=1, n_pairs=400)
