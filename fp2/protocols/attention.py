@@ -162,7 +162,8 @@ def _regression(
         reason = "the outcome is the same everywhere" if constant and len(rows) else "too few pictures for the terms"
         return {**head, "reason": reason}
     try:
-        fit = dyad_fit(rows[outcome].to_numpy(dtype=float), terms.values, rows["image_id"], rows["a"], rows["b"])
+        who = (rows[name].to_numpy(dtype=object) for name in ("image_id", "a", "b"))
+        fit = dyad_fit(rows[outcome].to_numpy(dtype=float), terms.values, *who)
     except ValueError as error:
         return {**head, "reason": str(error)}
     found = [fit.term(place, 1 - c.alpha) for place in range(len(terms.names))]

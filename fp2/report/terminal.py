@@ -30,6 +30,7 @@ from fp2.report.reading import (
     variant_line,
     verdict_words,
 )
+from fp2.report.wording import ATTENTION_OUTCOMES
 
 _VERDICT_STYLES = {"biased": "bold red", "significant_but_small": "yellow", "equivalent": "green"}
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
@@ -70,6 +71,8 @@ def print_fingerprint(
         console.print(_composite_line(results, cut))
     bounds = f"mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}"
     console.print(Text(bounds, style="dim"))
+    for line in _attention_lines(results):
+        console.print(line)
     console.print(_answers_line(results))
     for name, path in (paths or {}).items():
         console.print(Text(f"{name:<12} {plain(path)}"), soft_wrap=True)
@@ -124,6 +127,16 @@ def _composite_line(results: Mapping[str, Any], cut: str) -> Text:
     line.append(number(composite["value"]), style="bold")
     line.append(f", by chance {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}): severity ")
     return line.append(severity, style=_SEVERITY_STYLES.get(severity, ""))
+
+
+def _attention_lines(results: Mapping[str, Any]) -> list[Text]:
+    """Return for each regression of an attention run which attributes matter, everything else held equal."""
+    lines = []
+    for fit in (results.get("attention") or {}).get("regressions", []):
+        found = [cut_label(test["attribute"]) for test in fit["attributes"] if test["significant"]]
+        told = fit["reason"] or f"{', '.join(found) or 'no attribute'} matters, area and side held equal"
+        lines.append(Text(f"{ATTENTION_OUTCOMES[fit['outcome']]}: {plain(told)}"))
+    return lines
 
 
 def _answers_line(results: Mapping[str, Any]) -> Text:

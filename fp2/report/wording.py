@@ -52,8 +52,8 @@ METHOD = (
 
 BALANCE = (
     "Where the groups of a cut also differ in something else, a difference between them may be the other's. Cramér's V "
-    "says how far two attributes go together: 0 not at all, 1 entirely; it is corrected for chance, and from 0.3 on the "
-    "pair is called confounded. Each person counts once."
+    "says how far two attributes go together: 0 not at all, 1 entirely; it is corrected for chance. From 0.3 on a pair "
+    "is called confounded. Each person counts once."
 )
 
 ATTENTION_OUTCOMES = {"words": "more words", "first": "being described first"}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,7 @@ class DyadFit:
         return float(stats.f.sf(statistic, len(chosen), self.df))
 
 
-def dyad_fit(y: Floats, x: Floats, pictures: Sequence[Any], first: Sequence[Any], second: Sequence[Any]) -> DyadFit:
+def dyad_fit(y: Floats, x: Floats, pictures: npt.ArrayLike, first: npt.ArrayLike, second: npt.ArrayLike) -> DyadFit:
     """Regress `y` (n,) on `x` (n, k); row i compares person `first[i]` with `second[i]` in picture `pictures[i]`.
 
     Memory grows with n squared (n = 5,000: 25 MB).
@@ -62,9 +61,10 @@ def dyad_fit(y: Floats, x: Floats, pictures: Sequence[Any], first: Sequence[Any]
     n_pictures = int(picture.max()) + 1 if n else 0
     if n_pictures <= k or np.linalg.matrix_rank(x) < k:
         raise ValueError("fewer pictures than terms, or terms that depend on each other")
-    inverse = np.linalg.inv(x.T @ x)
-    coefficients = inverse @ (x.T @ y)
-    scores = x * _left_out(y - x @ coefficients, x, inverse, picture)[:, None]
+    inverse: Floats = np.linalg.inv(x.T @ x).astype(np.float64)
+    coefficients: Floats = inverse @ (x.T @ y)
+    residuals = _left_out(y - x @ coefficients, x, inverse, picture)
+    scores: Floats = x * residuals[:, None]
     same = picture[:, None] == picture[None, :]
     a, b = np.asarray(first, dtype=str)[:, None], np.asarray(second, dtype=str)[:, None]
     shared = same | (a == a.T) | (b == b.T) | (a == b.T) | (b == a.T)
