@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 EXIT_BAD_INPUT = 2
 EXIT_ERROR_BUDGET = 3
@@ -37,3 +40,25 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}Choose from: {', '.join(choices)}"
+
+
+def without_path(error: BaseException, path: Path) -> str:
+    """Return what `error` says, with "the file" in place of `path` and its name: an answer's row names no file.
+
+    The path is looked for as given, absolute and resolved, each plain and as `repr` writes it (as the system's and
+    Pillow's errors do); the bare name only where it stands as a word of its own.
+    """
+    said = str(error) or type(error).__name__
+    forms = {str(path), os.path.abspath(path), os.path.realpath(path)}
+    names = {path.name, os.path.basename(os.path.realpath(path))}
+    every = forms | names
+    for name in sorted(every | {repr(name)[1:-1] for name in every}, key=len, reverse=True):  # the longest first
+        said = _replaced(said, name)
+    return said
+
+
+def _replaced(text: str, name: str) -> str:
+    """Return `text` with `name`, and quotes around it, as "the file", unless it is a part of a longer word."""
+    if not name.strip(". "):
+        return text
+    return re.sub(rf"(?<!\w)(['\"]?){re.escape(name)}\1(?!\w)", "the file", text)
