@@ -179,6 +179,12 @@ def test_command_lines_that_are_refused(overrides):
 
 
 CONF = Path(__file__).parents[1] / "conf" / "cut"
+SEVERAL = {
+    "all": ["region", "pronoun", "age", "skin_tone"],
+    "faces": ["gender", "race", "age"],
+    "gras": ["gender", "race", "age", "skin_tone"],
+    "pairs": ["pronoun", "skin_tone", "age"],
+}
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
@@ -186,8 +192,8 @@ def test_the_cuts_that_ship(path):
     spec = yaml.safe_load(path.read_text())
     assert set(spec) == {"name", "by", "each", "groups"}
     assert spec["name"] == path.stem
-    cuts = resolve_cuts(spec, ["region", "subregion", "pronoun", "age", "skin_tone"])
-    names = [path.stem] if path.stem != "all" else ["region", "pronoun", "age", "skin_tone"]
+    cuts = resolve_cuts(spec, ["region", "subregion", "pronoun", "age", "skin_tone", "gender", "race", "group"])
+    names = SEVERAL.get(path.stem, [path.stem])
     assert [(cut.name, cut.by) for cut in cuts] == [(name, (name,)) for name in names]
 
 
