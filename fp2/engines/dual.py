@@ -25,8 +25,9 @@ from fp2.engines.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf_loading import HfSpec, default_threads, is_out_of_memory
 from fp2.engines.prefetch import ahead
+from fp2.engines.warm import free_memory
 from fp2.engines.zero_shot import Combine, Scale, ZeroShot, check_classes, classify, normalised
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, without_path
 from fp2.hashing import digest
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ class DualEncoder:
         middle = (len(items) + 1) // 2
         if embed == self._see:
             self._batch_size = min(self._size, middle)
-        _free_memory()
+        free_memory()
         return np.concatenate([self._in_halves(part, embed) for part in (items[:middle], items[middle:])])
 
     def _see(self, pictures: Sequence[Any]) -> Vectors:
@@ -291,7 +292,7 @@ def _decode_all(tasks: Iterable[ImageTask]) -> Iterator[_Decoded]:
                 last = (name, picture)
             shown = last[1] if task.change is None else task.change(last[1].copy())
         except Exception as error:  # whatever a decoder raises is this picture's problem
-            yield _Decoded(task, None, f"the picture cannot be read: {error}"[:500])
+            yield _Decoded(task, None, f"the picture cannot be read: {without_path(error, task.path)}"[:500])
         else:
             yield _Decoded(task, shown)
 
@@ -305,13 +306,3 @@ def _vectors(features: Any) -> Vectors:
 def _stack(vectors: Sequence[Vectors], normalise: bool) -> Vectors:
     stacked = np.stack(vectors) if len(vectors) else np.zeros((0, 0), np.float32)
     return np.asarray(normalised(stacked), np.float32) if normalise else stacked
-
-
-def _free_memory() -> None:
-    import gc
-
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

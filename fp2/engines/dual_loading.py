@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf_loading import HfSpec, cannot_load, check_placement, load_weights, quieten, resolve_device
 from fp2.engines.placement import input_device
 from fp2.engines.processors import check_backend
+from fp2.engines.warm import kept
 from fp2.engines.zero_shot import Link, Scale
 from fp2.errors import Fp2Error
 
@@ -122,12 +122,12 @@ def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
     check_placement(spec, device)
     quieten()
     own = replace(spec, trust_remote_code=False)
-    return _load(checkpoint, with_weights(checkpoint), own, device)
+    path = with_weights(checkpoint)
+    return kept(("dual", checkpoint, path, own, device), lambda: _load(checkpoint, path, own, device))
 
 
-@functools.lru_cache(maxsize=1)
 def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedDual:
-    """Load it; the last one stays warm."""
+    """Load tokenizer, image processor and model from a folder."""
     import torch
 
     auto = importlib.import_module("transformers")

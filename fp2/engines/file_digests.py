@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -26,7 +27,8 @@ class FileDigests:
         self.read = 0
         """Files read so far (the others were remembered)."""
         if connection is not None:
-            connection.execute(_CREATE)
+            with contextlib.suppress(sqlite3.Error):  # what cannot be remembered is read again
+                connection.execute(_CREATE)
 
     def sha256(self, path: Path) -> str:
         """Return the hex SHA-256 of a file.
@@ -40,12 +42,16 @@ class FileDigests:
         stamp = (status.st_size, status.st_mtime_ns)
         if self._connection is not None and not self._verify:
             query = "SELECT sha256 FROM file_digests WHERE path = ? AND size = ? AND mtime_ns = ?"
-            row = self._connection.execute(query, (key, *stamp)).fetchone()
+            row = None
+            with contextlib.suppress(sqlite3.Error):
+                row = self._connection.execute(query, (key, *stamp)).fetchone()
             if row is not None:
                 return str(row[0])
         value = sha256_file(path)
         self.read += 1
         after = path.stat()
         if self._connection is not None and (after.st_size, after.st_mtime_ns) == stamp:
-            self._connection.execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", (key, *stamp, value))
+            with contextlib.suppress(sqlite3.Error):
+                row = (key, *stamp, value)
+                self._connection.execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", row)
         return value

@@ -9,7 +9,6 @@ is asked in smaller parts.
 from __future__ import annotations
 
 import functools
-import gc
 import importlib.metadata
 import itertools
 import sqlite3
@@ -26,6 +25,7 @@ from fp2.engines.prefetch import ahead
 from fp2.engines.prompts import PromptFormat
 from fp2.engines.remote_code import CodePrompt, asked_by_code, session_class
 from fp2.engines.sharing import Sharing, check_sharing
+from fp2.engines.warm import free_memory
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
@@ -119,13 +119,16 @@ class HfEngine:
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
+        if self.spec.trust_remote_code and self.checkpoint.code:
+            identity["code"] = "the checkpoint's own"
         identity["processor"]["backend"] = self.spec.image_backend
         return identity
 
     @property
     def _libraries(self) -> tuple[str, ...]:
-        """The packages whose version can change an answer."""
-        return ("transformers", "torch", *(("bitsandbytes",) if self.spec.quantisation else ()))
+        """The packages whose version can change an answer: what computes, and what resizes the pictures."""
+        resizing = "pillow" if self.spec.image_backend == "pil" else "torchvision"
+        return ("transformers", "torch", resizing, *(("bitsandbytes",) if self.spec.quantisation else ()))
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is put to the model and its answer read. Imports neither torch nor transformers."""
@@ -151,7 +154,7 @@ class HfEngine:
             "batch_size": self._batch_size,
             "attention": None,
             "sharing": self._sharing,
-            "versions": {name: importlib.metadata.version(name) for name in (*self._libraries, "pillow")},
+            "versions": {name: _version(name) for name in (*self._libraries, "pillow")},
             **(session.runtime() if session else {}),
         }
 
@@ -239,7 +242,7 @@ class HfEngine:
 
     def _smaller(self, group: list[Ready], error: Exception) -> Iterator[list[Answer]]:
         """Ask in smaller parts; what does not fit in the smallest is this picture's failure, and no other's."""
-        _free_memory()
+        free_memory()
         half = len(group) // 2
         if half:
             self._session.fit(half * len(group[0].questions))
@@ -256,7 +259,7 @@ class HfEngine:
                 error = caught.with_traceback(None)
                 if not is_out_of_memory(error):
                     break
-                _free_memory()
+                free_memory()
             else:
                 yield answers
                 return
@@ -284,12 +287,9 @@ def _failures(ready: Ready, error: Exception) -> list[Answer]:
 
 def _family(package: str) -> str:
     """Return `major.minor` of an installed package: the version family in which answers are taken to be the same."""
-    return ".".join(itertools.islice(importlib.metadata.version(package).split("."), 2))
+    return ".".join(itertools.islice(_version(package).split("."), 2))
 
 
-def _free_memory() -> None:
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+@functools.cache
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import logging
 import os
-from dataclasses import dataclass, field
+import threading
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from fp2.engines.processors import NOT_VLM, load_processor
 from fp2.engines.prompts import check_prompt
 from fp2.engines.quantised import bits_config, check_nf4
 from fp2.engines.remote_code import asked_by_code, check_allowed, load_by_code
+from fp2.engines.warm import kept
 from fp2.errors import Fp2Error, nearest
 
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -69,6 +70,8 @@ class LoadedModel:
     device: str
     attention: str
     facts: FamilyFacts
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+    """Held by whoever uses tokenizer or processor: two engines may share a warm model."""
 
     @property
     def spread(self) -> dict[str, int]:
@@ -127,9 +130,8 @@ def _transformers() -> Any:
     return importlib.import_module("transformers")
 
 
-@functools.lru_cache(maxsize=1)
 def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> LoadedModel:
-    """Load processor and model from a folder; the last one stays warm for the other runs of a sweep."""
+    """Load processor and model from a folder."""
     if asked_by_code(checkpoint, spec):
         return load_by_code(checkpoint, path, spec, device)
     processor = _processor(path, checkpoint, spec)
@@ -161,7 +163,8 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     quieten()
     auto_class(checkpoint)  # no gigabytes are fetched of what is no model for pictures and text
     path = with_weights(checkpoint)
-    return _load(checkpoint, path, spec, device)
+    same = ("vlm", checkpoint, path, replace(spec, prompt=None, chat=None), device)  # prompts are no part of a model
+    return kept(same, lambda: _load(checkpoint, path, spec, device))
 
 
 def check_placement(spec: HfSpec, device: str) -> None:

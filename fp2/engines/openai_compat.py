@@ -44,7 +44,7 @@ from fp2.engines.server_report import (
     way_of,
 )
 from fp2.engines.server_scoring import Way
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error, nearest, without_path
 from fp2.hashing import digest
 
 SCORED = frozenset({"yes_no", "choice"})
@@ -269,7 +269,7 @@ class OpenAICompatEngine:
             try:
                 shown = None if task.blind else png(picture(task))
             except Exception as error:  # whatever a decoder raises is this picture's problem
-                reason = f"the picture cannot be read: {error}"
+                reason = f"the picture cannot be read: {without_path(error, task.path)}"
                 yield [_failed(task, question, reason) for question in task.questions]
                 continue
             for question in task.questions:

@@ -13,7 +13,7 @@ from fp2.data.pixels import open_rgb, pixel_sha256
 from fp2.engines.base import Answer, ChoiceOrders, ImageTask, Question
 from fp2.engines.choices import orders_of, text_in_order
 from fp2.engines.prompt_ids import PromptBook, Shown
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, without_path
 
 if TYPE_CHECKING:
     from fp2.engines.hf_loading import LoadedModel
@@ -100,7 +100,7 @@ class Maker:
         try:
             picture = self._picture(task)
         except Exception as error:  # whatever a decoder raises is this picture's problem
-            reason = f"the picture cannot be read: {error}"
+            reason = f"the picture cannot be read: {without_path(error, task.path)}"
             return Made(failed=[failed(task, question, reason) for question in task.questions])
         made = Made()
         for scored in (True, False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,7 @@ class Session:
         self.loaded, self.decoding = loaded, decoding
         self._limits = Limits(batch_size, max_tokens)
         self._spec = spec
-        self._lock = threading.Lock()
+        self._lock = loaded.lock
         self._maker = Maker(loaded, prompt_format, decoding.choice_orders, self._lock)
         self._plain = WholePrompts(loaded.model, share_pictures=False, limits=self._limits)
         self._way: Way | None = None
