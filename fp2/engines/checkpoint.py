@@ -20,6 +20,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_bytes
 
 PACKAGE_SCHEME = "pkg://"
+ASKS_DATE = "strftime_now"  # the function by which chat templates ask for the date
 _SMALL = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 _WEIGHTS = ("*.safetensors", "*.bin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -49,6 +50,8 @@ class Checkpoint:
     chat_template_digest: str | None
     code: dict[str, str] = field(default_factory=dict, hash=False)
     """Which auto classes the checkpoint brings code of its own for: class name -> `module.Class`."""
+    asks_date: bool = False
+    """Whether the chat template asks for the date."""
 
     @property
     def model_type(self) -> str:
@@ -214,6 +217,7 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
     pictures = inner if isinstance(inner, dict) else pictures
     named = (processor.get("processor_class"), pictures.get("processor_class"), tokenizer.get("processor_class"))
     kind = pictures.get("image_processor_type") or pictures.get("feature_extractor_type") or ""
+    template_digest, asks_date = _chat_template(path, processor, tokenizer)
     return Checkpoint(
         id=name,
         path=path,
@@ -223,8 +227,9 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         processor_class=next((str(value) for value in named if value), ""),
         image_processor_class=str(kind),
         processor_digest=digest({"processor": processor, "pictures": pictures, "tokenizer": tokenizer}),
-        chat_template_digest=_chat_template(path, processor, tokenizer),
+        chat_template_digest=template_digest,
         code=_code(config, processor, pictures, tokenizer),
+        asks_date=asks_date,
     )
 
 
@@ -239,15 +244,16 @@ def _code(*files: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
-    """Return the digest of the chat template, wherever this generation of checkpoints keeps it, or None."""
+def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> tuple[str | None, bool]:
+    """Return the digest of the chat template (None without one), wherever it is kept, and if it asks for the date."""
     file = path / "chat_template.jinja"
     if file.is_file():
-        return sha256_bytes(file.read_bytes())
+        text = file.read_bytes()
+        return sha256_bytes(text), ASKS_DATE.encode() in text
     for holder in (_json(path / "chat_template.json"), processor, tokenizer):
-        if holder.get("chat_template"):
-            return digest(holder["chat_template"])
-    return None
+        if template := holder.get("chat_template"):
+            return digest(template), ASKS_DATE in json.dumps(template)
+    return None, False
 
 
 def _weights_complete(path: Path) -> bool:

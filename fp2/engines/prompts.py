@@ -6,12 +6,25 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fp2.engines.checkpoint import Checkpoint
+from fp2.engines.checkpoint import ASKS_DATE, Checkpoint
 from fp2.engines.families import IMAGE, QUESTION, FamilyFacts
 from fp2.errors import Fp2Error
 
 Form = Literal["chat", "raw", "own", "code"]
 _TRIAL = "What is this?"
+TODAY = "2024-07-26 12:00"
+"""What a chat template that asks for the date is told, whatever the day: a prompt must not change overnight.
+
+It is the day that the templates of Llama 3.2 name themselves where they cannot ask.
+"""
+DATE_PARTS = {  # by the directives of strftime, in English whatever the locale
+    **{"%Y": "2024", "%y": "24", "%G": "2024", "%m": "07", "%-m": "7", "%d": "26", "%-d": "26", "%e": "26"},
+    **{"%B": "July", "%b": "Jul", "%h": "Jul", "%A": "Friday", "%a": "Fri", "%w": "5", "%u": "5", "%j": "208"},
+    **{"%-j": "208", "%U": "29", "%W": "30", "%V": "30", "%H": "12", "%-H": "12", "%I": "12", "%-I": "12"},
+    **{"%M": "00", "%-M": "0", "%S": "00", "%-S": "0", "%f": "000000", "%p": "PM", "%Z": "", "%z": ""},
+    **{"%F": "2024-07-26", "%D": "07/26/24", "%x": "07/26/24", "%T": "12:00:00", "%X": "12:00:00", "%R": "12:00"},
+    **{"%c": "Fri Jul 26 12:00:00 2024", "%%": "%"},
+}
 
 
 def check_prompt(prompt: str | None, chat: bool | None = None) -> None:
@@ -90,7 +103,9 @@ class PromptFormat:
     def identity(self) -> dict[str, str]:
         """Return what of the format can change an answer; the chat template is in the checkpoint's identity."""
         form = self.form
-        return {"form": form} if form == "chat" else {"form": form, "format": self._plain}
+        if form == "chat":
+            return {"form": form, "today": TODAY} if self.checkpoint.asks_date else {"form": form}
+        return {"form": form, "format": self._plain}
 
     def text(self, question: str, picture: bool = True) -> str:
         """Return the prompt for `question`, with the mark that stands for the picture unless there is none.
@@ -165,9 +180,23 @@ class PromptFormat:
         """Fill in the processor's template, or the tokenizer's where the processor has none."""
         holder = self.processor if getattr(self.processor, "chat_template", None) else self.processor.tokenizer
         message = [{"role": "user", "content": content}]
-        return str(holder.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+        template = holder.chat_template
+        template = template.get("default") if isinstance(template, dict) else template
+        dated = {"chat_template": with_fixed_date(template)} if template and ASKS_DATE in template else {}
+        return str(holder.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **dated))
 
     def _unfit(self, reason: str) -> Fp2Error:
         first = next(iter(reason.splitlines()), "it says nothing more")
         what = f"the chat template of {self.checkpoint.id} cannot be filled in: {first}"
         return Fp2Error(what, where="model.id", fix="Set model.chat=false, or model.prompt to a format of your own")
+
+
+def with_fixed_date(template: str) -> str:
+    """Return a chat template for which it is always `TODAY`.
+
+    A macro of the name stands in front, and hides the function that transformers gives to templates; transformers takes
+    no function from the caller (5.23, `utils/chat_template_utils.py`).
+    """
+    parts = "".join(f".replace({mark!r}, {value!r})" for mark, value in DATE_PARTS.items())
+    # the line's end behind it belongs to the tag (`trim_blocks`), so that the template still begins a line
+    return f"{{% macro {ASKS_DATE}(format) %}}{{{{ format{parts} }}}}{{% endmacro %}}\n{template}"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from family_checkpoints import save
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.families import facts_for
 from fp2.engines.processors import load_processor
-from fp2.engines.prompts import PromptFormat, check_prompt
+from fp2.engines.prompts import DATE_PARTS, TODAY, PromptFormat, check_prompt, with_fixed_date
 from fp2.errors import Fp2Error
 
 PARTS = "{% for m in messages %}{% for part in m['content'] %}{% if part['type'] == 'image' %}<image>{% else %}"
@@ -109,3 +112,43 @@ def test_a_format_that_cannot_be_meant_is_refused(prompt: str, chat: bool | None
     with pytest.raises(Fp2Error, match=says.replace("{", r"\{")):
         check_prompt(prompt, chat)
     check_prompt("{image} {a} {question}", False)
+
+
+DATED = "Today is {{ strftime_now('%A %d %B %Y, %H:%M') }}, {{ strftime_now('%Y-%m-%d') }}."
+
+
+def test_the_prompt_is_the_same_on_every_day(llava: Path, tmp_path: Path) -> None:
+    form = with_template(llava, tmp_path, DATED + PARTS + ENDS)
+    assert form.text("Who?") == "Today is Friday 26 July 2024, 12:00, 2024-07-26.<image>Who?!"
+    assert form.identity() == {"form": "chat", "today": "2024-07-26 12:00"}
+    today = datetime.strptime(TODAY, "%Y-%m-%d %H:%M")
+    assert {mark: today.strftime(mark) for mark in DATE_PARTS} == DATE_PARTS
+
+
+def test_a_date_is_fixed_inside_macros_loops_and_tests(llava: Path, tmp_path: Path) -> None:
+    template = (
+        "{% macro head() %}[{{ strftime_now('%d %b %Y') }}]{% endmacro %}"
+        "{% if strftime_now is defined %}{% set day = strftime_now('%d')|int - 1 %}{% endif %}"
+        "{{ head() }}{{ day }}{% for i in [1] %}{{ strftime_now('%y%%') }}{% endfor %}"
+    )
+    form = with_template(llava, tmp_path, template + PARTS + ENDS)
+    assert form.text("Who?") == "[26 Jul 2024]2524%<image>Who?!"
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\n\n", "  ", " \n", "x"])
+def test_what_fixes_the_date_leaves_the_rest_as_it_was(start: str) -> None:
+    template = start + "{% set a = 1 %}\n  {% if a %}\n  b{{ c }}\n{% endif %}{# strftime_now #}"
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    plain, fixed = (environment.from_string(one).render(c="c") for one in (template, with_fixed_date(template)))
+    assert fixed == plain
+
+
+def test_a_template_of_the_tokenizer_is_told_the_same_date(llava: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(llava, tmp_path / "net"))
+    (folder / "chat_template.jinja").unlink()
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config["chat_template"] = "{{ strftime_now('%Y') }} {% for m in messages %}{{ m['content'] }}{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    form = form_of(folder)
+    assert form.text("Who?", picture=False) == "2024 Who?"
+    assert "today" in form.identity()
