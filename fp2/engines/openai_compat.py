@@ -304,6 +304,10 @@ class OpenAICompatEngine:
         except (RefusedError, UnreachableError) as error:
             self._raise_if_hopeless(error, path)
             return _failed(task, question, str(error))
+        except Fp2Error:
+            raise
+        except Exception as error:  # whatever a reply may hold that nobody thought of spoils this answer only
+            return _failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
         seconds = time.perf_counter() - started
         return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
 

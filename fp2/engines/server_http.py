@@ -258,8 +258,8 @@ class ServerClient:
                 f"the server sends us elsewhere ({reply.status_code}); give its final address", reply.status_code
             )
         try:
-            found = reply.json()
-        except ValueError as error:
+            found = _whole(reply.json())
+        except (ValueError, RecursionError) as error:
             raise _HiccupError("what the server answered is no JSON") from error
         if not isinstance(found, dict):
             raise RefusedError("what the server answered is no JSON object")
@@ -267,7 +267,7 @@ class ServerClient:
 
     def _told(self, text: str) -> str:
         """Return what the server says is wrong, in one short line without addresses, keys, folders and pictures."""
-        line = " ".join(_DATA.sub("DATA", _message(text)).split())
+        line = " ".join(_DATA.sub("DATA", _whole(_message(text))).split())
         for secret in sorted(self._hide, key=len, reverse=True):
             line = line.replace(secret, self._hide[secret])
         line = _FOLDERS.sub("", line)
@@ -282,13 +282,22 @@ class _HiccupError(Exception):
         super().__init__(message)
 
 
+def _whole(value: Any) -> Any:
+    """Return a JSON value without halves of characters (`\\ud800`), which no file and no database takes."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return {_whole(name): _whole(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
 def _message(text: str) -> str:
     """Return the message inside an error body: `error.message`, `message` or `detail`; else the body itself."""
     import json
 
     try:
         found: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     for name in ("error", "message", "detail"):
         while isinstance(found, dict) and name in found:

@@ -200,10 +200,21 @@ def ask(
 async def ask_async(
     client: ServerClient, way: Way, model: str, question: Question, picture: str | None, how: ChoiceOrders
 ) -> Scored:
-    """Send what `way` sends for a question, one request after the other, and read the numbers."""
+    """Send what `way` sends for a question, one request after the other, and read the numbers.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+        Nothing else: a server may write anything into its reply.
+    """
     post = partial(post_chat, client) if way.path == PATH else partial(client.post, way.path)
     replies = [await post(body) for body in way.bodies(model, question, picture, how)]
-    return way.read(replies, question, how)
+    try:
+        return way.read(replies, question, how)
+    except RefusedError:
+        raise
+    except Exception as error:
+        raise RefusedError(f"the server's reply cannot be read ({type(error).__name__})") from error
 
 
 def _value(scored: Scored) -> float:

@@ -106,7 +106,8 @@ def _listed(reply: Reply) -> dict[str, float]:
     """
     held = first_choice(reply).get("logprobs")
     content = held.get("content") if isinstance(held, dict) else None
-    top = content[0].get("top_logprobs") if isinstance(content, list) and content else None
+    first = content[0] if isinstance(content, list) and content else None
+    top = first.get("top_logprobs") if isinstance(first, dict) else None
     if not isinstance(top, list) or not top:
         raise RefusedError("the server gives no top_logprobs")
     found: dict[str, float] = {}

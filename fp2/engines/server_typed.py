@@ -134,7 +134,8 @@ def _p_options(answer: Mapping[str, Any], choices: Sequence[str]) -> list[float]
     """Return the options' probabilities in the order of `choices`, summing to one."""
     spread = answer.get("probabilities")
     if isinstance(spread, list):
-        spread = {one.get("value"): one.get("probability") for one in spread if isinstance(one, dict)}
+        named = [one for one in spread if isinstance(one, dict) and isinstance(one.get("value"), str)]
+        spread = {one["value"]: one.get("probability") for one in named}
     if not isinstance(spread, dict) or not set(choices) <= set(spread):
         raise RefusedError("the server's answer lacks the probability of an option")
     values = [_probability(spread[option]) for option in choices]

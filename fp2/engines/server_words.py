@@ -96,7 +96,7 @@ def read_words(reply: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def count_of(reply: Mapping[str, Any], name: str) -> int | None:
-    """Return a count from the reply's `usage`, or None if it is not told."""
+    """Return a count from the reply's `usage`, or None if it is not told (or is none)."""
     usage = reply.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None

@@ -346,3 +346,30 @@ def test_a_whole_run_leaks_nothing_and_needs_no_server_twice(bench: Bench, monke
     assert again.results["answers"]["cached"] == 48
     assert again.results["response_set"] == outcome.results["response_set"]
     assert config_hash(bench.config(*there)) == config_hash(bench.config(*asked))
+
+
+def test_halves_of_characters_and_counts_beyond_reason_can_be_kept(tasks: list[ImageTask]) -> None:
+    def route(seen: Seen, before: int) -> Reply:
+        body = completion("a fine \ud83d day \ud83d\ude00", prompt=9 if before == 0 else 99)
+        body["usage"]["completion_tokens"] = 10**30 if before > 1 else 3
+        return Reply(json.dumps(body | {"model": "m\udc00"}))
+
+    with serving({CHAT: route, MODELS: listed(root="r\ud800")}) as server:
+        asked = engine(server)
+        asked.identity()
+        (answer,) = [a for b in asked.answer([replace(tasks[0], questions=tasks[0].questions[:1])]) for a in b]
+        told = json.dumps([asked.identity(), asked.runtime()], ensure_ascii=False)
+    assert (answer.text, answer.tokens) == ("a fine \ufffd day \U0001f600", 0)
+    assert told.encode()
+
+
+def test_a_reply_nested_beyond_reason_is_an_error_of_its_own(tasks: list[ImageTask]) -> None:
+    def route(seen: Seen, before: int) -> Reply:
+        if text_of(seen.body) == tasks[0].questions[0].text:
+            return Reply('{"choices": ' + "[" * 200_000 + "]" * 200_000 + "}")
+        return words(seen, before)
+
+    with serving({CHAT: route}) as server:
+        answers = collect(engine(server, attempts=1).answer(tasks[:1]))
+    failed = {key for key, answer in answers.items() if answer.error is not None}
+    assert failed == {(tasks[0].image_id, tasks[0].questions[0].question_id)}

@@ -20,6 +20,7 @@ from fake_server import (
     named_decisions,
     serving,
     systemone,
+    text_of,
     tokens,
     words,
 )
@@ -249,3 +250,54 @@ def test_neither_yes_nor_no_among_the_tokens_is_no_answer() -> None:
         None,
     )
     assert only_no.numbers["unlisted_max"] == pytest.approx(min(math.exp(-4), 1 - sum(map(math.exp, (-0.1, -3, -4)))))
+
+
+def spoilt(spoil: Any) -> Any:
+    """Answer as `tokens` does, but spoil what is said about the one question that is asked in the end."""
+
+    def route(seen: Seen, before: int) -> Reply:
+        reply = tokens(seen, before)
+        if DARK.text in text_of(seen.body):
+            spoil(reply.body)
+        return reply
+
+    return route
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: body["choices"][0]["logprobs"].update(content=["Yes"]),
+        lambda body: body["choices"][0]["logprobs"].update(content={"token": "Yes"}),
+        lambda body: body["choices"][0]["logprobs"]["content"][0].update(top_logprobs=[{"token": ["Yes"]}]),
+        lambda body: body["choices"].insert(0, [["Yes"]]),
+        lambda body: body.update(choices=7),
+    ],
+)
+def test_a_reply_of_another_form_spoils_one_answer_and_not_the_run(tasks: list[ImageTask], spoil: Any) -> None:
+    task = replace(tasks[0], questions=(DARK, MOOD))
+    with serving({CHAT: spoilt(spoil)}) as server:
+        answers = {a.question_id: a for batch in engine(server, scoring="logprobs").answer([task]) for a in batch}
+    assert answers["mood"].error is None
+    assert answers["mood"].numbers is not None
+    assert answers["dark"].text is None
+    assert "server" in str(answers["dark"].error)
+
+
+@pytest.mark.parametrize("value", [["dark"], {"a": 1}, None, 10**400])
+def test_options_that_are_no_words_spoil_one_answer(tasks: list[ImageTask], value: Any) -> None:
+    def route(seen: Seen, before: int) -> Reply:
+        reply = decisions(seen, before)
+        if before > 5:
+            for answer in reply.body["answers"]:
+                answer["probabilities"] = [{"value": value, "probability": value}, {"value": "dark"}]
+        return reply
+
+    task = replace(tasks[0], questions=(MOOD,))
+    with serving({DECISIONS: route}) as server:
+        asked = engine(server, scoring="decisions")
+        first = [a for batch in asked.answer([task]) for a in batch]
+        for _ in range(8):
+            last = [a for batch in asked.answer([task]) for a in batch]
+    assert first[0].error is None
+    assert "lacks the probability" in str(last[0].error)
