@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.errors import Fp2Error
+from fp2.store.database import add_table, file_of, told_plainly, transaction
 
 _CREATE = "CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 _QUERY = 500
@@ -21,13 +21,18 @@ class EmbeddingCache:
     """Vectors by key, in the table `embeddings` of an open SQLite database (without one, nothing is kept).
 
     The connection is used only in the caller's thread.
+
+    Raises
+    ------
+    Fp2Error
+        If the database cannot be read or written (locked, a full disk, a read-only folder); so do the methods.
     """
 
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         self._connection = connection
         if connection is not None:
-            with connection:
-                connection.execute(_CREATE)
+            with told_plainly(file_of(connection)):
+                add_table(connection, "embeddings", _CREATE)
 
     def get(self, keys: Sequence[str]) -> dict[str, Vector]:
         """Return the vectors of those keys that are kept."""
@@ -37,23 +42,15 @@ class EmbeddingCache:
         for start in range(0, len(keys), _QUERY):
             some = list(keys[start : start + _QUERY])
             query = f"SELECT key, vector FROM embeddings WHERE key IN ({','.join('?' * len(some))})"
-            for key, blob in self._connection.execute(query, some):
-                found[key] = np.frombuffer(blob, _STORED).astype(np.float32)
+            with told_plainly(file_of(self._connection)):
+                rows = self._connection.execute(query, some).fetchall()
+            found |= {key: np.frombuffer(blob, _STORED).astype(np.float32) for key, blob in rows}
         return found
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors; a key that is there already stays as it is.
-
-        Raises
-        ------
-        Fp2Error
-            If the database cannot be written (a full disk, a read-only folder).
-        """
+        """Keep vectors; a key that is there already stays as it is."""
         if self._connection is None or not vectors:
             return
         rows = [(key, np.ascontiguousarray(vector, _STORED).tobytes()) for key, vector in vectors.items()]
-        try:
-            with self._connection:
-                self._connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?)", rows)
-        except sqlite3.OperationalError as error:
-            raise Fp2Error(f"embeddings cannot be kept: {error}", fix="Is the disk full or read-only?") from None
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?)", rows)

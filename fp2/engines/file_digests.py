@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -19,16 +18,16 @@ CREATE TABLE IF NOT EXISTS file_digests (
 class FileDigests:
     """Digests of files, kept in the table `file_digests` of an open SQLite database (or only computed, without one).
 
-    `verify` reads every file again, whatever is remembered.
+    `verify` reads every file again, whatever is remembered. Where the database fails (locked, full, damaged), files are
+    read and nothing is remembered: what the answers' store cannot do is told when answers are stored.
     """
 
     def __init__(self, connection: sqlite3.Connection | None = None, *, verify: bool = False) -> None:
         self._connection, self._verify = connection, verify
         self.read = 0
         """Files read so far (the others were remembered)."""
-        if connection is not None:
-            with contextlib.suppress(sqlite3.Error):  # what cannot be remembered is read again
-                connection.execute(_CREATE)
+        if not self._ask("SELECT 1 FROM sqlite_master WHERE name = 'file_digests'"):
+            self._ask(_CREATE)
 
     def sha256(self, path: Path) -> str:
         """Return the hex SHA-256 of a file.
@@ -40,18 +39,23 @@ class FileDigests:
         """
         status, key = path.stat(), os.path.abspath(path)
         stamp = (status.st_size, status.st_mtime_ns)
-        if self._connection is not None and not self._verify:
+        if not self._verify:
             query = "SELECT sha256 FROM file_digests WHERE path = ? AND size = ? AND mtime_ns = ?"
-            row = None
-            with contextlib.suppress(sqlite3.Error):
-                row = self._connection.execute(query, (key, *stamp)).fetchone()
-            if row is not None:
-                return str(row[0])
+            for (remembered,) in self._ask(query, key, *stamp):
+                return str(remembered)
         value = sha256_file(path)
         self.read += 1
         after = path.stat()
-        if self._connection is not None and (after.st_size, after.st_mtime_ns) == stamp:
-            with contextlib.suppress(sqlite3.Error):
-                row = (key, *stamp, value)
-                self._connection.execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", row)
+        if (after.st_size, after.st_mtime_ns) == stamp:
+            self._ask("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", key, *stamp, value)
         return value
+
+    def _ask(self, statement: str, *values: str | int) -> list[tuple[str]]:
+        """Return the rows; after a failure the database is left alone, since each further one may wait for a lock."""
+        if self._connection is None:
+            return []
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error:
+            self._connection = None
+            return []

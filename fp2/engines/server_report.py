@@ -22,6 +22,7 @@ from fp2.engines.server_tokens import FirstTokens
 from fp2.engines.server_typed import TypedDecisions
 from fp2.engines.server_words import PATH, count_of, post_chat, words_body
 from fp2.errors import Fp2Error
+from fp2.store.database import add_table, file_of, told_plainly
 
 SCORINGS = ("auto", "systemone", "decisions", "logprobs")
 _CREATE = """
@@ -51,19 +52,27 @@ class Report:
 
 
 class ServerReports:
-    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere)."""
+    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere).
+
+    Raises
+    ------
+    Fp2Error
+        If the database cannot be read or written; so do the methods.
+    """
 
     def __init__(self, connection: sqlite3.Connection | None = None) -> None:
         self._connection = connection
         if connection is not None:
-            connection.execute(_CREATE)
+            with told_plainly(file_of(connection)):
+                add_table(connection, "server_reports", _CREATE)
 
     def recall(self, address: str, model: str) -> Report | None:
         """Return what was last found out, if anything was."""
         if self._connection is None:
             return None
         query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
-        row = self._connection.execute(query, (address, model)).fetchone()
+        with told_plainly(file_of(self._connection)):
+            row = self._connection.execute(query, (address, model)).fetchone()
         return None if row is None else Report(**json.loads(row[0]), asked=row[1])
 
     def keep(self, address: str, model: str, report: Report) -> None:
@@ -71,7 +80,8 @@ class ServerReports:
         if self._connection is not None:
             held = json.dumps({"told": report.told, "ways": report.ways, "sees": report.sees})
             row = (address, model, report.asked, held)
-            self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
+            with told_plainly(file_of(self._connection)):
+                self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
 
 
 def ask_report(client: ServerClient, model: str) -> Report:

@@ -52,6 +52,17 @@ def told_plainly(path: Path) -> Iterator[None]:
         raise Fp2Error(f"the response store failed: {error}", where=str(path)) from error
 
 
+def file_of(connection: sqlite3.Connection) -> Path:
+    """Return the file that an open connection reads and writes."""
+    return Path(connection.execute("PRAGMA database_list").fetchone()[2] or ":memory:")
+
+
+def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:
+    """Create a table if there is none of that `name`; no lock is waited for where there is one."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
+        connection.execute(statement)
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store at `path` for writing, creating the file, its folder and its tables when they are not there.
 

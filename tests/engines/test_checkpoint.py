@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,10 +15,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from fp2.engines.checkpoint import resolve_checkpoint, with_weights
+from fp2.engines.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
+from fp2.engines.server_report import Report, ServerReports
 from fp2.errors import Fp2Error
 from fp2.store.responses import ResponseStore
 
@@ -54,6 +58,56 @@ def test_a_change_behind_the_same_size_is_noticed(tmp_path: Path) -> None:
             file.write_bytes(content)
             os.utime(file, ns=(0, int(content == b"two")))  # a nanosecond apart
             assert digests.sha256(file) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A store that another process writes to all the time; the digest of `known.bin` is remembered in it."""
+    path = tmp_path / "locked.sqlite"
+    (tmp_path / "known.bin").write_bytes(b"known")
+    with ResponseStore(path) as store:
+        for make in (ServerReports, EmbeddingCache):
+            make(store.connection)
+        FileDigests(store.connection).sha256(tmp_path / "known.bin")
+        store.connection.execute("PRAGMA busy_timeout = 10")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        yield store.connection
+        other.execute("ROLLBACK")
+        other.close()
+
+
+def test_a_locked_store_costs_a_reading_of_the_files_and_no_more(locked: sqlite3.Connection, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"one")
+    digests = FileDigests(locked)
+    assert digests.sha256(tmp_path / "known.bin") == hashlib.sha256(b"known").hexdigest()
+    assert digests.read == 0
+    assert {digests.sha256(file) for _ in range(2)} == {hashlib.sha256(b"one").hexdigest()}
+    assert digests.read == 2
+
+
+def test_what_has_to_be_kept_in_a_locked_store_is_one_line(locked: sqlite3.Connection) -> None:
+    reports, vectors = ServerReports(locked), EmbeddingCache(locked)
+    assert reports.recall("http://a", "m") is None
+    assert vectors.get(["a"]) == {}
+    for keep in (
+        lambda: reports.keep("http://a", "m", Report({})),
+        lambda: vectors.put({"a": np.zeros(3, np.float32)}),
+    ):
+        with pytest.raises(Fp2Error, match="the response store is locked") as told:
+            keep()
+        assert "locked.sqlite" in str(told.value)
+
+
+def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "no.sqlite", isolation_level=None)
+    (tmp_path / "no.sqlite").write_bytes(b"not a database at all " * 100)
+    assert FileDigests(connection).read == 0
+    for make in (ServerReports, EmbeddingCache):
+        with pytest.raises(Fp2Error, match="not a response store"):
+            make(connection)
+    connection.close()
 
 
 def test_a_package_folder(tiny_llava: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
