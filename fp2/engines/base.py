@@ -6,10 +6,13 @@ can keep each batch at once; what it raises for a single picture becomes that pi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from fp2.hashing import digest
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -109,6 +112,28 @@ class Answer:
     def status(self) -> str:
         """`answered` or `error`."""
         return "answered" if self.error is None else "error"
+
+
+def failed(task: ImageTask, question: Question, reason: str) -> Answer:
+    """Return the row of an answer that there is none of: the first line of the reason."""
+    first = next(iter(reason.splitlines()), reason)
+    return Answer(task.image_id, question.question_id, None, first[:500])
+
+
+def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
+    """Return a seed (60 bits) that depends on the question, the picture and the run's seed, and on nothing else."""
+    shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
+    return int(digest([decoding.seed, *shown, question.text])[:15], 16)
+
+
+def orders(options: int, how: ChoiceOrders) -> list[tuple[int, ...]]:
+    """Return the orders in which so many options are listed (see `Decoding`)."""
+    places = tuple(range(options))
+    if how == "given":
+        return [places]
+    if how == "all":
+        return list(itertools.permutations(places))
+    return [(*places[start:], *places[:start]) for start in places]
 
 
 class Engine(Protocol):

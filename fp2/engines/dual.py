@@ -7,7 +7,6 @@ stand on this module.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from fp2.engines.dual_loading import LoadedDual, load_dual, reading_of
 from fp2.engines.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf_loading import HfSpec, default_threads, is_out_of_memory
+from fp2.engines.packages import families, versions
 from fp2.engines.prefetch import ahead
 from fp2.engines.warm import free_memory
 from fp2.engines.zero_shot import Combine, Scale, ZeroShot, check_classes, classify, normalised
@@ -110,11 +110,10 @@ class DualEncoder:
         Fp2Error
             If the checkpoint is not there or is no dual encoder.
         """
-        libraries = ("transformers", "torch", *(("bitsandbytes",) if self.spec.quantisation else ()))
         identity = {
             "engine": "dual",
             "method": METHOD,
-            "family": {name: ".".join(importlib.metadata.version(name).split(".")[:2]) for name in libraries},
+            "family": families(self.spec),
             **self.checkpoint.identity(),
             "reading": reading_of(self.checkpoint).identity(),
             "dtype": self.spec.dtype,
@@ -130,7 +129,7 @@ class DualEncoder:
             "device": loaded.device if loaded else self._device,
             "batch_size": self._batch_size,
             "attention": str(getattr(loaded.model.config, "_attn_implementation", "")) if loaded else None,
-            "versions": {name: importlib.metadata.version(name) for name in ("transformers", "torch", "pillow")},
+            "versions": versions((*families(self.spec), "pillow")),
         }
 
     @property

@@ -28,8 +28,6 @@ class FamilyFacts:
         the question; `auto` where nobody has said.
     raw_prompt : str
         How a question is put where no chat template is used, with `{image}` and `{question}`.
-    mrope : bool
-        Whether positions have three axes (time, height, width), so that a picture takes fewer of them than tokens.
     text_only : bool
         Whether the model can be asked without any picture.
     text_model : str
@@ -40,14 +38,12 @@ class FamilyFacts:
 
     sharing: Sharable = "auto"
     raw_prompt: str = IMAGE + QUESTION
-    mrope: bool = False
     text_only: bool = True
     text_model: str = ""
     picture_by_processor: bool = False
 
 
 _CAUSAL = FamilyFacts(sharing="tree")
-_QWEN = FamilyFacts(sharing="tree", mrope=True)
 _VICUNA = "USER: {image}\n{question} ASSISTANT:"
 _BLIP = FamilyFacts(
     raw_prompt="{image}Question: {question} Answer:",  # the form of its paper's question answering
@@ -63,10 +59,10 @@ _FAMILIES: dict[str, FamilyFacts] = {
     "gemma3": _CAUSAL,
     "idefics3": _CAUSAL,  # SmolVLM
     "smolvlm": _CAUSAL,  # SmolVLM2
-    "qwen2_vl": _QWEN,
-    "qwen2_5_vl": _QWEN,
-    "qwen3_vl": _QWEN,
-    "qwen3_vl_moe": _QWEN,
+    "qwen2_vl": _CAUSAL,
+    "qwen2_5_vl": _CAUSAL,
+    "qwen3_vl": _CAUSAL,
+    "qwen3_vl_moe": _CAUSAL,
     "internvl": _CAUSAL,
     # Checkpoints from before chat templates; the prompts of their model cards.
     "llava": replace(_CAUSAL, raw_prompt=_VICUNA),

@@ -9,7 +9,6 @@ is asked in smaller parts.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import itertools
 import sqlite3
 import time
@@ -21,6 +20,7 @@ from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
 from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf_loading import HfSpec, default_threads, is_out_of_memory, load, resolve_device
+from fp2.engines.packages import families, versions
 from fp2.engines.prefetch import ahead
 from fp2.engines.prompts import PromptFormat
 from fp2.engines.remote_code import CodePrompt, asked_by_code, session_class
@@ -114,7 +114,7 @@ class HfEngine:
         """Return everything about the model side that can change an answer. Imports neither torch nor transformers."""
         identity = {
             "engine": "hf",
-            "family": {name: _family(name) for name in self._libraries},
+            "family": families(self.spec),
             **self.checkpoint.identity(),
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
@@ -123,12 +123,6 @@ class HfEngine:
             identity["code"] = "the checkpoint's own"
         identity["processor"]["backend"] = self.spec.image_backend
         return identity
-
-    @property
-    def _libraries(self) -> tuple[str, ...]:
-        """The packages whose version can change an answer: what computes, and what resizes the pictures."""
-        resizing = "pillow" if self.spec.image_backend == "pil" else "torchvision"
-        return ("transformers", "torch", resizing, *(("bitsandbytes",) if self.spec.quantisation else ()))
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is put to the model and its answer read. Imports neither torch nor transformers."""
@@ -154,7 +148,7 @@ class HfEngine:
             "batch_size": self._batch_size,
             "attention": None,
             "sharing": self._sharing,
-            "versions": {name: _version(name) for name in (*self._libraries, "pillow")},
+            "versions": versions((*families(self.spec), "pillow")),
             **(session.runtime() if session else {}),
         }
 
@@ -283,13 +277,3 @@ def _failures(ready: Ready, error: Exception) -> list[Answer]:
 
     reason = f"the model failed: {type(error).__name__}: {error}"
     return [failed(ready.task, question, reason) for question in ready.questions]
-
-
-def _family(package: str) -> str:
-    """Return `major.minor` of an installed package: the version family in which answers are taken to be the same."""
-    return ".".join(itertools.islice(_version(package).split("."), 2))
-
-
-@functools.cache
-def _version(package: str) -> str:
-    return importlib.metadata.version(package)

@@ -8,7 +8,6 @@ there for the user to say what the server does not.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import itertools
 import os
 import queue
@@ -21,7 +20,8 @@ from datetime import datetime
 from typing import Any
 
 from fp2.engines import server_words
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
+from fp2.engines.base import Answer, Decoding, ImageTask, Question, failed, seed_of
+from fp2.engines.packages import versions
 from fp2.engines.server_http import (
     IS_PATH,
     RefusedError,
@@ -153,7 +153,7 @@ class OpenAICompatEngine:
             "attention": None,
             "sharing": "up to the server",
             "served": {name: sorted(place_free(value) for value in found) for name, found in self._seen.items()},
-            "versions": {name: importlib.metadata.version(name) for name in ("httpx2", "pillow")},
+            "versions": versions(("httpx2", "pillow")),
         }
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
@@ -270,7 +270,7 @@ class OpenAICompatEngine:
                 shown = None if task.blind else png(picture(task))
             except Exception as error:  # whatever a decoder raises is this picture's problem
                 reason = f"the picture cannot be read: {without_path(error, task.path)}"
-                yield [_failed(task, question, reason) for question in task.questions]
+                yield [failed(task, question, reason) for question in task.questions]
                 continue
             for question in task.questions:
                 while waiting >= 2 * self._concurrency:
@@ -296,18 +296,18 @@ class OpenAICompatEngine:
                 scored = await ask_async(client, way, self.spec.id, question, picture, orders)
                 text, numbers, tokens = scored.text, scored.numbers, scored.tokens
             else:
-                seed = _seed(task, question, self.decoding)
+                seed = seed_of(self.decoding, task, question) % 2**31  # all that some servers take
                 body = server_words.words_body(self.spec.id, question.text, picture, self.decoding, seed)
                 reply = await server_words.post_chat(client, body)
                 self._note(reply)
                 text, tokens = server_words.read_words(reply)
         except (RefusedError, UnreachableError) as error:
             self._raise_if_hopeless(error, path)
-            return _failed(task, question, str(error))
+            return failed(task, question, str(error))
         except Fp2Error:
             raise
         except Exception as error:  # whatever a reply may hold that nobody thought of spoils this answer only
-            return _failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
+            return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
         seconds = time.perf_counter() - started
         return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
 
@@ -333,14 +333,3 @@ def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
             batch.append(done.get_nowait().result())
         except queue.Empty:
             return batch
-
-
-def _failed(task: ImageTask, question: Question, reason: str) -> Answer:
-    first = next(iter(reason.splitlines()), reason)
-    return Answer(task.image_id, question.question_id, None, first[:500])
-
-
-def _seed(task: ImageTask, question: Question, decoding: Decoding) -> int:
-    """Return a seed (31 bits: all that some servers take) that depends on the question, the picture and the run's."""
-    shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
-    return int(digest([decoding.seed, *shown, question.text])[:15], 16) % 2**31

@@ -7,7 +7,6 @@ tell is null.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,16 +49,6 @@ class Way(Protocol):
     def read(self, replies: Sequence[Reply], question: Question, how: ChoiceOrders) -> Scored:
         """Return the numbers; `replies` are in the order of `bodies`. Raises `RefusedError` for what cannot be read."""
         ...
-
-
-def orders_of(question: Question, how: ChoiceOrders) -> list[tuple[int, ...]]:
-    """Return the orders in which the options are listed: a server lists them always, whatever the question says."""
-    places = tuple(range(len(question.choices)))
-    if how == "given":
-        return [places]
-    if how == "all":
-        return list(itertools.permutations(places))
-    return [(*places[start:], *places[:start]) for start in places]
 
 
 def averaged(question: Question, rows: Sequence[Sequence[float]], masses: Sequence[float | None], used: int) -> Scored:

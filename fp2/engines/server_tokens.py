@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question
+from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
 from fp2.engines.server_http import RefusedError
-from fp2.engines.server_scoring import Body, Reply, Scored, averaged, orders_of
+from fp2.engines.server_scoring import Body, Reply, Scored, averaged
 from fp2.engines.server_words import PATH, count_of, first_choice, messages
+from fp2.engines.yes_no import BLANKS
 
-BLANKS = "\u0120\u2581\u010a "  # how vocabularies write a blank or a line's end before a word
 _ANSWER_LETTER = "Answer with the letter of one option only."
 
 
@@ -30,14 +30,14 @@ class FirstTokens:
 
     def identity(self) -> dict[str, Any]:
         """Return the name with its version, and how many tokens are listed."""
-        return {"name": "top_logprobs/1", "top": self.top}
+        return {"name": "top_logprobs/2", "top": self.top}
 
     def bodies(self, model: str, question: Question, picture: str | None, how: ChoiceOrders) -> list[Body]:
         """Return one request, or one for every order of the options."""
         if question.kind == "yes_no":
             texts = [question.text]
         else:
-            texts = [_lettered(question, order) for order in orders_of(question, how)]
+            texts = [_lettered(question, order) for order in orders(len(question.choices), how)]
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, picture), **rest} for text in texts]
 
@@ -47,7 +47,9 @@ class FirstTokens:
         listed = [_listed(reply) for reply in replies]
         if question.kind == "yes_no":
             return _yes_no_listed(listed[0], used)
-        rows = [_p_letters(tokens, order) for tokens, order in zip(listed, orders_of(question, how), strict=True)]
+        rows = [
+            _p_letters(tokens, order) for tokens, order in zip(listed, orders(len(question.choices), how), strict=True)
+        ]
         masses = [math.fsum(row) for row in rows]
         if min(masses) <= 0:
             raise RefusedError(f"none of the options' letters is among the {self.top} likeliest first tokens")

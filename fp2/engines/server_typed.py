@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question
+from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
 from fp2.engines.server_http import RefusedError
-from fp2.engines.server_scoring import Body, Reply, Scored, averaged, orders_of
+from fp2.engines.server_scoring import Body, Reply, Scored, averaged
 from fp2.engines.server_words import DATA_URL, count_of
 
 MARK = "[[picture-1]]"
@@ -43,7 +43,7 @@ class TypedDecisions:
 
     def bodies(self, model: str, question: Question, picture: str | None, how: ChoiceOrders) -> list[Body]:
         """Return one request, or several if the options have more orders than fit into one."""
-        shown = [()] if question.kind == "yes_no" else orders_of(question, how)
+        shown = [()] if question.kind == "yes_no" else orders(len(question.choices), how)
         asked = [(f"q{i}", self._question(question, order, f"q{i}")) for i, order in enumerate(shown)]
         head = {"model": model, **self._state(picture)}
         parts = [asked[start : start + _MOST_QUESTIONS] for start in range(0, len(asked), _MOST_QUESTIONS)]
@@ -53,7 +53,7 @@ class TypedDecisions:
 
     def read(self, replies: Sequence[Reply], question: Question, how: ChoiceOrders) -> Scored:
         """Read the probability of Yes, or of the options in every order."""
-        shown = [()] if question.kind == "yes_no" else orders_of(question, how)
+        shown = [()] if question.kind == "yes_no" else orders(len(question.choices), how)
         used = sum(count_of(reply, "output_tokens") or 0 for reply in replies)
         answers = []
         for place in range(len(shown)):

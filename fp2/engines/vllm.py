@@ -12,7 +12,6 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from fp2.engines.base import Answer, Decoding, Question
 from fp2.engines.checkpoint import with_weights
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec, LoadedModel, cannot_load
+from fp2.engines.packages import major_minor
 from fp2.engines.processors import load_processor
 from fp2.engines.remote_code import brings_interface
 from fp2.errors import Fp2Error, nearest
@@ -103,7 +103,7 @@ class VllmEngine(HfEngine):
         """
         identity = super().identity()
         identity["engine"] = "vllm"
-        identity["family"]["vllm"] = ".".join(itertools.islice(_version().split("."), 2))
+        identity["family"]["vllm"] = major_minor(_version())
         identity["processor"]["backend"] = "vllm"
         return identity
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 METHOD = "yes_no/1"  # raise the number whenever a change here can change a number
 RULE = "all tokens that read 'yes' or 'no' without case and blanks"
-_MARKS = "\u0120\u2581\u010a\u0109 "  # how vocabularies write a blank or a line's end before a word
+BLANKS = "\u0120\u2581\u010a\u0109 "  # how vocabularies write a blank or a line's end (or a tab) before a word
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def yes_no_forms(tokenizer: Any) -> YesNoForms:
     """
     found: dict[str, list[int]] = {"yes": [], "no": []}
     for token, index in tokenizer.get_vocab().items():
-        word = token.strip(_MARKS).casefold()
+        word = token.strip(BLANKS).casefold()
         if word in found and tokenizer.decode([index]).strip().casefold() == word:
             found[word].append(int(index))
     for word, tokens in found.items():

@@ -213,7 +213,7 @@ def test_a_family_is_told_from_the_config_never_from_the_name(folders: dict[str,
     assert resolve_checkpoint(str(misnamed)).model_type == "paligemma"
     config["model_type"] = "qwen2_5_vl"
     config["text_config"].pop("use_bidirectional_attention", None)
-    assert (facts_for(config).sharing, facts_for(config).mrope) == ("tree", True)
+    assert facts_for(config).sharing == "tree"
     assert facts_for({"model_type": "of tomorrow"}).sharing == "auto"
 
 

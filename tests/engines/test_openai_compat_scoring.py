@@ -52,7 +52,7 @@ METHODS = {
     "systemone images": {"name": "systemone/1", "form": "images"},
     "decisions parts": {"name": "decisions/1", "form": "parts"},
     "decisions options": {"name": "decisions/1", "form": "options"},
-    "logprobs": {"name": "top_logprobs/1", "top": 20},
+    "logprobs": {"name": "top_logprobs/2", "top": 20},
 }
 
 
@@ -181,7 +181,7 @@ def test_a_list_of_twenty_that_is_refused_becomes_one_of_five() -> None:
         return tokens(seen, before)
 
     with serving({CHAT: few}) as server:
-        assert engine(server).method(DARK) == {"name": "top_logprobs/1", "top": 5}
+        assert engine(server).method(DARK) == {"name": "top_logprobs/2", "top": 5}
 
 
 def test_a_server_without_probabilities_is_refused_in_one_line() -> None:
