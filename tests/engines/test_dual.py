@@ -187,7 +187,10 @@ def test_a_bad_picture_spoils_no_other(folders: dict[str, Path], tasks: list[Ima
     blind = replace(tasks[0], image_id="blind", variant="blind")
     wild = replace(tasks[0], image_id="wild", variant="wild", change=lambda picture: "no picture")
     ours = encoder(folders["clip"])
-    found = {one.task.image_id: one for one in ours.embed([torn, tasks[0], other, blind, wild, tasks[1]])}
+    gone = replace(tasks[0], image_id="gone", path=tmp_path / "jane_doe.png")
+    found = {one.task.image_id: one for one in ours.embed([torn, tasks[0], other, blind, wild, gone, tasks[1]])}
+    assert "cannot be read" in str(found["gone"].error)
+    assert not any(name in str(found["gone"].error) for name in ("jane", tmp_path.name))
     assert "cannot be read" in str(found["torn"].error)
     assert "the file changed" in str(found["other"].error)
     assert "cannot do without a picture" in str(found["blind"].error)

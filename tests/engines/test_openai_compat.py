@@ -215,6 +215,8 @@ def test_a_picture_that_changed_or_cannot_be_read_fails_alone(tasks: list[ImageT
         answers = collect(engine(server).answer([broken, other, tasks[2]]))
     errors = {image: answer.error for (image, _), answer in answers.items()}
     assert "cannot be read" in str(errors["broken"])
+    assert "broken.png" not in str(errors["broken"])
+    assert str(tmp_path) not in str(errors["broken"])
     assert "the file changed" in str(errors["other"])
     assert errors[tasks[2].image_id] is None
 
