@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question
+from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
 from fp2.engines.token_tree import Tokens
 from fp2.errors import Fp2Error
 
@@ -25,12 +25,7 @@ METHOD = "choice/1"  # raise the number whenever a change here can change a numb
 
 def orders_of(question: Question, how: ChoiceOrders) -> tuple[tuple[int, ...], ...]:
     """Return the orders in which the options are shown: one if the text does not list them."""
-    places = range(len(question.choices))
-    if OPTIONS not in question.text or how == "given":
-        return (tuple(places),)
-    if how == "all":
-        return tuple(itertools.permutations(places))
-    return tuple((*places[start:], *places[:start]) for start in places)
+    return tuple(map(tuple, orders(len(question.choices), how if OPTIONS in question.text else "given")))
 
 
 def text_in_order(question: Question, order: Sequence[int]) -> str:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
+from fp2.engines.base import Answer, Decoding, ImageTask, Question, failed
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
 from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.file_digests import FileDigests
@@ -273,7 +273,5 @@ class HfEngine:
 
 def _failures(ready: Ready, error: Exception) -> list[Answer]:
     """Return the rows of a picture's questions that the model failed at."""
-    from fp2.engines.ready import failed
-
     reason = f"the model failed: {type(error).__name__}: {error}"
     return [failed(ready.task, question, reason) for question in ready.questions]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from fp2.data.pixels import open_rgb, pixel_sha256
-from fp2.engines.base import Answer, ChoiceOrders, ImageTask, Question
+from fp2.engines.base import Answer, ChoiceOrders, ImageTask, Question, failed
 from fp2.engines.choices import orders_of, text_in_order
 from fp2.engines.prompt_ids import PromptBook, Shown
 from fp2.errors import Fp2Error, without_path
@@ -191,9 +191,3 @@ def picture_tokens(model: Any) -> set[int]:
     """Return the token ids that stand for pieces of a picture, as the model's config names them."""
     named = (getattr(model.config, name, None) for name in ("image_token_id", "image_token_index"))
     return {int(token) for token in named if token is not None}
-
-
-def failed(task: ImageTask, question: Question, reason: str) -> Answer:
-    """Return the row of an answer that there is none of: the first line of the reason."""
-    first = next(iter(reason.splitlines()), reason)
-    return Answer(task.image_id, question.question_id, None, first[:500])

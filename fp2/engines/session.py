@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
+from fp2.engines.base import Answer, Decoding, ImageTask, Question, seed_of
 from fp2.engines.choices import check_options, option_tokens
 from fp2.engines.generation import Pair, Sampler, end_tokens, greedy, only_end_tokens
 from fp2.engines.hf_loading import is_out_of_memory
@@ -18,7 +18,6 @@ from fp2.engines.sharing import difference, refusal, ways_to_try
 from fp2.engines.whole_prompts import WholePrompts
 from fp2.engines.yes_no import YesNoForms, yes_no_forms
 from fp2.errors import Fp2Error
-from fp2.hashing import digest
 
 if TYPE_CHECKING:
     from fp2.engines.hf_loading import HfSpec, LoadedModel
@@ -198,9 +197,7 @@ class Session:
         """Return a seed that depends on the question, the picture and the run's seed, and on nothing else."""
         ready, prompt = group[pair[0]], pair[1]
         question = next(question for question, prompts in ready if prompt in prompts)
-        task = ready.task
-        parts = [self.decoding.seed, task.pixel_sha256, task.variant, dict(task.variant_params), question.text]
-        return int(digest(parts)[:15], 16)
+        return seed_of(self.decoding, ready.task, question)
 
     def _answer(self, task: ImageTask, question: Question, tokens: list[int]) -> Answer:
         text = self.loaded.processor.tokenizer.decode(tokens, skip_special_tokens=True)
