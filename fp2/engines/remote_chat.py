@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint
+from fp2.engines.facade import Facade
 from fp2.engines.families import facts_for
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.errors import Fp2Error
@@ -106,7 +106,7 @@ class ChatProcessor:
         return {name: encoded[name] for name in ("input_ids", "attention_mask")} | pixels
 
 
-class ChatModel:
+class ChatModel(Facade):
     """The model, looking like one of transformers' own.
 
     Parameters
@@ -127,24 +127,6 @@ class ChatModel:
         end = tokenizer.convert_tokens_to_ids(inner.conv_template.sep.strip())  # with it `chat` ends an answer
         self.generation_config = SimpleNamespace(eos_token_id=end)
         self.base_model = self
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
-        return self.inner.device
-
-    @property
-    def dtype(self) -> Any:
-        """In which numbers it computes."""
-        return self.inner.dtype
-
-    def modules(self) -> Iterator[Any]:
-        """Yield the model's parts."""
-        yield from self.inner.modules()
-
-    def num_parameters(self) -> int:
-        """Return the number of weights."""
-        return sum(weight.numel() for weight in self.inner.parameters())
 
     def get_image_features(self, pixel_values: torch.Tensor, return_dict: bool = True) -> Any:
         """Return the features of tiles [tiles, pieces, hidden]."""

@@ -19,6 +19,7 @@ import torch
 
 from fp2.engines.base import Answer
 from fp2.engines.checkpoint import Checkpoint
+from fp2.engines.facade import Facade
 from fp2.engines.families import facts_for
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.engines.pixel_bytes import NAME as PIXELS
@@ -63,7 +64,7 @@ class Encoded:
         return ["pooler_output"]
 
 
-class QueryModel:
+class QueryModel(Facade):
     """The model, looking like one of transformers' own as far as its logits go.
 
     Parameters
@@ -81,24 +82,6 @@ class QueryModel:
         fast: Any = importlib.import_module("transformers").PreTrainedTokenizerFast
         self.tokenizer = fast(tokenizer_object=self._core.tokenizer)
         self._written, self._options = self._trial()
-
-    @property
-    def device(self) -> Any:
-        """Where it is."""
-        return self.inner.device
-
-    @property
-    def dtype(self) -> Any:
-        """In which numbers it computes."""
-        return self.inner.dtype
-
-    def modules(self) -> Iterator[Any]:
-        """Yield the model's parts."""
-        yield from self.inner.modules()
-
-    def num_parameters(self) -> int:
-        """Return the number of weights."""
-        return sum(weight.numel() for weight in self.inner.parameters())
 
     def generate(self, **options: Any) -> Any:
         """Refuse: words come from `query` (see `QuerySession`)."""
