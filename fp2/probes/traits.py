@@ -1,0 +1,235 @@
+"""Trait words with polarity and valence: our own list, a list in the config, or GRAS's `selected_trait_words.csv`.
+
+The official list has the columns `WORD_ENGLISH,VAL_MEAN,pos/neg`, 50 words `positive` and 50 `negative`, valence about
+-3 to +3 (Britz et al. 2023). Copies of it come through spreadsheets: other encodings, a byte order mark, semicolons,
+decimal commas, capitals and blanks are read; what would change the analysis unseen (a word twice, unequal numbers, a
+valence against its polarity) is told in `TraitList.notes`. Our own list (`gras_traits.csv`) has the same columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest, sha256_bytes
+
+POSITIVE: Final = "positive"
+NEGATIVE: Final = "negative"
+POLARITIES: Final = (POSITIVE, NEGATIVE)
+OWN_FILE: Final = Path(__file__).with_name("gras_traits.csv")
+OWN_VERSION: Final = "1"
+
+_WORD, _VALENCE, _POLARITY = "WORD_ENGLISH", "VAL_MEAN", "pos/neg"
+_COLUMNS: Final = {
+    _WORD: ("word_english", "word", "trait"),
+    _VALENCE: ("val_mean", "valence"),
+    _POLARITY: ("pos/neg", "polarity"),
+}
+_SAYS: Final = {**{w: POSITIVE for w in ("positive", "pos", "+")}, **{w: NEGATIVE for w in ("negative", "neg", "-")}}
+_MISSING: Final = ("", "na", "nan", "n/a", "none", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """One trait word: `positive` or `negative`, and its mean valence (about -3 to +3) where it is known."""
+
+    word: str
+    polarity: str
+    valence: float | None = None
+
+
+@dataclass(frozen=True)
+class TraitList:
+    """Trait words in the order of their list; where they are from, a digest of it, and what was odd about it."""
+
+    traits: tuple[Trait, ...]
+    source: str
+    sha256: str
+    notes: tuple[str, ...] = ()
+
+    def count(self, polarity: str) -> int:
+        """Return how many traits have a polarity."""
+        return sum(trait.polarity == polarity for trait in self.traits)
+
+
+@lru_cache(maxsize=1)
+def own_traits() -> TraitList:
+    """Return our own list: 100 words, 50 of each polarity, the ones that peeps_vlm was trained on."""
+    found = read_traits(OWN_FILE)
+    return TraitList(found.traits, f"fp2 {OWN_VERSION}", found.sha256, found.notes)
+
+
+def read_traits(path: Path) -> TraitList:
+    """Return the traits of a list in the official form; `sha256` is that of the file's bytes.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, lacks a column or any word, or a row has no usable polarity or valence, or gives a
+        word of another row the other polarity.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        what = f"the list of traits cannot be read: {error.strerror}"
+        raise Fp2Error(what, where=str(path), fix="Check probe.traits_file") from error
+    rows = _rows(_decoded(raw, path), path)
+    traits, notes = _checked(((f"row {number}", cells) for number, cells in rows), str(path))
+    return TraitList(traits, path.name, sha256_bytes(raw), notes)
+
+
+def given_traits(spec: Any) -> TraitList:
+    """Return a config's traits: `{kind: 2.6, cruel: -2.9}`, `{kind: positive}`, or rows of word, polarity, valence.
+
+    Raises
+    ------
+    Fp2Error
+        If it is neither, or a row has no usable polarity or valence.
+    """
+    where = "probe.traits"
+    if isinstance(spec, Mapping):
+        pairs = [(f"trait {word!r}", _of_value(word, value)) for word, value in spec.items()]
+    elif isinstance(spec, Sequence) and not isinstance(spec, str):
+        pairs = [(f"row {number}", _of_row(row, where)) for number, row in enumerate(spec, 1)]
+    else:
+        raise Fp2Error("traits are neither a table nor a list", where=where, fix="Write {kind: 2.6, cruel: -2.9}")
+    traits, notes = _checked(pairs, where)
+    return TraitList(traits, "config", digest([[t.word, t.polarity, t.valence] for t in traits]), notes)
+
+
+def _of_value(word: Any, value: Any) -> dict[str, str]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {_WORD: str(word), _VALENCE: str(value) if is_number else "", _POLARITY: "" if is_number else str(value)}
+
+
+def _of_row(row: Any, where: str) -> dict[str, str]:
+    if not isinstance(row, Mapping):
+        raise Fp2Error(f"{row!r} is no trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}")
+    places = _places([str(name) for name in row], where)
+    cells = {str(name): "" if value is None else str(value) for name, value in row.items()}
+    return {ours: cells[theirs] for ours, theirs in places.items()}
+
+
+def _decoded(raw: bytes, path: Path) -> str:
+    """Return a file's text as a spreadsheet may have written it: UTF-8 or UTF-16 with a mark, else Windows-1252."""
+    marked = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+    for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\x00" not in text:
+            return text
+    raise Fp2Error("the list of traits is not text", where=str(path), fix="Save it as CSV in UTF-8")
+
+
+def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
+    head = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(",;\t", key=head.count)
+    read = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines = [cells for cells in read if any(map(str.strip, cells))]
+    if len(lines) < 2:
+        raise Fp2Error("the list of traits is empty", where=str(path))
+    header = [name.strip() for name in lines[0]]
+    places = {ours: header.index(theirs) for ours, theirs in _places(header, str(path)).items()}
+    found = []
+    for number, cells in enumerate(lines[1:], 1):
+        if len(cells) < len(header) or any(map(str.strip, cells[len(header) :])):
+            what = f"row {number} has {len(cells)} cells, the header has {len(header)}"
+            raise Fp2Error(what, where=str(path), fix="Was the file copied completely?")
+        found.append((number, {name: cells[place] for name, place in places.items()}))
+    return found
+
+
+def _places(header: Sequence[str], where: str) -> dict[str, str]:
+    """Return our name -> the header's name of each column; valence or polarity may be missing, the word may not."""
+    folded = {name.strip().casefold(): name for name in header}
+    found = {
+        ours: next(folded[name] for name in names if name in folded)
+        for ours, names in _COLUMNS.items()
+        if any(name in folded for name in names)
+    }
+    missing = [name for name in (_WORD, _POLARITY) if name not in found]
+    if missing == [_POLARITY] and _VALENCE in found:
+        return found
+    if missing:
+        fix = f"The official columns are {_WORD}, {_VALENCE}, {_POLARITY}; it has {', '.join(header)}"
+        raise Fp2Error(f"the list of traits lacks {', '.join(missing)}", where=where, fix=fix)
+    return found
+
+
+def _checked(rows: Iterable[tuple[str, Mapping[str, str]]], where: str) -> tuple[tuple[Trait, ...], tuple[str, ...]]:
+    """Return the traits, each word once, and a note for everything that a reader of the results should know."""
+    found: dict[str, Trait] = {}
+    twice: list[str] = []
+    against: list[str] = []
+    for row, cells in rows:
+        trait = _trait(cells, f"{where}, {row}")
+        key = trait.word.casefold()
+        if key in found and found[key].polarity != trait.polarity:
+            raise Fp2Error(f"the trait '{trait.word}' is listed as positive and as negative", where=f"{where}, {row}")
+        if key in found:
+            twice.append(trait.word)
+            continue
+        found[key] = trait
+        if trait.valence and (trait.valence > 0) != (trait.polarity == POSITIVE):
+            against.append(trait.word)
+    traits = tuple(found.values())
+    if not traits:
+        raise Fp2Error("there is no trait", where=where)
+    return traits, tuple(_notes(traits, twice, against))
+
+
+def _trait(cells: Mapping[str, str], where: str) -> Trait:
+    word = " ".join(cells[_WORD].split())
+    if not word:
+        raise Fp2Error("a trait without a word", where=where)
+    valence = _valence(cells.get(_VALENCE, ""), where)
+    said = cells.get(_POLARITY, "").strip().casefold()
+    if said and said not in _SAYS:
+        fix = nearest(said, POLARITIES)
+        raise Fp2Error(f"the trait '{word}' is {said!r}, neither positive nor negative", where=where, fix=fix)
+    if not said and not valence:
+        raise Fp2Error(f"nothing says whether the trait '{word}' is positive or negative", where=where)
+    return Trait(word, _SAYS[said] if said else (POSITIVE if (valence or 0.0) > 0 else NEGATIVE), valence)
+
+
+def _valence(cell: str, where: str) -> float | None:
+    text = cell.strip().replace("\u2212", "-")
+    if text.casefold() in _MISSING:
+        return None
+    try:
+        value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Fp2Error(f"the valence {cell.strip()!r} is no number", where=where)
+    return value
+
+
+def _notes(traits: Sequence[Trait], twice: Sequence[str], against: Sequence[str]) -> list[str]:
+    counts = Counter(trait.polarity for trait in traits)
+    unknown = sum(trait.valence is None for trait in traits)
+    notes = []
+    if counts[POSITIVE] != counts[NEGATIVE]:
+        notes.append(f"{counts[POSITIVE]} traits are positive and {counts[NEGATIVE]} negative")
+    if twice:
+        notes.append(f"listed twice, asked once: {_some(twice)}")
+    if against:
+        notes.append(f"the valence is against the polarity, which counts: {_some(against)}")
+    if unknown:
+        notes.append(f"{unknown} trait(s) without a valence")
+    return notes
+
+
+def _some(words: Sequence[str], most: int = 5) -> str:
+    shown = ", ".join(words[:most])
+    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
