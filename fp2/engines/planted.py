@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,10 @@ import numpy.typing as npt
 
 from fp2.data.shown import HIDES_PERSON
 from fp2.engines.base import Answer, ImageTask, Question
-from fp2.engines.planted_truth import EVERY_PROBE, LEVELS, PlantedTruth, Points, Rate
+from fp2.engines.planted_truth import EVERY_PROBE, LEVELS, PlantedTruth
+from fp2.engines.planted_yes_no import METHOD as YES_NO_METHOD
+from fp2.engines.planted_yes_no import Seen, draw_yes_no, unknown_trait
+from fp2.engines.truth_reading import Points, PointSums, Rate
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 METHOD = "planted/1"
 _NO_RATE = Rate(0.0, {})
+_NOTHING: Points = {}
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,11 +72,13 @@ class PlantedEngine:
         Raises
         ------
         Fp2Error
-            If the question is scored: a truth holds sentences, and no probabilities.
+            If the question gives choices: a truth holds sentences and log odds of Yes, and no likelihoods of options.
         """
+        if question.kind == "yes_no":
+            return {"name": YES_NO_METHOD, "truth": self.truth.yes_no.digest}
         if question.kind not in ("text", "number"):
             raise Fp2Error(
-                f"the simulator answers in words, and cannot score a question of kind '{question.kind}'",
+                f"the simulator answers in words or Yes and No, and cannot score a question of kind '{question.kind}'",
                 where=f"question '{question.question_id}'",
                 fix="Ask it in words (kind: text), or choose a model",
             )
@@ -99,13 +106,39 @@ class PlantedEngine:
             seen = [task for task in batch if task.variant not in HIDES_PERSON]
             if seen:
                 _check_attributes(self.truth, {name for task in seen for name in task.attributes})
-            pairs = [(task, question) for task in batch for question in task.questions]
             self.model_calls += 1
-            asks = [Ask(task.subject_id, task.image_id, q.text, task.attributes) for task, q in pairs]
-            yield [
-                Answer(task.image_id, q.question_id, drawn.text, drawn.error, tokens=len((drawn.text or "").split()))
-                for (task, q), drawn in zip(pairs, draw(self.truth, asks), strict=True)
-            ]
+            yield [*self._in_words(batch), *self._yes_no(batch)]
+
+    def _in_words(self, batch: Sequence[ImageTask]) -> list[Answer]:
+        pairs = [(task, question) for task in batch for question in task.questions if question.kind != "yes_no"]
+        asks = [Ask(task.subject_id, task.image_id, q.text, task.attributes) for task, q in pairs]
+        return [
+            Answer(task.image_id, q.question_id, drawn.text, drawn.error, tokens=len((drawn.text or "").split()))
+            for (task, q), drawn in zip(pairs, draw(self.truth, asks) if asks else (), strict=True)
+        ]
+
+    def _yes_no(self, batch: Sequence[ImageTask]) -> Iterator[Answer]:
+        """Yield the scored answers; pictures with the same open questions are drawn together."""
+        groups: dict[tuple[Question, ...], list[ImageTask]] = {}
+        for task in batch:
+            open_ones = tuple(question for question in task.questions if question.kind == "yes_no")
+            groups.setdefault(open_ones, []).append(task)
+        for questions, tasks in groups.items():
+            seen = [Seen(task.subject_id, task.image_id, task.attributes) for task in tasks]
+            columns = draw_yes_no(self.truth, seen, questions) if questions else {}
+            reasons = [unknown_trait(self.truth.yes_no, question) or "planted error" for question in questions]
+            for row, task in enumerate(tasks):
+                values = {name: column[row].tolist() for name, column in columns.items()}
+                for place, (question, reason) in enumerate(zip(questions, reasons, strict=True)):
+                    numbers = {name: column[place] for name, column in values.items()}
+                    yield _scored(task, question, numbers, reason)
+
+
+def _scored(task: ImageTask, question: Question, numbers: dict[str, float], reason: str) -> Answer:
+    if math.isnan(numbers["logit_difference"]):
+        return Answer(task.image_id, question.question_id, None, reason)
+    said = "Yes" if numbers["logit_difference"] >= 0 else "No"
+    return Answer(task.image_id, question.question_id, said, tokens=1, numbers=numbers)
 
 
 def draw(truth: PlantedTruth, asks: Sequence[Ask]) -> list[Drawn]:
@@ -150,13 +183,7 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
     """
     import pandas as pd
 
-    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
-
-    _check_attributes(truth, set(attribute_columns(people)))
-    used = sorted(truth.attributes)
-    columns = [people[ATTRIBUTE_PREFIX + name].tolist() for name in used]
-    subjects, images = people["subject_id"].astype(str).tolist(), people["image_id"].astype(str).tolist()
-    known = [dict(zip(used, values, strict=True)) for values in zip(*columns, strict=True)] or [{} for _ in subjects]
+    subjects, images, known = _people(people, truth)
     asks = [Ask(s, i, q.text, a) for q in questions for s, i, a in zip(subjects, images, known, strict=True)]
     drawn = draw(truth, asks)
     repeated = [question for question in questions for _ in subjects]
@@ -181,6 +208,32 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
     )
 
 
+def simulate_yes_no(
+    people: pd.DataFrame, questions: Sequence[Question], truth: PlantedTruth
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the numbers of the yes/no answers of everybody in `people`: column -> (n_people, n_questions).
+
+    Raises
+    ------
+    Fp2Error
+        If the truth names an attribute that `people` lacks.
+    """
+    subjects, images, known = _people(people, truth)
+    return draw_yes_no(truth, [Seen(*one) for one in zip(subjects, images, known, strict=True)], questions)
+
+
+def _people(people: pd.DataFrame, truth: PlantedTruth) -> tuple[list[str], list[str], list[dict[str, Sequence[str]]]]:
+    """Return subjects, pictures and the attributes that the truth names, checked to be there."""
+    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+    _check_attributes(truth, set(attribute_columns(people)))
+    used = sorted(truth.attributes)
+    columns = [people[ATTRIBUTE_PREFIX + name].tolist() for name in used]
+    subjects, images = people["subject_id"].astype(str).tolist(), people["image_id"].astype(str).tolist()
+    known = [dict(zip(used, values, strict=True)) for values in zip(*columns, strict=True)] or [{} for _ in subjects]
+    return subjects, images, known
+
+
 def _words(truth: PlantedTruth, text: str, probe: str | None, level: int, refused: bool, failed: bool) -> Drawn:
     if probe is None:
         return Drawn(-1, None, f"the simulator does not know the question {text[:80]!r}")
@@ -192,35 +245,25 @@ def _words(truth: PlantedTruth, text: str, probe: str | None, level: int, refuse
 
 
 class _Table:
-    """Sums of points over attributes; what a list of values is worth is worked out once."""
+    """What a person's attributes are worth, for each probe."""
 
     def __init__(self, truth: PlantedTruth) -> None:
         self._truth = truth
-        self._known: dict[tuple[int, str, tuple[str, ...]], float] = {}
+        self._sums = PointSums()
 
     def points(self, probe: str | None, attributes: Mapping[str, Sequence[str]]) -> float:
         """Return the level points of somebody with `attributes`."""
-        tables = [self._truth.effects.get(name, {}) for name in (probe or "", EVERY_PROBE)]
-        return sum(self._sum(table, attributes) for table in tables)
+        tables = [self._truth.effects.get(name, _NOTHING) for name in (probe or "", EVERY_PROBE)]
+        return sum(self._sums.of(table, attributes) for table in tables)
 
     def refusal(self, probe: str | None, attributes: Mapping[str, Sequence[str]]) -> float:
         """Return the probability of a refusal."""
         rates = [self._truth.refusals.get(name, _NO_RATE) for name in (probe or "", EVERY_PROBE)]
-        return sum(rate.base + self._sum(rate.by, attributes) for rate in rates)
+        return sum(self._sums.rate(rate, attributes) for rate in rates)
 
     def failure(self, attributes: Mapping[str, Sequence[str]]) -> float:
         """Return the probability of an error."""
-        return self._truth.errors.base + self._sum(self._truth.errors.by, attributes)
-
-    def _sum(self, table: Points, attributes: Mapping[str, Sequence[str]]) -> float:
-        return sum(self._mean(table, name, tuple(attributes.get(name, ()))) for name in table)
-
-    def _mean(self, table: Points, name: str, values: tuple[str, ...]) -> float:
-        key = (id(table), name, values)
-        if key not in self._known:
-            worth = [table[name].get(value, 0.0) for value in values]
-            self._known[key] = sum(worth) / len(worth) if worth else 0.0
-        return self._known[key]
+        return self._sums.rate(self._truth.errors, attributes)
 
 
 def _subject_noise(truth: PlantedTruth, asks: Sequence[Ask]) -> Floats:

@@ -21,6 +21,7 @@ from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.planted import PlantedEngine, simulate
 from fp2.engines.planted_truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
+from fp2.hashing import digest
 from fp2.tables import ANSWERS
 
 DEFAULT = yaml.safe_load(Path(planted_truth.__file__).with_name("planted_default.yaml").read_text(encoding="utf-8"))
@@ -196,13 +197,26 @@ def test_an_unknown_question_is_an_error_row_with_its_reason() -> None:
     assert all("does not know the question" in (found[f"i{i}", "p"].error or "") for i in range(2))
 
 
-def test_words_are_all_that_the_simulator_gives() -> None:
+def test_options_are_what_the_simulator_cannot_score() -> None:
     engine = PlantedEngine(rich())
     assert engine.method(WORK) == engine.method(dataclasses.replace(WORK, kind="number"))
-    for kind in ("yes_no", "choice"):
-        with pytest.raises(Fp2Error, match=f"cannot score a question of kind '{kind}'") as told:
-            engine.method(dataclasses.replace(WORK, kind=kind))
-        assert WORK.question_id in told.value.where
+    with pytest.raises(Fp2Error, match="cannot score a question of kind 'choice'") as told:
+        engine.method(dataclasses.replace(WORK, kind="choice"))
+    assert WORK.question_id in told.value.where
+
+
+def test_answers_in_words_are_those_of_the_first_version() -> None:
+    """Digests from before the simulator said yes and no: stored answers must stay what a truth stands for."""
+    columns = ["response_key", "image_id", "question_id", "text", "error", "level"]
+    expected = [
+        (load_truth(), "8afff5c1", "0d620133e9093b8b1b30d5508479af0d64060d013206a8b2d2709cfa2ba1212a"),
+        (rich(), "b4339265", "2c65171bfd7d6e73fac2dd073fe715f1519ee6d29537cfe00b640287e436796b"),
+    ]
+    for truth, truth_digest, answers in expected:
+        table = simulate(crowd(40), QUESTIONS, truth)[columns].astype(object)
+        assert truth.digest.startswith(truth_digest)
+        assert digest(table.where(table.notna(), None).to_numpy().tolist()) == answers
+        assert PlantedEngine(truth).method(WORK) == {"name": "planted/1"}
 
 
 def test_a_picture_that_hides_the_person_is_answered_without_attributes() -> None:
