@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fp2.asking import NOT_ASKED, Budget, in_passes
 from fp2.data.shown import ORIGINAL, Shown
 from fp2.engines.base import BLIND, Answer, Decoding, Engine, ImageTask, Question
 from fp2.hashing import canonical_json, digest
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
     from fp2.store.responses import ResponseStore
 
-# A pass is given up early when this many answers were tried and most of them failed.
-EARLY_TRIES = 100
 BYTES_PER_ANSWER = 600
-NOT_ASKED = "not asked: the run ended before it came to this"
 
 
 @dataclass(frozen=True)
@@ -155,23 +153,20 @@ class _Keys:
 
 @dataclass
 class _Asking:
-    """The state of one run's asking."""
+    """The state of one run's asking; `have` are the keys that are answered."""
 
     plan: Plan
     engine: Engine
     store: ResponseStore
-    attempts: int
-    allowed: float
+    budget: Budget
     tick: Callable[[int, int], None]
+    have: set[str]
     failed: dict[str, str] = field(default_factory=dict)
-    unreadable: int = 0
-    tried_now: int = 0
-    failed_now: int = 0
 
-    def open_tasks(self, have: set[str]) -> list[ImageTask]:
+    def open_tasks(self) -> list[ImageTask]:
         """Return the tasks with the questions that have no answer yet."""
         tasks = []
-        seen = set(have)  # the same pixels twice are asked about once
+        seen = set(self.have)  # the same pixels twice are asked about once
         for task in self.plan.tasks:
             keys = {self.plan.keys[task.image_id, q.question_id]: q for q in task.questions}
             left = tuple(question for key, question in keys.items() if key not in seen)
@@ -180,8 +175,8 @@ class _Asking:
                 tasks.append(replace(task, questions=left))
         return tasks
 
-    def keep(self, batch: Sequence[Answer]) -> set[str]:
-        """Store a batch; return the keys that are answered now."""
+    def keep(self, batch: Sequence[Answer]) -> None:
+        """Store a batch."""
         rows = [(self.plan.keys[a.image_id, a.question_id], _storable(a)) for a in batch]
         self.store.put_many(rows, self.engine.runtime())
         done = {key for key, answer in rows if answer.error is None}
@@ -190,22 +185,13 @@ class _Asking:
                 self.failed.pop(key, None)
             else:
                 self.failed[key] = answer.error
-        self.tried_now += len(rows)
-        self.failed_now += len(rows) - len(done)
+        self.have |= done
+        self.budget.count(len(rows), len(rows) - len(done))
         self.tick(len(done), len(self.failed))
-        return done
 
-    def spent(self, last: bool) -> str | None:
-        """Return why asking must end now, or None: on the last pass each failure stands, before it may be mended."""
-        hopeless = self.tried_now >= EARLY_TRIES and self.failed_now > self.tried_now / 2
-        return self.over(self.failed_now) if last or hopeless else None
-
-    def over(self, n: int) -> str | None:
-        """Return how `n` failures are more than the run allows, or None."""
-        if n <= self.allowed:
-            return None
-        reason = next(iter(self.failed.values()))
-        return f"{n} of {len(self.plan.planned)} answers failed, more than the run allows; the first: {reason}"
+    def reason(self) -> str:
+        """Return the reason of the first failure that stands."""
+        return next(iter(self.failed.values()), "")
 
 
 def ask(
@@ -233,17 +219,17 @@ def ask(
     stored = store.get_many(distinct)
     n_cached = sum(item.response_key in stored for item in plan.planned)
     start(len(plan.planned), n_cached)
-    allowed = error_budget * len(plan.planned) if error_budget <= 1 else error_budget
-    asking = _Asking(plan, engine, store, attempts, allowed, tick)
+    asking = _Asking(plan, engine, store, Budget(len(plan.planned), error_budget), tick, set(stored))
     asking.failed = {i.response_key: i.error for i in plan.planned if i.error is not None}
-    asking.unreadable = len(asking.failed)
     # A few unreadable pictures are told at the end, and cost no other picture its answers; a broken folder ends here.
-    broken = asking.unreadable > len(plan.planned) / 2
-    outcome = Asked({}, n_cached, 0, over_budget=asking.over(asking.unreadable) if broken else None)
+    unreadable = len(asking.failed)
+    broken = unreadable > len(plan.planned) / 2
+    outcome = Asked({}, n_cached, 0, over_budget=asking.budget.over(unreadable, asking.reason()) if broken else None)
     calls_before = engine.model_calls
     try:
         if outcome.over_budget is None:
-            outcome.over_budget = _passes(asking, set(stored)) or asking.over(len(asking.failed))
+            ended = in_passes(asking, engine, attempts)
+            outcome.over_budget = ended or asking.budget.over(len(asking.failed), asking.reason())
     except KeyboardInterrupt:
         outcome.interrupted = True
     outcome.model_calls = engine.model_calls - calls_before
@@ -260,21 +246,6 @@ def _storable(answer: Answer) -> Answer:
     except (ValueError, TypeError) as error:
         return replace(answer, text=None, numbers=None, error=f"the engine gave unusable numbers: {error}")
     return answer
-
-
-def _passes(asking: _Asking, have: set[str]) -> str | None:
-    """Ask up to `attempts` times for what is missing; return why the run ended early, or None."""
-    for attempt in range(asking.attempts):
-        tasks = asking.open_tasks(have)
-        if not tasks:
-            return None
-        asking.tried_now = asking.failed_now = 0
-        last = attempt == asking.attempts - 1
-        for batch in asking.engine.answer(tasks):
-            have |= asking.keep(batch)
-            if reason := asking.spent(last):
-                return reason
-    return None
 
 
 def _collect(plan: Plan, store: ResponseStore, asking: _Asking, cached: set[str]) -> dict[str, dict[str, Any]]:
