@@ -1,0 +1,1 @@
+"""How FHIBE's authors look for bias: pairwise disparities, error modelling, error patterns, open questions, CLIP."""
