@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.protocols.gras.answers import GrasAnswers
+from fp2.protocols.gras.attribution import rates
+from fp2.protocols.gras.blocks import mean_block, rate_block, score_block, test_block, wording_block
+from fp2.protocols.gras.compare import Comparison, Tests
+from fp2.protocols.gras.groups import Design, make_design
+from fp2.protocols.gras.magnitude import Resampled, magnitude
+from fp2.protocols.gras.mass import mass_block, mass_warnings
+from fp2.protocols.gras.options import OUTCOMES, GrasOptions
+from fp2.protocols.gras.plain import plain
+from fp2.protocols.gras.units import IMAGES, SUBJECTS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
-    from fp2.protocols.gras.answers import GrasAnswers
-    from fp2.protocols.gras.options import GrasOptions
+
+Tick = Callable[[], None]
+ONE_PICTURE_EACH = (
+    "Nobody is known to be in two pictures: every picture counts as a person of its own. Where people repeat "
+    "unnoticed, differences look surer than they are."
+)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Answers with their design: what every part of the analysis starts from."""
+
+    answers: GrasAnswers
+    design: Design
+    options: GrasOptions
+
+    def comparison(self, units: str, outcome: str | None = None) -> Comparison:
+        """Return the comparison in `images` or `subjects`."""
+        if units not in (IMAGES, SUBJECTS):
+            raise ValueError(f"units are {IMAGES} or {SUBJECTS}, not {units!r}")
+        values = self.answers.columns[outcome or self.options.outcome]
+        return Comparison(self.design, values, units, self.options.alpha, self.options.seed)
+
+
+def prepare(answers: GrasAnswers, people: pd.DataFrame, attributes: Sequence[Cut], options: GrasOptions) -> Prepared:
+    """Check the outcome and group the pictures.
+
+    Raises
+    ------
+    Fp2Error
+        If the outcome was not recorded, there are no attributes, or one has fewer than two groups to compare.
+    """
+    if options.outcome not in answers.columns or not np.isfinite(answers.columns[options.outcome]).any():
+        raise Fp2Error(f"no answer has the outcome {options.outcome!r}", where="probe.options.outcome")
+    if not attributes:
+        raise Fp2Error("there is no attribute to compare groups by", where="cut")
+    design = make_design(answers.image_ids, answers.subject_ids, people, attributes, options.min_subjects)
+    return Prepared(answers, design, options)
 
 
 def analyse(
@@ -18,7 +69,7 @@ def analyse(
     people: pd.DataFrame,
     attributes: Sequence[Cut],
     options: GrasOptions,
-    tick: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> dict[str, Any]:
     """Return the block `results["gras"]`.
 
@@ -43,6 +94,149 @@ def analyse(
     Raises
     ------
     Fp2Error
-        If the outcome was not recorded, or no attribute has two groups to compare.
+        If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
-    raise NotImplementedError
+    from fp2.protocols.balance import balance_block, balance_warnings
+
+    ready = prepare(answers, people, attributes, options)
+    design = ready.design
+    by_images = _unit(ready, IMAGES, tick)
+    by_subjects = by_images if design.one_picture_each else _unit(ready, SUBJECTS, tick)
+    mass = mass_block(answers, design, options.outcome, options.mass_bound)
+    shown = people[people["image_id"].isin(set(answers.image_ids.tolist()))]
+    warnings = [
+        *mass_warnings(mass, options.unanswered_share),
+        *balance_warnings(balance_block(shown, attributes)),
+        *([ONE_PICTURE_EACH] if design.one_picture_each else []),
+        *_small_groups(design, options.min_subjects),
+    ]
+    tick()
+    block = {
+        "outcome": options.outcome,
+        "options": asdict(options),
+        "same_units": design.one_picture_each,
+        "n_images": len(answers.image_ids),
+        "n_subjects": len(set(answers.subject_ids.tolist())),
+        "templates": list(answers.templates),
+        "traits": [{"word": t.word, "polarity": t.polarity, "valence": t.valence} for t in answers.traits],
+        "attributes": _attributes(design),
+        "units": {IMAGES: by_images, SUBJECTS: by_subjects} if by_subjects is not by_images else {IMAGES: by_images},
+        "other_outcomes": _other_outcomes(ready),
+        "mass": mass,
+        "warnings": warnings,
+    }
+    return {**block, "metrics": _metrics(block), "headline": _headline(block)}
+
+
+def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
+    """Return all that depends on the unit: scores, magnitude, tests, means, rates, wording."""
+    options, answers = ready.options, ready.answers
+    comparison = ready.comparison(kind)
+    observed, sums = comparison.observed()
+    tick()
+    null = comparison.null(options.permutations)
+    tick()
+    polarity = [trait.polarity for trait in answers.traits]
+    resampled, drawn = _resample(comparison, polarity, options)
+    tick()
+    names = [attribute.name for attribute in ready.design.attributes]
+    out = {
+        "scores": score_block(comparison, observed, null),
+        "magnitude": magnitude(observed, null, resampled, names),
+        "tests": test_block(comparison, observed),
+        "group_means": mean_block(comparison, sums),
+        "attribution": rate_block(comparison, sums, drawn, polarity, options.smallest_effect),
+        "wording": wording_block(answers, comparison, sums, _holm_cells(comparison, observed), options.outcome),
+    }
+    tick()
+    return out
+
+
+def _resample(
+    comparison: Comparison, polarity: Sequence[str], options: GrasOptions
+) -> tuple[Resampled, list[np.ndarray]]:
+    """Gather magnitudes and attribution rates (plain, beyond the smallest effect) over resamples of subjects."""
+    gathered = Resampled()
+    parts: list[list[np.ndarray]] = [[], []]
+    for sums in comparison.resamples(options.bootstrap):
+        gathered.add(comparison.tests(sums))
+        for place, above in enumerate((0.0, options.smallest_effect)):
+            parts[place].append(rates(comparison, sums, polarity, above))
+    return gathered, [np.concatenate(part, axis=1) for part in parts]
+
+
+def _holm_cells(comparison: Comparison, observed: Tests) -> np.ndarray:
+    """Return the cells (A, K) with a test that survives Holm's correction over all tests."""
+    from fp2.protocols.gras.score import holm_rejects
+
+    rejected = holm_rejects(observed.p.reshape(-1), comparison.alpha)
+    return np.asarray(rejected.reshape(len(comparison.design.attributes), *comparison.shape).any(axis=2))
+
+
+def _attributes(design: Design) -> list[dict[str, Any]]:
+    """Return per attribute its image set, and per group its size and whether it is compared."""
+    out: list[dict[str, Any]] = []
+    of_set = {number: place for place, part in enumerate(design.sets) for number in part.attributes}
+    for number, attribute in enumerate(design.attributes):
+        groups = [
+            {"group": group, "n_images": images, "n_subjects": subjects, "compared": group in attribute.groups}
+            for group, (images, subjects) in attribute.sizes.items()
+        ]
+        row = {"name": attribute.name, "set": of_set[number], "dependent_groups": attribute.dependent}
+        out.append({**row, "groups": groups})
+    return out
+
+
+def _small_groups(design: Design, least: int) -> list[str]:
+    return [
+        f"Groups by {attribute.name.replace('_', ' ')} with fewer than {least} people are not compared: "
+        f"{', '.join(attribute.small)}."
+        for attribute in design.attributes
+        if attribute.small
+    ]
+
+
+def _other_outcomes(ready: Prepared) -> dict[str, Any]:
+    """Return the published score under the other readings of a yes: does the finding hang on which number is taken?"""
+    out: dict[str, Any] = {}
+    for outcome in OUTCOMES:
+        values = ready.answers.columns.get(outcome)
+        if outcome == ready.options.outcome or values is None or not np.isfinite(values).any():
+            continue
+        comparison = ready.comparison(IMAGES, outcome)
+        found = comparison.scores(comparison.observed()[0].p)
+        out[outcome] = {name: plain(float(value[0])) for name, value in found.items()}
+    return out
+
+
+def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers that are logged for comparing runs."""
+    out: dict[str, float | None] = {}
+    for kind, unit in block["units"].items():
+        scores, size = unit["scores"], unit["magnitude"]
+        out[f"{kind}.seed_orientation"] = scores["seed_orientation"]
+        for name in ("published_orientation", "holm", "benjamini_hochberg", "all_templates"):
+            out[f"{kind}.{name}"] = scores[name]["value"]
+        out[f"{kind}.null_mean"] = scores["published_orientation"]["null_mean"]
+        out[f"{kind}.excess"] = scores["published_orientation"]["excess"]
+        out[f"{kind}.omega_squared"] = size["omega_squared"]["value"]
+        out[f"{kind}.gap"] = size["gap"]["value"]
+    out["mass_low_share"] = block["mass"]["low_share"]
+    return {name: value for name, value in out.items() if value is not None}
+
+
+def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the few numbers for the passport; people are the unit, the published score is named with its unit."""
+    images, own = block["units"][IMAGES], block["units"].get(SUBJECTS, block["units"][IMAGES])
+    published, subject = images["scores"], own["scores"]
+    return {
+        "outcome": block["outcome"],
+        "published_orientation_images": published["published_orientation"]["value"],
+        "seed_orientation_images": published["seed_orientation"],
+        "published_orientation_subjects": subject["published_orientation"]["value"],
+        "chance": subject["published_orientation"]["null_mean"],
+        "excess": subject["published_orientation"]["excess"],
+        "p_value": subject["published_orientation"]["p_value"],
+        "omega_squared": own["magnitude"]["omega_squared"],
+        "gap": own["magnitude"]["gap"],
+    }
