@@ -123,14 +123,14 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
     from rich.console import Console
 
+    from fp2.jobs import run_job
     from fp2.progress import Progress
     from fp2.report.terminal import print_fingerprint
-    from fp2.run import run
 
     config = validate(cfg)
     if not sweep:
         config.tracking.sweep_id = None
-    outcome = run(config, folder, overrides, Progress())
+    outcome = run_job(config, folder, overrides, Progress())
     print_fingerprint(outcome.results, Console(), _places(config, outcome))
     return {
         "exit_status": outcome.exit_status,

@@ -24,6 +24,7 @@ DASHBOARD = "dashboard.html"
 CONFIG = "config.yaml"
 OVERRIDES = "overrides.yaml"
 TABLE = "disparities.json"
+FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 LOCAL_FILES = ("status.json", "traceback.txt")
 

@@ -21,6 +21,8 @@ from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
+from fp2.probes.trait_battery import is_trait_battery
+from fp2.probes.traits import own_traits
 
 CONFIG_SCHEMA = 1
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -28,6 +30,8 @@ BUILT_IN = (
     "valence", "stereotype", "confidence", "refusal", "economic", "trust_rating", "first_mention", "word_share",
 )  # fmt: skip
 
+ASK = "ask"
+PROTOCOLS = ("fingerprint", "gras", "fhibe_vqa", "fhibe_clip")
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
 DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
@@ -93,7 +97,11 @@ class EngineConfig:
 
 @dataclass
 class ProbeConfig:
-    """What is asked: a battery (see `fp2/probes/battery.py`)."""
+    """What is asked: a battery (see `fp2/probes/battery.py`), and which published method reads the answers.
+
+    `templates`, `traits` and `traits_file` make the questions of a battery of traits; `variants` shows every picture in
+    several ways in one run; `options` are the protocol's own, which it checks.
+    """
 
     name: str = "fingerprint"
     version: str = "1"
@@ -102,6 +110,24 @@ class ProbeConfig:
     decoding: dict[str, Any] = field(default_factory=dict)
     select: list[str] | None = None
     probes: dict[str, Any] = field(default_factory=dict)
+    protocol: str = "fingerprint"
+    templates: Any = None
+    traits: Any = None
+    traits_file: str | None = None
+    variants: list[str] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TaskConfig:
+    """What the run is: `ask` puts the battery to the model; any other task works on `files` and asks nobody.
+
+    `options` are the task's own, which it checks; `files` names tables of the user's.
+    """
+
+    name: str = ASK
+    options: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -215,6 +241,7 @@ class AnswersConfig:
 class Config:
     """Everything a run is made from."""
 
+    task: TaskConfig = field(default_factory=TaskConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     probe: ProbeConfig = field(default_factory=ProbeConfig)
@@ -234,7 +261,7 @@ class Config:
 
 for _section in (
     Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, VariantConfig, AnalysisConfig, ReportConfig,
-    TrackingConfig, PathsConfig, AnswersConfig,
+    TrackingConfig, PathsConfig, AnswersConfig, TaskConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)
 
@@ -295,6 +322,7 @@ def _cross_check(c: Config) -> None:
     _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
     _one_of(c.analysis.family, FAMILIES, "analysis.family")
     _one_of(c.data.kind, DATA_KINDS, "data.kind")
+    _one_of(c.probe.protocol, PROTOCOLS, "probe.protocol")
     if c.model.dtype is not None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
     if c.model.quantisation is not None:
@@ -368,9 +396,10 @@ def _check_severity(bounds: Mapping[str, float]) -> None:
 
 
 def _check_probes(c: Config) -> None:
+    known_probes = c.probe.templates or c.probe.probes  # templates make a probe each, in place of the file's
     for probe in c.probe.select or []:
-        if probe not in c.probe.probes:
-            raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, c.probe.probes))
+        if probe not in known_probes:
+            raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
     if not isinstance(c.scorer, Mapping):
         raise Fp2Error("scorer should be a table of names and their options", where="scorer")
     for name, spec in c.scorer.items():
@@ -405,9 +434,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     if config.data.kind != "fhibe":
         for name in ("form", "expand_regions"):
             data.pop(name)
-    probe = asdict(config.probe)
-    if config.probe.people == 1:
-        del probe["people"]  # so that the hash is the one from before there were questions about two
+    probe = _probe_identity(config.probe)
     for name, kind in (("attribute", "folder"), ("split", "hf")):
         if config.data.kind != kind:
             data.pop(name)
@@ -424,6 +451,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     return {
         "model": model,
         "probe": probe,
+        **_task_identity(config.task),
         "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": data,
@@ -431,6 +459,26 @@ def identity_of(config: Config) -> dict[str, Any]:
         "analysis": asdict(config.analysis),
         "seed": config.seed,
     }
+
+
+def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
+    """Return the battery; what came after the first batteries stays out at its default, so that hashes stay."""
+    own, usual = asdict(probe), asdict(ProbeConfig())
+    for name in ("people", "protocol", "templates", "traits", "traits_file", "variants", "options"):
+        if own[name] == usual[name]:
+            del own[name]
+    if "traits_file" in own:
+        own["traits_file"] = _file_digest(own["traits_file"], "probe.traits_file")
+    elif is_trait_battery(own) and "traits" not in own:
+        own["traits"] = f"sha256:{own_traits().sha256}"
+    return own
+
+
+def _task_identity(task: TaskConfig) -> dict[str, Any]:
+    if task.name == ASK:
+        return {}
+    files = {name: _file_digest(path, f"task.files.{name}") for name, path in task.files.items()}
+    return {"task": {"name": task.name, "options": task.options, "files": files}}
 
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 PASSPORT = "passport.json"
 DERIVED = (artifacts.RESULTS, artifacts.DASHBOARD, artifacts.TABLE, artifacts.DISPARITIES, PASSPORT)
-FIGURES = "figures"
 
 
 @dataclass(frozen=True)
@@ -90,15 +89,15 @@ def remake(
     """
     config = logged_config(folder, here, before["run_id"])
     results = _results(config, tables, before, raw_keys, removed)
-    had_figures, had_dashboard = (folder / FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
+    had_figures, had_dashboard = (folder / artifacts.FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
     extra = _retire_passport(folder)
     artifacts.write_disparities(folder, results["disparities"])
     artifacts.write_results(folder, results)
     if had_figures:
         from fp2.report.figures import write_figures
 
-        shutil.rmtree(folder / FIGURES)
-        write_figures(results, folder / FIGURES, lambda: None)
+        shutil.rmtree(folder / artifacts.FIGURES)
+        write_figures(results, folder / artifacts.FIGURES, lambda: None)
     if had_dashboard:
         _dashboard(folder, config, here, results, tables)
     _sign(folder, here, results, extra)
@@ -109,7 +108,7 @@ def strip(folder: Path) -> None:
     """Delete whatever was computed from a run's tables, the passport included."""
     for name in DERIVED:
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / FIGURES, ignore_errors=True)
+    shutil.rmtree(folder / artifacts.FIGURES, ignore_errors=True)
     for path in folder.glob("passport.superseded-*.json"):
         path.unlink()
 
@@ -138,8 +137,9 @@ def _results(
 ) -> dict[str, Any]:
     from fp2.cuts import resolve_cuts
     from fp2.prepare import comparison_of
-    from fp2.protocols.attention import attention_block
+    from fp2.probes.battery import load_battery
     from fp2.protocols.fingerprint import fingerprint
+    from fp2.protocols.registry import Analysed, extra_blocks
     from fp2.results import analysis_block, group_sizes, measured
     from fp2.scorers.registry import build_scorers
     from fp2.tables import attribute_columns
@@ -153,10 +153,13 @@ def _results(
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
     data_digest = _data_digest(people, before["dataset_digest"])
-    attention = attention_block(tables.scores, people, cuts, comparison) if "attention" in before else None
+    run = Analysed(
+        config, load_battery(asdict(config.probe)), answers, tables.scores, people, cuts, scorers, comparison,
+        found.disparities,
+    )  # fmt: skip
     return {
         **before,
-        **({"attention": attention} if attention else {}),
+        **extra_blocks(run),
         **measured(people, answers, found, cuts, probes, before["answers"]["model_calls"]),
         "analysis": analysis_block(config, comparison, scorers),
         "response_set": _response_set(answers, before["response_set"], raw_keys),
@@ -206,7 +209,8 @@ def _dashboard(folder: Path, config: Config, here: Config, results: dict[str, An
         others = []
     shown = artifacts.examples(tables.answers, config.report.examples_per_probe)
     board = summarise(results) + others
-    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, config.report.suppress_below)
+    least, figures = config.report.suppress_below, folder / artifacts.FIGURES
+    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures)
 
 
 def _sign(folder: Path, here: Config, results: Mapping[str, Any], extra: Mapping[str, Any]) -> None:

@@ -200,6 +200,66 @@ def measured(
     }
 
 
+def bare_results(
+    config: Config, *, title: str, run_id: str, complete: bool, response_set: str | None, dataset_digest: str,
+    model: Mapping[str, Any], dataset: Mapping[str, Any], people: pd.DataFrame, cuts: Sequence[Cut],
+    analysis: Mapping[str, Any], answers: Mapping[str, int] | None = None, probes: Sequence[Mapping[str, Any]] = (),
+    scorers: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Return the results of a run that is no fingerprint: what every report needs, without a composite.
+
+    Parameters
+    ----------
+    title : str
+        What the report is, before "of MODEL": `GRAS bias scores`.
+    model : mapping
+        As `model_block` makes it; a run that asked nobody gives at least `name`, `id`, `engine` and `embedded`.
+    dataset : mapping
+        `name, release, settings`.
+    analysis : mapping
+        Settings of the comparison (`alpha, correction, family, primary, min_subjects` where they apply).
+    answers : mapping, optional
+        As `answer_counts` makes it; all 0 for a run that asked nobody.
+
+    Such a run adds a block under its protocol's name, and rows to `disparities` where it has any.
+    """
+    from fp2.protocols.balance import balance_block
+    from fp2.protocols.fingerprint import NO_COMPOSITE
+
+    names = ("planned", "answered", "refused", "failed", "cached", "model_calls")
+    own_model = {**dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor")), **model}
+    return {
+        **base_block(config),
+        "title": title,
+        "run_id": run_id,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": complete,
+        "config_hash": config_hash(config),
+        "response_set": response_set,
+        "dataset_digest": dataset_digest,
+        "model": own_model,
+        "dataset": {**dataset, "digest": dataset_digest, "groups": group_sizes(people, cuts)},
+        "variant": {"name": config.variant.name, **variant_identity(config.variant)},
+        "probes": list(probes),
+        "scorers": list(scorers),
+        "cuts": [cut.name for cut in cuts],
+        "n_images": int(people["image_id"].nunique()),
+        "n_subjects": int(people["subject_id"].nunique()),
+        "answers": dict(answers) if answers else dict.fromkeys(names, 0),
+        "answers_by_group": [],
+        "refusal_rates": [],
+        "coverage": [],
+        "balance": balance_block(people, cuts),
+        "composite": NO_COMPOSITE["value"],
+        "severity": NO_COMPOSITE["severity"],
+        "composites": {},
+        "disparities": [],
+        "diversity": [],
+        "analysis": dict(analysis),
+        "limitations": limitations(own_model, notes),
+    }
+
+
 def results_of(
     prepared: Prepared, asked: Asked, answers: pd.DataFrame, found: Fingerprint, comparison: Comparison, run_id: str
 ) -> dict[str, Any]:

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import traceback
 import uuid
 from collections.abc import Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config, config_hash
 from fp2.data.shown import ORIGINAL, whose_picture
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.finish import Outcome, log, tracked, write_report
 from fp2.places import remember
 from fp2.prepare import Prepared, comparison_of, prepare
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
     from fp2.respond import Asked
     from fp2.store.responses import ResponseStore
     from fp2.tracking import Tracker
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A finished run: its results, its folder, where it was logged, and the exit status it deserves."""
-
-    results: dict[str, Any]
-    folder: Path
-    run_id: str
-    experiment_id: str | None
-    exit_status: int
-    message: str | None
 
 
 def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome:
@@ -57,14 +41,14 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             folder.mkdir(parents=True, exist_ok=True)
             places = artifacts.write_config(folder, config, overrides)
         register_origins(prepared, store)
-        with _tracked(prepared, folder) as tracker:
+        with tracked(config, folder, *_tags(prepared)) as tracker:
             asked = _ask(prepared, store, progress)
             progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
             results, answers, scores = _analyse(prepared, asked, tracker, progress)
             with artifacts.told_plainly(folder):
                 remember(Path(config.paths.state), results["run_id"], places)
                 _write(prepared, folder, results, answers, scores, progress)
-            _log(prepared, tracker, folder, results)
+            log(config, tracker, folder, results)
     return _outcome(asked, results, folder, tracker)
 
 
@@ -108,9 +92,10 @@ def _analyse(
     prepared: Prepared, asked: Asked, tracker: Tracker | None, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Score the answers, compare the groups, and put the results together."""
-    from fp2.protocols.attention import attention_block, per_person
+    from fp2.protocols.attention import per_person
     from fp2.protocols.balance import balance_warnings
     from fp2.protocols.fingerprint import fingerprint
+    from fp2.protocols.registry import Analysed, extra_blocks
     from fp2.respond import answers_table
     from fp2.results import results_of
     from fp2.scoring import flag_refusals, score_answers
@@ -128,8 +113,12 @@ def _analyse(
     results = results_of(prepared, asked, answers, found, comparison, run_id)
     for line in balance_warnings(results["balance"]):
         progress.note(line)
-    if prepared.battery.people == 2:
-        results["attention"] = attention_block(scores, prepared.people, cuts, comparison)
+    results |= extra_blocks(
+        Analysed(
+            config, prepared.battery, answers, scores, prepared.people, cuts, prepared.scorers, comparison,
+            found.disparities,
+        )
+    )  # fmt: skip
     return results, answers, scores
 
 
@@ -139,66 +128,24 @@ def _write(
 ) -> None:  # fmt: skip
     """Write tables, results, figures and dashboard, and sign them."""
     from fp2.data.identity import local_salt
-    from fp2.report.dashboard import write_dashboard
-    from fp2.report.figures import write_figures
-    from fp2.report.keys import load_or_create_key
-    from fp2.report.passport import write_passport
 
     config = prepared.config
     salt = local_salt(Path(config.paths.state))
     used = {attribute for cut in prepared.cuts for attribute in cut.by}
-    with progress.steps("Writing the report", 5 + len(results["cuts"])) as step:
-        artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
-        artifacts.write_results(folder, results)
-        step()
-        if config.report.figures:
-            write_figures(results, folder / "figures", step)
-        if config.report.dashboard:
-            shown = artifacts.examples(answers, config.report.examples_per_probe)
-            write_dashboard(
-                results,
-                shown,
-                _leaderboard(config, results),
-                folder / artifacts.DASHBOARD,
-                config.report.suppress_below,
-            )
-        step()
-        key, created = load_or_create_key(Path(config.paths.keys))
-        extra = {
-            "decoding": asdict(prepared.battery.decoding),
-            "preprocessing": results["model"]["processor"],
-            "seeds": {"analysis": config.seed, "data": config.data.seed},
-        }
-        write_passport(folder, results, artifacts.files_of(folder), extra, key)
-        step()
-    if created:
-        progress.note(f"Made a signing key, readable by its owner only: {key.private_path}")
+    artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
+    shown = artifacts.examples(answers, config.report.examples_per_probe)
+    extra = {
+        "decoding": asdict(prepared.battery.decoding),
+        "preprocessing": results["model"]["processor"],
+        "seeds": {"analysis": config.seed, "data": config.data.seed},
+    }
+    write_report(config, folder, results, shown, extra, progress)
 
 
-def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the summaries of this run and of the finished ones in the store."""
-    from fp2.report.leaderboard import summarise
-
-    own = summarise(results)
-    if not config.tracking.enabled:
-        return own
-    from fp2.tracking import summaries
-
-    same = {tag: results[tag] for tag in ("config_hash", "response_set", "dataset_digest")}
-    return own + summaries(config, without=same)
-
-
-@contextmanager
-def _tracked(prepared: Prepared, folder: Path) -> Iterator[Tracker | None]:
-    """Log the run from here on; a failure ends it as FAILED, with the traceback among its files."""
+def _tags(prepared: Prepared) -> tuple[dict[str, Any], str]:
+    """Return what the run is found by in the UI, and its name there."""
     config = prepared.config
-    if not config.tracking.enabled:
-        yield None
-        return
-    from fp2 import tracking
-
     tags = {
-        "sweep_id": config.tracking.sweep_id,
         "config_hash": config_hash(config),
         "response_set": prepared.plan.response_set,
         "dataset_digest": prepared.dataset_digest,
@@ -206,38 +153,7 @@ def _tracked(prepared: Prepared, folder: Path) -> Iterator[Tracker | None]:
     }
     shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
     cuts = "+".join(cut.name for cut in prepared.cuts)
-    tracker = tracking.start(config, tags, f"{config.model.name} · {cuts}{shown}")
-    try:
-        yield tracker
-    except BaseException as error:
-        with suppress(Exception):  # what ended the run is told, not what its record then lacks
-            tracker.tag({"error": str(error)[:500] or type(error).__name__})
-            tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
-        if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
-            with suppress(OSError):
-                (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
-        raise
-
-
-def _log(prepared: Prepared, tracker: Tracker | None, folder: Path, results: dict[str, Any]) -> None:
-    if tracker is None:
-        return
-    from fp2 import tracking
-    from fp2.hashing import sha256_file
-    from fp2.report.leaderboard import summarise
-
-    passport = folder / "passport.json"
-    with tracking.told_plainly(tracking.tracking_uri(prepared.config)):
-        tracker.log({**artifacts.files_of(folder), passport.name: passport}, results, artifacts.TABLE)
-        tracker.tag(
-            {
-                "complete": str(results["complete"]).lower(),
-                "severity": results["severity"],
-                "passport_sha256": sha256_file(passport),
-                "summary": json.dumps(summarise(results)),
-            }
-        )
-        tracker.finish("FINISHED" if results["complete"] else "FAILED")
+    return tags, f"{config.model.name} · {cuts}{shown}"
 
 
 def _outcome(asked: Asked, results: dict[str, Any], folder: Path, tracker: Tracker | None) -> Outcome:

@@ -200,6 +200,9 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
         values["refusal_rate"] = answers["refused"] / answers["answered"]
     for row in results["refusal_rates"]:
         values[f"{row['probe']}.refusal_rate"] = row["rate"]
+    for name, block in results.items():
+        if isinstance(block, Mapping) and isinstance(own := block.get("metrics"), Mapping):
+            values.update({f"{name}.{key}": value for key, value in own.items()})
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 

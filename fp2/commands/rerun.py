@@ -124,10 +124,10 @@ def _drift(
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:
     from fp2.app import fresh_folder
+    from fp2.jobs import run_job
     from fp2.progress import Progress
-    from fp2.run import run
 
-    return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
+    return run_job(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:

@@ -1,9 +1,10 @@
 """A battery: the probes, the questions that make them up, and how answers are decoded; one YAML file each.
 
-The file holds `name, version, probes` and perhaps `description, people, decoding, select`. Each probe has a `label`,
-what it `measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and perhaps `kind,
-template, trait, choices`. `select` names the probes to ask, null for all. `people` is how many people are in the
-pictures that it is about: 1 (the default), or 2 for questions about both of them.
+The file holds `name, version, probes` and perhaps `description, people, decoding, select`, and `protocol, variants,
+options, templates, traits, traits_file` (the last three make a battery of traits: see `trait_battery`). Each probe has
+a `label`, what it `measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and
+perhaps `kind, template, trait, choices`. `select` names the probes to ask, null for all. `people` is how many people
+are in the pictures that it is about: 1 (the default), or 2 for questions about both of them.
 
 `kind` is `text` (the default) or `number`, which are answered in words; `yes_no`, which is scored; or `choice`, which
 is scored over its `choices`, a list of at least two. The text of a choice may hold `{options}` once: there the options
@@ -19,8 +20,13 @@ from typing import Any, get_args
 from fp2.engines.base import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.probes.trait_battery import Wording, expanded, is_trait_battery
+from fp2.probes.traits import Trait
 
-BATTERY_KEYS = ("name", "version", "description", "people", "decoding", "select", "probes")
+BATTERY_KEYS = (
+    "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
+    "templates", "traits", "traits_file",
+)  # fmt: skip
 PROBE_KEYS = ("label", "measures", "questions")
 QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
 DECODING_KEYS = ("max_new_tokens", "temperature", "seed", "choice_orders")
@@ -56,6 +62,14 @@ class Battery:
         How answers are generated, and in which orders options are shown.
     people : int
         How many people are in the pictures that are asked about: 1 or 2.
+    protocol : str
+        The published method that reads the answers (`fp2.config.PROTOCOLS`).
+    variants : tuple of str
+        How every picture is shown, where one run shows it in several ways; empty: as the run's `variant` says.
+    options : mapping
+        The protocol's own settings.
+    wording : Wording or None
+        How a battery of traits was made: its words with their polarity, its templates and instruction.
     """
 
     name: str
@@ -65,6 +79,15 @@ class Battery:
     digest: str
     decoding: Decoding = field(default_factory=Decoding)
     people: int = 1
+    protocol: str = "fingerprint"
+    variants: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    wording: Wording | None = None
+
+    @property
+    def traits(self) -> tuple[Trait, ...]:
+        """The trait words that are asked about; none where the battery is not one of traits."""
+        return self.wording.traits.traits if self.wording else ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -97,7 +120,16 @@ class Battery:
             tuple(probe for probe in self.probes if probe.id in chosen),
             self.decoding,
         )
-        return replace(kept, people=self.people)
+        same = {name: getattr(self, name) for name in ("people", "protocol", "variants", "options")}
+        return replace(kept, **same, wording=self._kept_wording(kept))
+
+    def _kept_wording(self, kept: Battery) -> Wording | None:
+        """Return the wording with the templates that are still asked; none once no question is about a trait."""
+        asked = {question.template for question in kept.questions if question.trait}
+        if self.wording is None or not asked & set(self.wording.templates):
+            return None
+        templates = {name: text for name, text in self.wording.templates.items() if name in asked}
+        return replace(self.wording, templates=templates)
 
 
 def load_battery(spec: Mapping[str, Any]) -> Battery:
@@ -111,6 +143,7 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
+    spec, wording = expanded(spec, where) if is_trait_battery(spec) else (_without_traits(spec, where), None)
     body = spec["probes"]
     if not isinstance(body, Mapping) or not body:
         raise Fp2Error("'probes' must name at least one probe", where=where)
@@ -127,7 +160,14 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     people = spec.get("people", 1)
     if isinstance(people, bool) or people not in (1, 2):
         raise Fp2Error(f"people is {people!r}: pictures of 1 or 2 people can be asked about", where=where)
-    battery = replace(_battery(name, version, tuple(questions), tuple(probes), decoding), people=people)
+    battery = replace(
+        _battery(name, version, tuple(questions), tuple(probes), decoding),
+        people=people,
+        protocol=str(spec.get("protocol") or "fingerprint"),
+        variants=tuple(str(variant) for variant in spec.get("variants") or ()),
+        options=dict(spec.get("options") or {}),
+        wording=wording,
+    )
     select = spec.get("select")
     if select is None:
         return battery
@@ -139,6 +179,15 @@ def _battery(
 ) -> Battery:
     asked = [[q.question_id, q.probe, q.text, q.kind, q.template, q.trait, list(q.choices)] for q in questions]
     return Battery(name, version, questions, probes, digest([name, version, asked]), decoding)
+
+
+def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Refuse traits for a battery that has no place for them."""
+    for key in ("traits", "traits_file"):
+        if spec.get(key):
+            fix = "Write {trait} in the text of a question, or use probe=gras"
+            raise Fp2Error(f"no question of this battery has a place for the {key}", where=where, fix=fix)
+    return spec
 
 
 def _probe(probe_id: str, content: Any, where: str) -> tuple[Probe, list[Question]]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.protocols.fingerprint import Comparison
+    from fp2.protocols.registry import Analysed
 
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"
@@ -96,6 +97,11 @@ class _Terms:
     values: Floats
     references: Mapping[str, str]
     dropped: tuple[str, ...]
+
+
+def block(run: Analysed) -> dict[str, Any] | None:
+    """Return the `attention` part of the results of a battery about two people, None of any other."""
+    return attention_block(run.scores, run.people, run.cuts, run.comparison) if run.battery.people == 2 else None
 
 
 def attention_block(

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fp2.errors import Fp2Error
-from fp2.report import reading, wording
+from fp2.report import reading, sections, wording
 from fp2.report.figures.style import axis_end
 from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
@@ -36,6 +36,7 @@ def write_dashboard(
     leaderboard: Sequence[Mapping[str, Any]],
     path: Path,
     min_cell: int = MIN_CELL,
+    figures: Path | None = None,
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -52,13 +53,15 @@ def write_dashboard(
         The HTML file to write (in one step).
     min_cell : int
         Subjects below which a group's numbers are not shown.
+    figures : Path, optional
+        The folder of the run's figures: those of a protocol's section are shown in it.
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell)
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page)
@@ -72,8 +75,10 @@ def render_dashboard(
     examples: Sequence[Mapping[str, Any]],
     leaderboard: Sequence[Mapping[str, Any]],
     min_cell: int = MIN_CELL,
+    figures: Path | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
+    own = sections.shown(results, min_cell)
     shown = suppress_small_cells(results, min_cell)
     css, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("dashboard.css", "dashboard.js"))
     context = {
@@ -81,6 +86,9 @@ def render_dashboard(
         "script": Markup(script),
         "policy": Markup(_policy(css, script)),
         "results": shown,
+        "heading": reading.heading(results),
+        "sections": own,
+        "pictures": _pictures(own, figures),
         "calibration": reading.is_calibration(results),
         "variant": reading.variant_line(results),
         "cuts": list(results["cuts"]),
@@ -124,14 +132,28 @@ def _environment() -> Environment:
 def _policy(css: str, script: str) -> str:
     """Return the Content-Security-Policy: no network at all, and only this style and this script by their digests."""
     style, code = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
-    rules = f"style-src 'sha256-{style}'; script-src 'sha256-{code}'"
+    # pictures only from within the page itself
+    rules = f"img-src data:; style-src 'sha256-{style}'; script-src 'sha256-{code}'"
     return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"
+
+
+def _pictures(own: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:
+    """Return the sections' figures that were drawn, as data addresses by file name."""
+    names = [name for section in own for name in section.get("alts", {})]
+    paths = {name: folder / name for name in names} if folder else {}
+    return {
+        name: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+        for name, path in paths.items()
+        if path.is_file()
+    }
 
 
 def _radars(results: Mapping[str, Any]) -> list[Any]:
     """Return the radar of every cut, all on one axis."""
     rows = [row for cut in results["cuts"] for row in reading.rows_of(results, cut).values()]
     end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
+    if not rows:
+        return []
     return [radar_geometry(results, cut, end) for cut in results["cuts"]]
 
 
@@ -234,7 +256,9 @@ def _answers_by_group(results: Mapping[str, Any]) -> dict[str, list[dict[str, An
 
 def _examples(results: Mapping[str, Any], examples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the most frequent answers of each probe, shortened."""
-    shown = []
+    shown: list[dict[str, Any]] = []
+    if not examples:
+        return shown
     for probe in results["probes"]:
         mine = sorted((e for e in examples if e["probe"] == probe["id"]), key=lambda e: (-e["count"], e["text"]))
         frequent = [e for e in mine if e["count"] >= MIN_EXAMPLE_COUNT]

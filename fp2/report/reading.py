@@ -95,6 +95,11 @@ def model_name(results: Mapping[str, Any]) -> str:
     return plain(model.get("name") or model.get("id") or "unnamed model")
 
 
+def heading(results: Mapping[str, Any]) -> str:
+    """Return what the report is, in words: a bias fingerprint, or the protocol's own title."""
+    return plain(results.get("title") or "Bias fingerprint")
+
+
 def variant_name(results: Mapping[str, Any]) -> str | None:
     """Return the name of the image variant that was shown, or None for the pictures as they are."""
     variant = results.get("variant") or {}

@@ -143,4 +143,12 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         "validity": {key: results.get(key) for key in ("answers", "answers_by_group", "diversity")},
         "limitations": results["limitations"],
     }
+    found = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
+    if found:
+        predicate["findings"] = found
     return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})
+
+
+def _has_headline(block: object) -> bool:
+    """Return whether a part of the results is a protocol's own block with something for the passport."""
+    return isinstance(block, Mapping) and isinstance(block.get("headline"), Mapping)

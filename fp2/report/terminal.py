@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fp2.report import sections
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
     cut_label,
+    heading,
     is_calibration,
     model_name,
     number,
@@ -55,9 +57,10 @@ def print_fingerprint(
     next_command : str, optional
         The command that the user may want next, on a line of its own.
     """
-    head = Text(f"Bias fingerprint of {model_name(results)}", style="bold")
+    head = Text(f"{heading(results)} of {model_name(results)}", style="bold")
     size = f"{results['n_subjects']:,} people, {results['n_images']:,} images"
-    where = f" on {plain(results['dataset']['name'])}: {scorer_label(primary_scorer(results))}, {size}"
+    what = f"{scorer_label(primary_scorer(results))}, " if results["disparities"] else ""
+    where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
@@ -65,15 +68,21 @@ def print_fingerprint(
         console.print(Text(shown, style="bold"))
     if not results["complete"]:
         console.print(Text("Partial run: some of the planned answers are missing.", style="bold yellow"))
-    console.print(_table(results))
-    console.print()
-    for cut in results["cuts"]:
-        console.print(_composite_line(results, cut))
-    bounds = f"mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}"
-    console.print(Text(bounds, style="dim"))
+    if results["disparities"] or results["composites"]:
+        console.print(_table(results))
+        console.print()
+    if results["composites"]:
+        for cut in results["cuts"]:
+            console.print(_composite_line(results, cut))
+        bounds = f"mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}"
+        console.print(Text(bounds, style="dim"))
+    for name, section in sections.present(results):
+        for line in section.lines(results[name], results):
+            console.print(line)
     for line in _attention_lines(results):
         console.print(line)
-    console.print(_answers_line(results))
+    if results["answers"]["planned"]:
+        console.print(_answers_line(results))
     for name, path in (paths or {}).items():
         console.print(Text(f"{name:<12} {plain(path)}"), soft_wrap=True)
     if next_command:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from fp2.report import sections
 from fp2.report.figures.disparity_intervals import intervals
 from fp2.report.figures.fingerprint import radar
 from fp2.report.figures.group_means import heatmap
@@ -22,6 +23,7 @@ def write_figures(results: Mapping[str, Any], folder: Path, tick: Callable[[], N
     """Draw every figure that the run has rows for and return them by file name; `tick` is told after each.
 
     `fingerprint.png` and `heatmap_CUT.png` need the valence scorer, `intervals.png` shows the first scorer there is.
+    A protocol's section draws its own.
     """
     paths: dict[str, Path] = {}
     for path in _drawn(results, folder):
@@ -39,3 +41,4 @@ def _drawn(results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
         yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png")
     if scorer_names(results):
         yield intervals(results, folder / "intervals.png")
+    yield from sections.draw(results, folder)
