@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from fp2.stats.diversity import Diversity, response_diversity
     from fp2.stats.equivalence import Equivalence, EquivalencePair, equivalence_test
     from fp2.stats.intersections import Intersection, beyond_additive, intersection_table
-    from fp2.stats.matched import MatchedPair, MatchedTest, matched_test, sign_flip
+    from fp2.stats.matched import (
+        MatchedPair,
+        MatchedTest,
+        MatchedVersion,
+        matched_equivalence,
+        matched_panel,
+        matched_test,
+        sign_flip,
+    )
     from fp2.stats.panel import disparity, disparity_panel
     from fp2.stats.permutation import default_permutations
     from fp2.stats.posthoc import PairTest, correct_family, pairwise_permutation, pairwise_tests, rank_biserial
@@ -49,6 +57,7 @@ _HOME = {
     "Intersection": "intersections",
     "MatchedPair": "matched",
     "MatchedTest": "matched",
+    "MatchedVersion": "matched",
     "PairTest": "posthoc",
     "Panel": "rows",
     "Proportion": "proportions",
@@ -79,6 +88,8 @@ _HOME = {
     "intersection_table": "intersections",
     "intraclass_correlation": "reliability",
     "jensen_shannon": "divergence",
+    "matched_equivalence": "matched",
+    "matched_panel": "matched",
     "matched_test": "matched",
     "minimum_detectable_gap": "design",
     "missing_by_group": "two_part",
@@ -113,6 +124,7 @@ __all__ = [
     "Intersection",
     "MatchedPair",
     "MatchedTest",
+    "MatchedVersion",
     "PairTest",
     "Panel",
     "Proportion",
@@ -143,6 +155,8 @@ __all__ = [
     "intersection_table",
     "intraclass_correlation",
     "jensen_shannon",
+    "matched_equivalence",
+    "matched_panel",
     "matched_test",
     "minimum_detectable_gap",
     "missing_by_group",

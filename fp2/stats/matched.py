@@ -6,7 +6,9 @@ inside a set, never between sets.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -15,19 +17,26 @@ from numpy.typing import ArrayLike
 from fp2.stats.composite import permutation_p
 from fp2.stats.layout import make_cells, read_entries
 from fp2.stats.permutation import stream
+from fp2.stats.power import tost_p
 from fp2.stats.rows import FloatArray, finite
 from fp2.stats.sums import CHUNK_BYTES
 
 NO_SPREAD = 1e-12
+FEW = 10
+"""Sets that differ below which a t test of the mean difference is too sure of itself (simulated in the tests)."""
 
 
 @dataclass(frozen=True)
 class MatchedPair:
-    """Two versions of the same sets: mean of the within-set difference first - second, with a t interval."""
+    """Two versions of the same sets: mean of the within-set difference first - second, with a t interval.
+
+    `n_different`: in how many sets they differ at all.
+    """
 
     first: str
     second: str
     n_sets: int
+    n_different: int
     difference: float
     standard_error: float | None
     ci_low: float | None
@@ -36,11 +45,21 @@ class MatchedPair:
 
 
 @dataclass(frozen=True)
+class MatchedVersion:
+    """One version: its least-squares level (levels of all versions average to 0) and in how many sets it is known."""
+
+    name: str
+    n_sets: int
+    level: float | None
+
+
+@dataclass(frozen=True)
 class MatchedTest:
     """All versions compared; `raw` is the largest mean within-set difference of a pair, null_* its chance level.
 
     `p_value`: permutation of the labels inside every set, of the largest |t| over pairs; `adjusted_p` of a pair is its
     own |t| against the same maximum. `p_value` is None where fewer than two versions share `min_sets` sets.
+    `critical`: the 1 - alpha quantile of the permuted largest |t| (None where it is infinite).
     """
 
     raw: float | None
@@ -52,6 +71,8 @@ class MatchedTest:
     n_sets: int
     n_permutations: int
     pairs: tuple[MatchedPair, ...]
+    versions: tuple[MatchedVersion, ...] = ()
+    critical: float | None = None
 
 
 def sign_flip(differences: ArrayLike, *, n_permutations: int, seed: int) -> float:
@@ -95,36 +116,121 @@ def matched_test(
     to one version of a set are averaged. Where one person carries several sets, pass the person as `sets`. A set that
     lacks a version counts for the pairs that it has. Raises ValueError on lengths that differ or missing labels.
     """
+    column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
+    return matched_panel(
+        column, groups, sets, higher_is_better=[higher_is_better], n_permutations=n_permutations, seed=seed,
+        alpha=alpha, min_sets=min_sets,
+    )[0]  # fmt: skip
+
+
+def matched_panel(
+    values: ArrayLike,
+    groups: ArrayLike,
+    sets: ArrayLike,
+    *,
+    higher_is_better: Sequence[bool],
+    n_permutations: int,
+    seed: int,
+    alpha: float = 0.05,
+    min_sets: int = 10,
+) -> list[MatchedTest]:
+    """Compare the versions on several outcomes, values (n, m); each result is that of `matched_test` alone.
+
+    Outcomes with the same sets and versions known share their permutations.
+    """
     if n_permutations < 1 or not 0 < alpha < 1:
         raise ValueError("need n_permutations >= 1 and 0 < alpha < 1")
-    entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, sets, None)
+    entries = read_entries(np.asarray(values, dtype=np.float64), groups, sets, None)
     cells = make_cells(entries)
-    y = np.full((int(cells.subject.max(initial=-1)) + 1, len(entries.names)), np.nan)
-    y[cells.subject, cells.group] = cells.mean[:, 0]
-    y = y[np.isfinite(y).sum(axis=1) >= 2]
-    scale = float(np.nanmax(np.abs(y))) if y.size else 0.0
-    centred = y - np.nanmean(y, axis=1, keepdims=True) if len(y) else y
-    pairs = _enough(y, min_sets)
+    m = cells.mean.shape[1]
+    y = np.full((m, int(cells.subject.max(initial=-1)) + 1, len(entries.names)), np.nan)
+    y[:, cells.subject, cells.group] = cells.mean.T
+    tables = [column[np.isfinite(column).sum(axis=1) >= 2] for column in y]
+    alike: dict[bytes, list[int]] = {}
+    for j, table in enumerate(tables):
+        alike.setdefault(np.isfinite(table).tobytes(), []).append(j)
+    out: list[MatchedTest | None] = [None] * m
+    for members in alike.values():
+        found = _same_pattern([tables[j] for j in members], entries.names, n_permutations, seed, alpha, min_sets)
+        for j, make in zip(members, found, strict=True):
+            out[j] = make(higher_is_better[j])
+    return [test for test in out if test is not None]
+
+
+def _same_pattern(
+    tables: list[FloatArray], names: tuple[str, ...], n: int, seed: int, alpha: float, min_sets: int
+) -> list[Callable[[bool], MatchedTest]]:
+    """Test tables (sets, groups) in which the same cells are known; each result still takes its direction."""
+    pairs = _enough(tables[0], min_sets)
     if not pairs:
-        return MatchedTest(None, None, None, None, None, None, len(y), n_permutations, ())
+        empty = MatchedTest(None, None, None, None, None, None, len(tables[0]), n, ())
+        return [lambda _: empty for _ in tables]
+    centred = [y - np.nanmean(y, axis=1, keepdims=True) for y in tables]
+    scales = [float(np.nanmax(np.abs(y))) for y in tables]
+    permuted = _permute(centred, pairs, scales, n, seed)
+    return [
+        partial(_assembled, y, c, scale, pairs, names, largest, n, alpha)
+        for y, c, scale, largest in zip(tables, centred, scales, permuted, strict=True)
+    ]
+
+
+def _assembled(
+    y: FloatArray, centred: FloatArray, scale: float, pairs: list[tuple[int, int]], names: tuple[str, ...],
+    permuted: tuple[FloatArray, FloatArray], n: int, alpha: float, higher_is_better: bool,
+) -> MatchedTest:  # fmt: skip
+    """Put one outcome's numbers together; `permuted`: its largest |t| and gaps."""
+    largest_t, largest_gap = permuted
     seen_t, seen_gap = (part[0] for part in _statistics(centred[None], pairs, scale))
-    largest_t, largest_gap = _permute(centred, pairs, scale, n_permutations, seed)
-    means = _level(seen_gap, pairs, y.shape[1]) * (1 if higher_is_better else -1)
-    flat = float(np.abs(seen_gap).max()) <= NO_SPREAD * max(1.0, scale)
+    levels = _level(seen_gap, pairs, y.shape[1])
+    means = levels * (1 if higher_is_better else -1)
+    raw = float(np.abs(seen_gap).max())
+    flat = raw <= NO_SPREAD * max(1.0, scale)
+    known = np.isfinite(y).sum(axis=0)
     return MatchedTest(
-        raw=float(np.abs(seen_gap).max()),
+        raw=raw,
         null_mean=finite(float(largest_gap.mean())),
         null_p95=finite(float(np.quantile(largest_gap, 0.95))),
         p_value=permutation_p(float(seen_t.max()), largest_t),
-        worst_group=None if flat else entries.names[int(np.nanargmin(means))],
-        best_group=None if flat else entries.names[int(np.nanargmax(means))],
+        worst_group=None if flat else names[int(np.nanargmin(means))],
+        best_group=None if flat else names[int(np.nanargmax(means))],
         n_sets=len(y),
-        n_permutations=n_permutations,
+        n_permutations=n,
         pairs=tuple(
-            _pair(y, entries.names, g, h, permutation_p(float(t), largest_t), alpha)
+            _pair(y, names, g, h, permutation_p(float(t), largest_t), alpha)
             for (g, h), t in zip(pairs, seen_t, strict=True)
         ),
+        versions=tuple(
+            MatchedVersion(name, int(size), finite(float(level)))
+            for name, size, level in zip(names, known, levels, strict=True)
+            if size
+        ),
+        critical=finite(float(np.quantile(largest_t, 1 - alpha, method="higher"))),
     )
+
+
+def matched_equivalence(test: MatchedTest, bound: float, width: float) -> float | None:
+    """Return the level at which all pairs are shown to differ by less than `bound` (intersection-union), or None.
+
+    Two one-sided t tests on every pair's differences (Schuirmann 1987). Where fewer than `FEW` sets differ at all, a t
+    test takes the rare differences for rarer than they may be; there the test is of how rare they are: were the mean as
+    far off as `bound`, at least the share bound / width of the sets would differ (`width`: of the outcome's scale,
+    which no difference exceeds), and so few of n would be seen with the binomial probability. The larger p counts.
+    """
+    if not bound > 0 or not width > 0:
+        raise ValueError(f"need bound and width above 0, got {bound} and {width}")
+    if not test.pairs:
+        return None
+    return max(_pair_equivalence(pair, bound, width) for pair in test.pairs)
+
+
+def _pair_equivalence(pair: MatchedPair, bound: float, width: float) -> float:
+    from scipy.special import bdtr
+
+    n, error = pair.n_sets, np.array(pair.standard_error or 0.0)
+    p = float(tost_p(np.array(pair.difference), error, np.array(n - 1.0), bound))
+    if pair.n_different >= FEW:
+        return p
+    return max(p, float(bdtr(pair.n_different, n, min(1.0, bound / width))))
 
 
 def _enough(y: FloatArray, least: int) -> list[tuple[int, int]]:
@@ -151,26 +257,26 @@ def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tu
 
 
 def _permute(
-    y: FloatArray, pairs: list[tuple[int, int]], scale: float, n: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """Exchange the answers of every set among the versions that it has; return max |t| and max |gap|, each (n,)."""
-    rng, (rows, k) = stream(seed, 0, 4), y.shape
-    known = np.isfinite(y)
+    tables: list[FloatArray], pairs: list[tuple[int, int]], scales: list[float], n: int, seed: int
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Exchange the answers of every set among the versions that it has; max |t| and max |gap| of each table, (n,)."""
+    rng, (rows, k) = stream(seed, 0, 4), tables[0].shape
+    known = np.isfinite(tables[0])
     # a set's versions in their order of columns, absent ones last: a random order of the present ones goes back there
     place = np.argsort(~known, axis=1, kind="stable")
     back = np.argsort(place, axis=1, kind="stable")
     step = max(1, CHUNK_BYTES // (8 * 6 * rows * k))
-    t, gap = [], []
+    found: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in tables]
     for start in range(0, n, step):
         b = min(step, n - start)
         drawn = np.where(known, rng.random((b, rows, k)), 2.0)
-        shuffled = np.take_along_axis(
-            np.broadcast_to(y, (b, rows, k)), np.argsort(drawn, axis=2, kind="stable"), axis=2
-        )
-        found = _statistics(np.take_along_axis(shuffled, np.broadcast_to(back, (b, rows, k)), axis=2), pairs, scale)
-        t.append(found[0].max(axis=1))
-        gap.append(np.abs(found[1]).max(axis=1))
-    return np.concatenate(t), np.concatenate(gap)
+        order = np.argsort(drawn, axis=2, kind="stable")
+        from_version = np.take_along_axis(order, np.broadcast_to(back, (b, rows, k)), axis=2)
+        for y, scale, parts in zip(tables, scales, found, strict=True):
+            shuffled = np.take_along_axis(np.broadcast_to(y, (b, rows, k)), from_version, axis=2)
+            t, gap = _statistics(shuffled, pairs, scale)
+            parts.append((t.max(axis=1), np.abs(gap).max(axis=1)))
+    return [(np.concatenate([t for t, _ in parts]), np.concatenate([gap for _, gap in parts])) for parts in found]
 
 
 def _level(gap: FloatArray, pairs: list[tuple[int, int]], k: int) -> FloatArray:
@@ -189,4 +295,5 @@ def _pair(y: FloatArray, names: tuple[str, ...], g: int, h: int, p: float, alpha
     d = d[np.isfinite(d)]
     mean, error = float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d)))
     reach = float(stdtrit(len(d) - 1, 1 - alpha / 2)) * error
-    return MatchedPair(names[g], names[h], len(d), mean, error, mean - reach, mean + reach, p)
+    different = int((np.abs(d) > NO_SPREAD * max(1.0, float(np.abs(y[np.isfinite(y)]).max()))).sum())
+    return MatchedPair(names[g], names[h], len(d), different, mean, error, mean - reach, mean + reach, p)

@@ -1,0 +1,72 @@
+"""Matched panels equal single tests; equivalence within sets against SciPy, by hand, and under a planted truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fp2.stats import matched_equivalence, matched_panel, matched_test
+
+
+def long(columns):
+    """Tables (sets, versions) as entries: values (n, m), groups, sets."""
+    sets, versions = np.indices(columns[0].shape)
+    values = np.stack([table.ravel() for table in columns], axis=1)
+    return values, versions.ravel().astype(str), sets.ravel()
+
+
+def test_a_panel_gives_what_each_outcome_gives_alone():
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(18, 4)), rng.normal(size=(18, 4)), rng.normal(size=(18, 4))]
+    tables[1][2, 1] = np.nan
+    values, groups, sets = long(tables)
+    options = {"n_permutations": 299, "seed": 3}
+    panel = matched_panel(values, groups, sets, higher_is_better=[True, True, False], **options)
+    for j, better in enumerate((True, True, False)):
+        alone = matched_test(values[:, j], groups, sets, higher_is_better=better, **options)
+        assert panel[j] == alone
+    assert panel[0].n_sets == panel[1].n_sets == 18
+    assert [version.n_sets for version in panel[1].versions] == [18, 17, 18, 18]
+    levels = {version.name: version.level for version in panel[0].versions}
+    centred = (tables[0] - tables[0].mean(axis=1, keepdims=True)).mean(axis=0)
+    assert list(levels.values()) == pytest.approx(centred.tolist())
+    assert 1.5 < panel[0].critical < 5
+
+
+def test_equivalence_is_two_one_sided_t_tests_of_the_worst_pair():
+    rng = np.random.default_rng(1)
+    table = rng.normal(size=(40, 1)) + 0.05 * rng.normal(size=(40, 3))
+    values, groups, sets = long([table])
+    found = matched_equivalence(matched_test(values, groups, sets, n_permutations=9, seed=0), 0.05, 2.0)
+    worst = []
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        d = table[:, a] - table[:, b]
+        low = stats.ttest_1samp(d, -0.05, alternative="greater").pvalue
+        high = stats.ttest_1samp(d, 0.05, alternative="less").pvalue
+        worst.append(max(low, high))
+    assert found == pytest.approx(max(worst))
+
+
+def test_without_any_difference_the_bound_is_the_chance_to_see_none():
+    flat = np.repeat(np.random.default_rng(2).normal(size=(40, 1)), 2, axis=1)
+    test = matched_test(*long([flat]), n_permutations=9, seed=0)
+    assert matched_equivalence(test, 0.05, 2.0) == pytest.approx((1 - 0.025) ** 40)
+    large = matched_test(*long([np.repeat(flat, 4, axis=0)]), n_permutations=9, seed=0)
+    assert matched_equivalence(large, 0.05, 2.0) == pytest.approx((1 - 0.025) ** 160)
+    assert matched_equivalence(matched_test([], [], [], n_permutations=9, seed=0), 0.05, 2.0) is None
+    with pytest.raises(ValueError):
+        matched_equivalence(test, 0.0, 2.0)
+
+
+@pytest.mark.parametrize(("share", "size"), [(0.05, 1.0), (0.1, 0.5), (0.2, 0.25), (0.5, 0.1)])
+def test_rare_differences_whose_mean_is_the_bound_are_seldom_called_equivalent(share, size):
+    """Most sets show nothing and some a lot: where a t test alone takes 18 of 100 for equivalent."""
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for k in range(400):
+        differs = rng.random(60) < share  # the mean difference is 0.05, the bound
+        table = np.stack([np.zeros(60), size * differs], axis=1)
+        found = matched_equivalence(matched_test(*long([table]), n_permutations=1, seed=k), 0.05, 1.0)
+        wrong += found <= 0.05
+    assert wrong / 400 <= 0.08  # 0.05, 3 standard errors of 400, and rounding to whole sets
