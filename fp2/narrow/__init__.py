@@ -1,0 +1,1 @@
+"""Specialised vision models on pictures of people: FHIBE's eight narrow tasks, with one score a person."""
