@@ -47,30 +47,57 @@ class Prepared:
 
 
 def load_people(config: Config, progress: Progress) -> Dataset:
-    """Load the data set, keep the pictures of as many people as are asked about, and choose or sample among them."""
+    """Load the data set, keep the pictures of as many people as are asked about, and choose or sample among them.
+
+    Of a data set with counterfactual sets only those stay that vary in one of the cuts: the run is about them alone.
+    """
+    from fp2.cuts import resolve_cuts
     from fp2.data.load import load_configured
     from fp2.data.pairs import two_person
     from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
+    from fp2.data.sets import of_sets, units, whole_sets
+    from fp2.tables import attribute_columns
 
     dataset = load_configured(config, progress)
     people, notes = (two_person if config.probe.people == 2 else single_person)(dataset.people)
     if config.data.ids is not None:
         people = pick_images(people, read_ids(config.data.ids))
-    if config.data.limit is not None or config.data.offset:
-        people, more = limit_people(
-            people, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
-        )
+    if of_sets(people):
+        _check_sets(config)
+        people, more = whole_sets(people, resolve_cuts(asdict(config.cut), attribute_columns(people)))
         notes = (*notes, *more)
-    if people["set_id"].notna().any():
-        raise Fp2Error(
-            "counterfactual pictures cannot be cut into groups of people: one subject is in several groups on purpose",
-            where=f"data={config.data.name}",
-            fix="Leave set_id out of data.columns, or use pictures of real people (data=peeps for the drawn ones)",
+    if config.data.limit is not None or config.data.offset:
+        whole = people.assign(subject_id=units(people)) if of_sets(people) else people
+        taken, more = limit_people(
+            whole, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
         )
+        people = people[people["image_id"].isin(taken["image_id"])].reset_index(drop=True)
+        notes = (*notes, *more)
     if people.empty:
         what = "two-person picture with a box for each" if config.probe.people == 2 else "single-person picture"
         raise Fp2Error(f"the data set has no {what}", where=f"data={config.data.name}")
     return replace(dataset, people=people, notes=(*dataset.notes, *notes))
+
+
+def _check_sets(config: Config) -> None:
+    """Refuse counterfactual sets where answers are compared as a population, or nobody compares them."""
+    if config.probe.people == 2 or config.probe.protocol != "fingerprint":
+        raise Fp2Error(
+            f"counterfactual sets are compared within the set, which probe={config.probe.name} cannot do",
+            where=f"data={config.data.name}",
+            fix="Use probe=fingerprint, or leave set_id out of data.columns",
+        )
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Who is in which pictures, how they are grouped, and who is asked; nothing is planned yet."""
+
+    dataset: Dataset
+    cuts: tuple[Cut, ...]
+    engine: Engine
+    pixels: Mapping[Path, PixelDigest]
+    dataset_digest: str
 
 
 def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepared:
@@ -81,17 +108,33 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     Fp2Error
         For every mistake in the config or the data that can be seen without asking.
     """
-    from fp2.cuts import resolve_cuts
-    from fp2.data.identity import dataset_digest
-    from fp2.data.pixels import PixelIndex
-    from fp2.engines.build import build_engine, notices
     from fp2.probes.battery import load_battery
     from fp2.scorers.registry import build_scorers
-    from fp2.tables import attribute_columns
 
     battery = load_battery(asdict(config.probe))
     scorers = build_scorers(config.scorer)
     _check_people(battery, scorers, config)
+    scene = look(config, battery, store, progress)
+    plan = _plan(config, scene.dataset.people, battery, scene.engine, scene.pixels, progress)
+    return Prepared(
+        config, scene.dataset, battery, scene.cuts, scorers, scene.engine, plan, scene.dataset_digest
+    )  # fmt: skip
+
+
+def look(config: Config, battery: Battery, store: ResponseStore, progress: Progress) -> Scene:
+    """Build the engine, load the people and their cuts, and read the pictures that are not remembered.
+
+    Raises
+    ------
+    Fp2Error
+        As `prepare`.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.data.identity import dataset_digest
+    from fp2.data.pixels import PixelIndex
+    from fp2.engines.build import build_engine, notices
+    from fp2.tables import attribute_columns
+
     engine = build_engine(
         asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
     )
@@ -102,12 +145,10 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     _tell_unreadable(pixels, progress)
-    plan = _plan(config, dataset.people, battery, engine, pixels, progress)
     for line in notices(engine):
         progress.note(line)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
-    digest = dataset_digest(dataset.people, by_image)
-    return Prepared(config, dataset, battery, cuts, scorers, engine, plan, digest)
+    return Scene(dataset, cuts, engine, pixels, dataset_digest(dataset.people, by_image))
 
 
 def _check_people(battery: Battery, scorers: Mapping[str, Scorer], config: Config) -> None:
@@ -134,7 +175,7 @@ def _plan(
     from fp2.respond import joined, make_plan
 
     rows = one_row_each(people) if battery.people == 2 else people
-    shown = _shown(config, rows, pixels, progress)
+    shown = show(config, rows, pixels, progress)
     plan = make_plan(rows, battery.questions, engine, battery.decoding, shown, config.variant.kind)
     if battery.people == 1:
         return plan
@@ -151,7 +192,7 @@ def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> 
         progress.note(f"... and {len(bad) - 3} pictures more")
 
 
-def _shown(config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress) -> list[Shown]:
+def show(config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress) -> list[Shown]:
     """Return what is shown for each row of `people`; count the pictures of which the data do not allow the variant."""
     from fp2.data.shown import BY_REGION, shown_pictures
 

@@ -24,6 +24,10 @@ QUANTISATIONS = ("int8", "nf4")
 IMAGE_BACKENDS = ("pil", "torchvision")
 OPTIONS = "{options}"
 BLIND = "blind"
+YES_NO_NUMBERS = (
+    "p_yes", "p_no", "p_yes_first_token", "p_no_first_token", "p_yes_norm", "mass", "logit_difference",
+)  # fmt: skip
+"""What a yes/no answer's numbers are (`Answer.numbers`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from fp2.errors import Fp2Error
 
-SCHEMA_VERSION = 2
-_READABLE = (1, SCHEMA_VERSION)  # version 1 has no `numbers`; opening it for writing adds them
+SCHEMA_VERSION = 3
+# Version 1 has no `numbers`, version 2 no blocks; opening such a file for writing adds them.
+_READABLE = (1, 2, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
 
 _TABLES = """
@@ -24,6 +25,21 @@ CREATE TABLE IF NOT EXISTS answers (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS failures (
     key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+_BLOCK_TABLES = """
+CREATE TABLE IF NOT EXISTS question_sets (
+    digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS blocks (
+    context BLOB NOT NULL, question_set BLOB NOT NULL, answered INTEGER NOT NULL, numbers BLOB NOT NULL,
+    seconds REAL NOT NULL, runtime TEXT NOT NULL, updated REAL NOT NULL, checksum BLOB NOT NULL,
+    PRIMARY KEY (context, question_set)
+);
+CREATE TABLE IF NOT EXISTS block_failures (
+    context BLOB NOT NULL, question BLOB NOT NULL, error TEXT NOT NULL, attempts INTEGER NOT NULL,
+    runtime TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY (context, question)
 ) WITHOUT ROWID;
 """
 
@@ -140,7 +156,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone() is None:
         with transaction(connection, path):
-            for statement in filter(str.strip, _TABLES.split(";")):
+            for statement in filter(str.strip, (_TABLES + _BLOCK_TABLES).split(";")):
                 connection.execute(statement)
             if connection.execute("SELECT version FROM schema").fetchone() is None:
                 connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
@@ -153,9 +169,12 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if _version(connection) == SCHEMA_VERSION:
         return
     with transaction(connection, path):
-        if _version(connection) == 1:
+        version = _version(connection)
+        if version == 1:
             connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
-            connection.execute("UPDATE schema SET version = 2")
+        for statement in filter(str.strip, _BLOCK_TABLES.split(";")):
+            connection.execute(statement)
+        connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
 
 
 def _wal(connection: sqlite3.Connection) -> None:

@@ -343,7 +343,7 @@ def test_a_store_of_version_1_is_served_counted_and_gets_numbers(tmp_path: Path)
             }
             store.put_many([scored("c")])
             assert json.loads(store.get_many(["c"])["c"].numbers or "") == SCORED
-            assert store.connection.execute("SELECT version FROM schema").fetchone() == (2,)
+            assert store.connection.execute("SELECT version FROM schema").fetchone() == (3,)
             store.connection.execute("UPDATE answers SET text = 'changed' WHERE key = 'c'")
             with pytest.raises(Fp2Error, match="checksum"):
                 store.get_many(["c"])
