@@ -34,15 +34,15 @@ class BlocksAsked:
         NaN where there is no answer.
     failed : dict
         (context, place in the set) -> why there is no answer.
-    cached : int
-        Planned answers that the store had.
+    stored : array (contexts, questions of the set), bool
+        What the store had before anything was asked.
     model_calls : int
         Batches sent.
     """
 
     numbers: Numbers
     failed: dict[tuple[int, int], str]
-    cached: int
+    stored: NDArray[np.bool_]
     model_calls: int
     interrupted: bool = False
     over_budget: str | None = None
@@ -169,9 +169,9 @@ def ask_blocks(
     store.register(plan.question_set)
     asking = _Asking(plan, engine, store, Budget(plan.n_planned, error_budget), tick)
     asking.load()
-    cached = int(answers_by_row(plan, asking.numbers).sum())
-    start(plan.n_planned, cached)
-    outcome = BlocksAsked(asking.numbers, asking.failed, cached, 0)
+    stored = answered(asking.numbers)
+    start(plan.n_planned, int(count_by_row(plan, stored).sum()))
+    outcome = BlocksAsked(asking.numbers, asking.failed, stored, 0)
     unreadable = len(plan.errors) * len(plan.questions)
     if unreadable > plan.n_planned / 2:  # a broken folder ends here; a few unreadable pictures are told at the end
         outcome.over_budget = asking.budget.over(unreadable, asking.reason())
@@ -190,11 +190,15 @@ def ask_blocks(
     return outcome
 
 
-def answers_by_row(plan: BlockPlan, numbers: Numbers) -> NDArray[np.int64]:
-    """Return how many questions of the battery are answered for each row of the people table."""
-    per_context = answered(numbers)[:, plan.places].sum(axis=1)
-    counts = np.where(plan.rows >= 0, per_context[plan.rows] if len(per_context) else 0, 0)
-    return counts.astype(np.int64)
+def count_by_row(plan: BlockPlan, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each row of the people table how many of the battery's questions are marked in `there`.
+
+    `there` is (contexts, questions of the set).
+    """
+    if not len(there):
+        return np.zeros(len(plan.rows), dtype=np.int64)
+    per_context = there[:, plan.places].sum(axis=1)
+    return np.where(plan.rows >= 0, per_context[plan.rows], 0).astype(np.int64)
 
 
 def reasons(plan: BlockPlan, asked: BlocksAsked, row: int) -> dict[int, str]:

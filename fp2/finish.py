@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.errors import Fp2Error
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,27 @@ class Outcome:
     experiment_id: str | None
     exit_status: int
     message: str | None
+
+
+class Ending(Protocol):
+    """How an asking ended (`fp2.respond.Asked` and `fp2.block_asking.BlocksAsked` have it)."""
+
+    interrupted: bool
+    over_budget: str | None
+
+
+def outcome_of(ending: Ending, results: dict[str, Any], folder: Path, tracker: Tracker | None) -> Outcome:
+    """Return what a run that asked ends as."""
+    status, message = 0, None
+    if ending.over_budget:
+        status = EXIT_ERROR_BUDGET
+        message = f"{ending.over_budget}. What was answered is kept; mend the cause and run the same command again"
+    elif ending.interrupted:
+        status = EXIT_INTERRUPTED
+        done, planned = results["answers"]["answered"], results["answers"]["planned"]
+        message = f"interrupted: {done} of {planned} answers are kept; the same command goes on from there"
+    experiment = tracker.experiment_id if tracker else None
+    return Outcome(results, folder, results["run_id"], experiment, status, message)
 
 
 @contextmanager
