@@ -24,7 +24,7 @@ QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}
 def people_with(groups: dict[str, list[list[str]]], images: int = 1, **extra: list[float]) -> pd.DataFrame:
     """One subject per line of each attribute, `images` pictures each; extra columns are per subject."""
     n = len(next(iter(groups.values())))
-    rows: dict[str, list[object]] = {
+    rows: dict[str, list[Any]] = {
         "image_id": [f"i{s}-{k}" for s in range(n) for k in range(images)],
         "subject_id": [f"s{s}" for s in range(n) for _ in range(images)],
         "image_path": [""] * n * images,

@@ -1,0 +1,105 @@
+"""Predictors as a matrix: numbers as they are, attributes as one 0/1 column per value that enough people have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.tables import ATTRIBUTE_PREFIX
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+IS = " = "
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: whose feature it is, and the attribute's value it stands for (None for a number)."""
+
+    feature: str
+    value: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`visible_keypoints`, or `hairstyle = None`."""
+        return self.feature if self.value is None else f"{self.feature}{IS}{self.value}"
+
+
+@dataclass(frozen=True)
+class Design:
+    """matrix (n, p) with NaN for missing numbers; `columns` (p,); `features`: what columns are grouped by."""
+
+    matrix: FloatArray
+    columns: tuple[Column, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features, each once, in order."""
+        return tuple(dict.fromkeys(column.feature for column in self.columns))
+
+    def places(self, feature: str) -> IntArray:
+        """Return the columns of a feature."""
+        return np.flatnonzero([column.feature == feature for column in self.columns])
+
+    def only(self, features: Sequence[str]) -> Design:
+        """Return the design with the columns of `features` alone."""
+        kept = np.flatnonzero([column.feature in features for column in self.columns])
+        return Design(self.matrix[:, kept], tuple(self.columns[int(place)] for place in kept))
+
+
+def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequence[str], min_subjects: int) -> Design:
+    """Return the predictors of the rows of `table`.
+
+    A number that is missing everywhere or the same for all is left out, and so is a value of an attribute that fewer
+    than `min_subjects` people have, or that fewer than `min_subjects` people lack.
+    """
+    subjects = table["subject_id"].to_numpy(dtype=object)
+    matrix: list[FloatArray] = []
+    columns: list[Column] = []
+    for name in numbers:
+        if name not in table.columns:
+            continue
+        values = table[name].to_numpy(dtype=np.float64)
+        known = values[~np.isnan(values)]
+        if known.size and np.ptp(known) > 0 and _rarest(values, subjects) >= min_subjects:
+            matrix.append(values)
+            columns.append(Column(name))
+    for name in attributes:
+        cells = table[ATTRIBUTE_PREFIX + name].tolist()
+        for value in sorted({value for cell in cells for value in cell}):
+            flags = np.array([value in cell for cell in cells], dtype=np.float64)
+            if _rarest(flags, subjects) >= min_subjects:
+                matrix.append(flags)
+                columns.append(Column(name, value))
+    kept = _without_copies(matrix)
+    return Design(
+        np.column_stack([matrix[place] for place in kept]) if kept else np.empty((len(table), 0)),
+        tuple(columns[place] for place in kept),
+    )
+
+
+def _rarest(values: FloatArray, subjects: NDArray[np.object_]) -> int:
+    """Return how many people have the rarer side of a 0/1 column; of any other number, how many have one at all."""
+    known = ~np.isnan(values)
+    if not np.isin(values[known], (0.0, 1.0)).all():
+        return len(set(subjects[known]))
+    return min(len(set(subjects[values == side])) for side in (0.0, 1.0))
+
+
+def _without_copies(matrix: Sequence[FloatArray]) -> list[int]:
+    """Return the columns that are no copy of an earlier one, nor its opposite: `bald` and `hairstyle = None`, say."""
+    seen: set[bytes] = set()
+    kept = []
+    for place, values in enumerate(matrix):
+        opposite = 1.0 - values if np.isin(values, (0.0, 1.0)).all() else values
+        if values.tobytes() not in seen and opposite.tobytes() not in seen:
+            kept.append(place)
+        seen.add(values.tobytes())
+    return kept

@@ -1,0 +1,237 @@
+"""What can be counted or measured in a picture of a person: the predictors of error models and of conditions.
+
+Read from the annotation beside the picture (keypoints, segments, boxes) where there is one, from the people table's
+boxes otherwise, and from the pixels. What a data set does not have is missing, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fp2.data.dataset import PLACE_AND_TIME
+from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
+from fp2.data.pixels import open_rgb
+from fp2.errors import Fp2Error
+from fp2.tables import attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBERS: dict[str, str] = {
+    "visible_keypoints": "keypoints that are annotated and seen",
+    "bald": "1 if the segments show no head hair (a shaved head, or hair that is covered), else 0",
+    "visible_hair": "area of visible head hair, as a share of the person's box",
+    "headwear": "1 if a segment is headwear, else 0",
+    "eyewear": "1 if a segment is eyewear, else 0",
+    "facial_skin": "area of visible face skin, as a share of the face box",
+    "box_share": "area of the person's box, as a share of the picture",
+    "box_aspect": "width / height of the person's box",
+    "face_share": "height of the face box, as a share of the picture's height",
+    "face_distance": "distance of the face box's middle from the picture's, as a share of its diagonal",
+    "image_aspect": "width / height of the picture",
+    "people_in_picture": "annotated people in the picture",
+    "brightness": "mean luma in the person's box, 0 to 1",
+    "contrast": "standard deviation of luma in the person's box",
+    "figure_ground": "difference of mean luma inside and outside the person's box, without sign",
+    "face_brightness": "mean luma in the face box, 0 to 1",
+    "sharpness": "mean step of luma between neighbouring pixels in the person's box",
+}
+"""Name -> meaning. Luma is ITU-R BT.601's, on the picture scaled down to a long side of 256 pixels."""
+PIXELS = ("brightness", "contrast", "figure_ground", "face_brightness", "sharpness")
+_SIDE = 256
+_CREATE = """
+CREATE TABLE IF NOT EXISTS picture_numbers (
+    path TEXT NOT NULL, boxes TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, numbers TEXT NOT NULL,
+    PRIMARY KEY (path, boxes)
+) WITHOUT ROWID
+"""
+_BATCH = 64
+Box = tuple[float, float, float, float]
+Luma = npt.NDArray[np.float64]
+
+
+def measure(
+    people: pd.DataFrame, memory: sqlite3.Connection | None = None, *, pixels: bool = True,
+    tick: Callable[[], None] = lambda: None,
+) -> pd.DataFrame:  # fmt: skip
+    """Return one column per entry of `NUMBERS`, on the index of `people`; NaN where there is nothing to measure.
+
+    Parameters
+    ----------
+    people : DataFrame
+        The people table, with paths of this machine.
+    memory : Connection, optional
+        An open SQLite database that remembers what was measured in pixels, by path, boxes, size and time of the file.
+    pixels : bool
+        Whether to open the pictures at all.
+    tick : callable
+        Told after each row.
+    """
+    import pandas as pd
+
+    seen = _Memory(memory)
+    rows = []
+    row: Any
+    for row in people.itertuples(index=False):
+        path = Path(row.image_path)
+        shape = _geometry(path, str(row.subject_id))
+        person = _box(row, "box") or shape.person_box
+        face = shape.face_box or _box(row, "face")
+        numbers = {"people_in_picture": float(row.n_people), **_of_shape(shape, person, face)}
+        if pixels:
+            numbers |= seen.numbers(path, person, face)
+        rows.append(numbers)
+        tick()
+    seen.keep()
+    return pd.DataFrame(rows, columns=list(NUMBERS), index=people.index, dtype="float64")
+
+
+def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
+    """Return the attributes of `people` that may explain errors: without place, time, twins of others, and `sensitive`.
+
+    Of a natural and an apparent form of the same thing the apparent one is taken: it is what the picture shows.
+    """
+    names = attribute_columns(people)
+    doubled = {name for name in names if name.replace("natural_", "apparent_") in names and name.startswith("natural_")}
+    if "skin_tone" in names:
+        doubled.add("apparent_skin_tone")
+    hidden = PLACE_AND_TIME | doubled | {"nationality", "apparent_skin_color_hue_lum"} | set(sensitive)
+    return [name for name in names if name not in hidden]
+
+
+def _geometry(path: Path, subject_id: str) -> Geometry:
+    """Return what the annotation beside a picture says of a person; nothing where there is none."""
+    try:
+        return read_geometry(annotation_path(path), subject_id)
+    except Fp2Error:
+        return Geometry()
+
+
+def _box(row: object, what: str) -> Box | None:
+    values = [float(getattr(row, f"{what}_{side}", math.nan)) for side in "xywh"]
+    return None if any(math.isnan(value) for value in values) else (values[0], values[1], values[2], values[3])
+
+
+def _of_shape(shape: Geometry, person: Box | None, face: Box | None) -> dict[str, float]:
+    """Return what follows from keypoints, segments, boxes and the picture's size."""
+    found: dict[str, float] = {}
+    if shape.keypoints:
+        found["visible_keypoints"] = float(sum(point.visible for point in shape.keypoints.values()))
+    if shape.polygons:
+        hair, skin = (_area(shape.polygons.get(name, ())) for name in ("Head hair", "Face skin"))
+        found |= {"bald": float(hair == 0), "headwear": float("Headwear" in shape.polygons)}
+        found["eyewear"] = float("Eyewear" in shape.polygons)
+        if person and (room := person[2] * person[3]) > 0:
+            found["visible_hair"] = hair / room
+        if face and (room := face[2] * face[3]) > 0:
+            found["facial_skin"] = skin / room
+    if person and person[3] > 0:
+        found["box_aspect"] = person[2] / person[3]
+    if shape.size and min(shape.size) > 0:
+        width, height = shape.size
+        found["image_aspect"] = width / height
+        if person:
+            found["box_share"] = person[2] * person[3] / (width * height)
+        if face:
+            middle = (face[0] + face[2] / 2 - width / 2, face[1] + face[3] / 2 - height / 2)
+            found["face_share"] = face[3] / height
+            found["face_distance"] = math.hypot(*middle) / math.hypot(width, height)
+    return found
+
+
+def _area(polygons: Sequence[npt.NDArray[np.float64]]) -> float:
+    """Return the sum of the polygons' areas (shoelace formula)."""
+    total = 0.0
+    for points in polygons:
+        x, y = points[:, 0], points[:, 1]
+        total += 0.5 * abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1)))
+    return total
+
+
+def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str, float]:
+    """Return what is measured in the pixels of one picture; nothing where it cannot be read."""
+    try:
+        image = open_rgb(path)
+    except Exception:  # as `digest_picture`: whatever is wrong with a picture, its numbers are missing
+        return {}
+    scale = min(1.0, _SIDE / max(image.size))
+    small = image.convert("L").resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
+    luma = np.asarray(small, dtype=np.float64) / 255
+    inside = _inside(luma.shape, person, scale)
+    body, ground = luma[inside], luma[~inside]
+    found = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _steps(luma, inside)}
+    if ground.size:
+        found["figure_ground"] = abs(float(body.mean() - ground.mean()))
+    if face:
+        found["face_brightness"] = float(luma[_inside(luma.shape, face, scale)].mean())
+    return found
+
+
+def _inside(shape: tuple[int, ...], box: Box | None, scale: float) -> npt.NDArray[np.bool_]:
+    """Return the pixels of a box, at least one; without a box the whole picture."""
+    height, width = shape
+    inside = np.zeros((height, width), dtype=bool)
+    x, y, w, h = box or (0.0, 0.0, width / scale, height / scale)
+    left, top = int(np.clip(x * scale, 0, width - 1)), int(np.clip(y * scale, 0, height - 1))
+    right, bottom = (max(low + 1, math.ceil(end * scale)) for low, end in ((left, x + w), (top, y + h)))
+    inside[top:bottom, left:right] = True
+    return inside
+
+
+def _steps(luma: Luma, inside: npt.NDArray[np.bool_]) -> float:
+    steps = np.abs(np.diff(luma, axis=1))[inside[:, 1:] & inside[:, :-1]]
+    return float(steps.mean()) if steps.size else math.nan
+
+
+class _Memory:
+    """Pixel numbers, remembered in the table `picture_numbers`; without a database, in nothing."""
+
+    def __init__(self, connection: sqlite3.Connection | None) -> None:
+        self._connection = connection
+        self._new: list[tuple[str, str, int, int, str]] = []
+        if connection is not None:
+            with connection:
+                connection.execute(_CREATE)
+
+    def numbers(self, path: Path, person: Box | None, face: Box | None) -> Mapping[str, float]:
+        stamp = self._stamp(path)
+        if self._connection is None or stamp is None:
+            return pixel_numbers(path, person, face)
+        key = (str(path.absolute()), json.dumps([person, face]))
+        query = "SELECT size, mtime_ns, numbers FROM picture_numbers WHERE path = ? AND boxes = ?"
+        known = self._connection.execute(query, key).fetchone()
+        if known is not None and known[:2] == stamp:
+            return {str(name): float(value) for name, value in json.loads(known[2]).items()}
+        found = pixel_numbers(path, person, face)
+        if found:
+            self._new.append((*key, *stamp, json.dumps(found)))
+        if len(self._new) >= _BATCH:
+            self.keep()
+        return found
+
+    def keep(self) -> None:
+        """Write what was measured since the last time."""
+        if self._connection is None or not self._new:
+            return
+        try:
+            with self._connection:
+                self._connection.executemany("INSERT OR REPLACE INTO picture_numbers VALUES (?, ?, ?, ?, ?)", self._new)
+        except sqlite3.OperationalError as error:
+            raise Fp2Error(f"what was measured cannot be kept: {error}", fix="Is the disk full or read-only?") from None
+        self._new.clear()
+
+    @staticmethod
+    def _stamp(path: Path) -> tuple[int, int] | None:
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
