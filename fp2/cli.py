@@ -56,15 +56,35 @@ def rerun(ctx: typer.Context, run_id: str) -> None:
 
 
 @app.command(context_settings=OVERRIDES)
-def leaderboard(ctx: typer.Context, sweep_id: Annotated[str | None, typer.Argument()] = None) -> None:
-    """Rank the finished runs of a sweep (all runs without an id)."""
-    from fp2.commands.leaderboard import show
+def compare(
+    ctx: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help="A run's id, or a folder with its files.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
+    json: Annotated[Path | None, typer.Option(help="Write everything that was found into this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles into this PNG.")] = None,
+) -> None:
+    """Say how far apart the fingerprints of two runs lie, on the people that both are about."""
+    from fp2.commands.compare import compare_runs
+
+    compare_runs(first, second, ctx.args, json, figure)
+
+
+@app.command(context_settings=OVERRIDES)
+def leaderboard(
+    ctx: typer.Context,
+    sweep_id: Annotated[str | None, typer.Argument()] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals into this PNG.")] = None,
+) -> None:
+    """Rank the finished runs of a sweep, with rank intervals and ties (all runs, without them, if no id is given)."""
+    from fp2.commands.leaderboard import Outputs, show
 
     words = ctx.args
     if sweep_id is not None and "=" in sweep_id:  # no id given: the first word is an override
         words = [sweep_id, *words]
         sweep_id = None
-    show(sweep_id, words)
+    show(sweep_id, words, Outputs(csv, markdown, figure))
 
 
 @app.command()

@@ -2,37 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from fp2.artifacts import told_plainly
 from fp2.compose import load_config
+from fp2.config import Config
 from fp2.errors import Fp2Error
 
+if TYPE_CHECKING:
+    from fp2.protocols.ranking import Ranking
+    from fp2.report.leaderboard import LeaderboardRow
+
 WIDTH = 150  # numbers and ids are never cut; a narrow terminal wraps the line
-COLUMNS = ("rank", "model", "dataset", "cut", "composite", "chance", "excess", "p_value", "severity", "run_id")
+MOST_RUNS = 40
+NAME_A_SWEEP = (
+    "ranks have no intervals here: name a sweep (fp2 leaderboard SWEEP_ID) whose runs are about the same people"
+)
+LEGEND = (
+    "Ordered by shrunken composite, smallest gaps first. Ranks: those that a model may hold, all at once at {level}; "
+    "models that share a letter are not told apart."
+)
+PLAIN_LEGEND = "Ordered by the composite's excess over chance; neighbours may differ by chance alone."
 
 
-def show(sweep_id: str | None, overrides: Sequence[str]) -> None:
-    """Print one line per finished run and cut, ordered by the composite's excess over chance.
+@dataclass(frozen=True)
+class Outputs:
+    """Where else to write the leaderboard."""
+
+    csv: Path | None = None
+    markdown: Path | None = None
+    figure: Path | None = None
+
+
+def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
+    """Print one line per finished run and cut; of a sweep with rank intervals and ties where its runs allow them.
 
     Raises
     ------
     Fp2Error
-        If there is no store, or no finished run in it (of that sweep).
+        If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
     """
-    from fp2.report.leaderboard import rank
+    from fp2.report.leaderboard import rank, with_places
     from fp2.tracking import summaries
 
-    runs = summaries(load_config(overrides), sweep_id)
-    if not runs:
+    config = load_config(overrides)
+    outputs = outputs or Outputs()
+    found = summaries(config, sweep_id)
+    if not found:
         raise Fp2Error("no finished run", where=f"sweep {sweep_id}" if sweep_id else "the MLflow store")
-    table = Table(title=f"sweep {sweep_id}" if sweep_id else "all finished runs")
-    for name in COLUMNS:
-        table.add_column(name)
-    for row in rank(runs):
-        values = [getattr(row, name) for name in COLUMNS]
-        table.add_row(*("–" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in values))
+    run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found))
+    ranked, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [NAME_A_SWEEP])
+    rows = with_places(rank(found), ranked)
     console = Console()
-    Console(width=max(console.width, WIDTH)).print(table)
+    wide = Console(width=max(console.width, WIDTH))
+    for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
+        wide.print(_table(title, part))
+        wide.print(_legend(part, config), style="dim", highlight=False)
+    for line in notes:
+        console.print(line, style="yellow", highlight=False, markup=False)
+    _write(rows, ranked, outputs)
+
+
+def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:
+    """Read the runs' tables and rank them; return also what to tell about the boards without intervals."""
+    from fp2.logged import LoggedRun, read_run
+    from fp2.progress import Progress
+    from fp2.protocols.ranking import n_rankings, rankings
+
+    if len(run_ids) > MOST_RUNS:
+        return [], [f"no rank intervals: {len(run_ids)} runs are more than the {MOST_RUNS} that are ranked together"]
+    runs: list[LoggedRun] = []
+    notes: list[str] = []
+    progress = Progress()
+    with tempfile.TemporaryDirectory(prefix="fp2-ranks-") as scratch:
+        with progress.steps("Reading the runs' scores", len(run_ids)) as step:
+            for run_id in run_ids:
+                try:
+                    runs.append(read_run(run_id, config, Path(scratch)))
+                except Fp2Error as error:
+                    notes.append(f"no rank for {run_id}: {error.what}")
+                step()
+        with progress.steps("Ranking", n_rankings(runs)) as step:
+            found = rankings(runs, step)
+    for ranking in found:
+        where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
+        notes += [f"{where}: no rank intervals, {ranking.reason}"] if ranking.reason else ranking.notes
+    return found, list(dict.fromkeys(notes))
+
+
+def _parts(rows: Sequence[LeaderboardRow], title: str) -> list[tuple[str, list[LeaderboardRow]]]:
+    """Return the rows with rank intervals and those without: their columns and their order differ."""
+    boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
+    ranked = [row for row in rows if (row.cut, row.variant) in boards]
+    others = [row for row in rows if (row.cut, row.variant) not in boards]
+    return [(name, part) for name, part in ((title, ranked), (title, others)) if part]
+
+
+def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
+    """Return the table; ranked runs have rank interval, ties and shrunken composite in place of the excess."""
+    from fp2.report.leaderboard import rank_interval
+    from fp2.report.reading import cut_label, number, plain, probability
+
+    ranked = any(row.rank_low is not None for row in rows)
+    own = ("ranks", "ties", "shrunken") if ranked else ("excess",)
+    table = Table(title=title)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("model", overflow="fold")
+    table.add_column("cut", overflow="fold")
+    for name in (*own, "composite", "chance", "p"):
+        table.add_column(name, justify="left" if name in ("ranks", "ties") else "right", no_wrap=True)
+    table.add_column("severity", no_wrap=True)
+    for name in ("refused", "people"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("run", no_wrap=True)
+    for row, after in zip(rows, [*rows[1:], None], strict=True):
+        cells = [
+            "–" if row.rank is None else str(row.rank),
+            _name(row),
+            cut_label(row.cut),
+            *((rank_interval(row), row.ties or "–", number(row.shrunken)) if ranked else ()),
+            *(() if ranked else (number(row.excess, signed=True),)),
+            number(row.composite),
+            number(row.chance),
+            probability(row.p_value),
+            row.severity or "–",
+            "–" if row.refused is None else f"{row.refused:.0%}",
+            f"{row.n_subjects:,}",
+            row.run_id,
+        ]
+        last = after is None or (after.cut, after.variant) != (row.cut, row.variant)
+        table.add_row(*(Text(plain(cell)) for cell in cells), end_section=last)
+    return table
+
+
+def _name(row: LeaderboardRow) -> str:
+    marks = [row.variant, "partial" if not row.complete else None, "*" if row.calibration else None]
+    return " ".join([row.model, *(mark for mark in marks if mark)])
+
+
+def _legend(rows: Sequence[LeaderboardRow], config: Config) -> str:
+    from fp2.report.reading import CALIBRATION_SHORT
+
+    ranked = any(row.rank_low is not None for row in rows)
+    legend = LEGEND.format(level=f"{1 - config.analysis.alpha:.0%}") if ranked else PLAIN_LEGEND
+    return legend + (f"\n* {CALIBRATION_SHORT}" if any(row.calibration for row in rows) else "")
+
+
+def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], outputs: Outputs) -> None:
+    """Write the files that were asked for, and say where they are."""
+    from fp2.report.leaderboard import to_csv, to_markdown
+
+    texts: Mapping[str, Any] = {"csv": to_csv, "markdown": to_markdown}
+    for kind, path in (("csv", outputs.csv), ("markdown", outputs.markdown)):
+        if path is not None:
+            with told_plainly(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(texts[kind](rows), encoding="utf-8")
+            print(f"{kind:<12} {path}")
+    if outputs.figure is None:
+        return
+    if not any(ranking.places for ranking in ranked):
+        raise Fp2Error("there are no rank intervals to draw", where=str(outputs.figure))
+    from fp2.report.figures.ranks import rank_figure
+
+    with told_plainly(outputs.figure.parent):
+        rank_figure(rows, outputs.figure)
+    print(f"{'figure':<12} {outputs.figure}")

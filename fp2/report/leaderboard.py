@@ -1,6 +1,9 @@
-"""The leaderboard: runs of one cut, ordered by how far their composite lies above chance. Plain ranks, no ties yet.
+"""The leaderboard: runs of one cut, in order, with the ranks that they may hold where those are known.
 
-Runs on changed pictures (controls, crops) are ranked among themselves: they answer another question.
+Where runs of one cut are about the same people, `with_places` orders them by shrunken composite and gives each its rank
+interval and tie letters (A6, `fp2.protocols.ranking`). Otherwise the order is that of the composite's excess over
+chance, and neighbours may differ by chance alone. Runs on changed pictures (controls, crops) are ranked among
+themselves: they answer another question.
 """
 
 from __future__ import annotations
@@ -8,10 +11,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
+
+if TYPE_CHECKING:
+    from fp2.protocols.ranking import Ranking
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,9 @@ class LeaderboardRow:
 
     `composite`, `chance` and `excess` are in valence units: the mean over the run's probes of max - min of the group
     means, what that is by chance, and the difference (a comparison with chance, not an estimate of the gap).
+    `refused` is the share of answers that were refusals. `shrunken` (the composite's estimate), `rank_low`, `rank_high`
+    (the ranks that the model may hold, simultaneously over all pairs) and `ties` (models that share a letter are not
+    told apart) are None where ranks have no intervals.
     """
 
     rank: int | None
@@ -40,6 +49,11 @@ class LeaderboardRow:
     created: str
     run_id: str
     variant: str | None = None
+    refused: float | None = None
+    shrunken: float | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    ties: str | None = None
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -61,9 +75,14 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "created": plain(results["created"]),
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
+            "refused": _refused(results["answers"]),
         }
         for cut, composite in results["composites"].items()
     ]
+
+
+def _refused(answers: Mapping[str, int]) -> float | None:
+    return answers["refused"] / answers["answered"] if answers["answered"] else None
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
@@ -72,6 +91,46 @@ def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
     for summary in summaries:
         by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
     return [row for variants in by_cut.values() for name in sorted(variants) for row in _rank_cut(variants[name])]
+
+
+def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
+    """Order the rows of every ranked cut by shrunken composite, with their rank intervals and tie letters.
+
+    A run that the ranking leaves out comes last in its cut and has no rank; cuts without a ranking stay as they are.
+    """
+    found = {(r.cut, r.variant): {place.run_id: (x, place) for x, place in enumerate(r.places, 1)} for r in rankings}
+    boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
+    for row in rows:
+        boards.setdefault((row.cut, row.variant), []).append(row)
+    out: list[LeaderboardRow] = []
+    for board, members in boards.items():
+        places = found.get(board)
+        out += (
+            [_placed(row, places) for row in sorted(members, key=lambda row: _order(row, places))]
+            if places
+            else members
+        )
+    return out
+
+
+def _order(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> int:
+    return places[row.run_id][0] if row.run_id in places else len(places) + 1
+
+
+def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> LeaderboardRow:
+    if row.run_id not in places:
+        return replace(row, rank=None)
+    x, place = places[row.run_id]
+    return replace(
+        row, rank=x, shrunken=place.shrunken, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
+    )
+
+
+def rank_interval(row: LeaderboardRow) -> str:
+    """Return the ranks that a model may hold: `1`, `2–4`, or a dash where they are not known."""
+    if row.rank_low is None:
+        return DASH
+    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
 def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
@@ -90,16 +149,22 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def to_markdown(rows: Sequence[LeaderboardRow]) -> str:
-    """Return the rows as a Markdown table for people: rounded numbers, partial and calibration runs marked."""
+    """Return the rows as a Markdown table for people: rounded numbers, partial and calibration runs marked.
+
+    Rank intervals, ties and shrunken composites are columns where some row has them.
+    """
+    ranked = any(row.rank_low is not None for row in rows)
+    more = ("ranks | ties | shrunken | ", "---|---|--:|") if ranked else ("", "")
     lines = [
-        "| # | model | data set | cut | composite | by chance | excess | p | severity | people |",
-        "|--:|---|---|---|--:|--:|--:|--:|---|--:|",
+        f"| # | {more[0]}model | data set | cut | composite | by chance | excess | p | severity | people |",
+        f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|",
     ]
     for row in rows:
         known = ((row.variant, row.variant), ("partial", not row.complete), ("calibration", row.calibration))
         marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
+            *((rank_interval(row), row.ties or DASH, number(row.shrunken)) if ranked else ()),
             row.model + (f" ({', '.join(marks)})" if marks else ""),
             row.dataset,
             cut_label(row.cut),

@@ -22,12 +22,22 @@ from fp2.stats.studentised import GroupMoments, max_t_squared, moments
 
 
 @dataclass(frozen=True)
+class OutcomeDistance:
+    """One outcome's share of it: the root mean square over groups, its chance level, and the p of its own max|T|."""
+
+    distance: float
+    null_mean: float | None
+    p_value: float
+
+
+@dataclass(frozen=True)
 class FingerprintDistance:
     """`distance` with its interval; null_mean, null_p95: of two models that differ alike for everybody.
 
     `p_value`: permutation of whole subjects over the groups, of the mean over outcomes of the studentised maximum of
     the differences between the two models (A1, A5). `correlation` of the two profiles. n_subjects: with answers of both
-    in a group that is compared. None where fewer than two groups are large enough in any outcome.
+    in a group that is compared. by_outcome: one for each outcome given, from the same permutations, None where it could
+    not be compared. None where fewer than two groups are large enough in any outcome.
     """
 
     distance: float | None
@@ -40,6 +50,7 @@ class FingerprintDistance:
     n_subjects: int
     n_outcomes: int
     groups: tuple[str, ...]
+    by_outcome: tuple[OutcomeDistance | None, ...]
 
 
 def fingerprint_distance(
@@ -72,18 +83,19 @@ def fingerprint_distance(
     p = prepare(entries, make_cells(entries), min_subjects)
     used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
     if p is None or used is None or not len(used):
-        return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, ())
+        return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, (), (None,) * m)
     never = np.zeros(m, dtype=bool)
     seen, permuted = permuted_moments(p, never, n_permutations, seed)
     own = _profile(seen.mean, p.eligible, p.scale)[:, 0, used]
     distance = _length(own[:, None])[0]
-    null, largest = [], []
+    apart, largest = [], []
     for found in permuted:
-        null.append(_length(_profile(found.mean, p.eligible, p.scale)[:, :, used]))
-        largest.append(np.sqrt(max_t_squared(found))[:, used].mean(axis=1))
-    chance = np.concatenate(null)
+        apart.append(_lengths(_profile(found.mean, p.eligible, p.scale)[:, :, used]))
+        largest.append(np.sqrt(max_t_squared(found))[:, used])
+    null, null_t = np.concatenate(apart), np.concatenate(largest)
+    chance = np.sqrt((null**2).mean(axis=-1))
     chance = chance[np.isfinite(chance)]
-    t = float(np.sqrt(max_t_squared(seen))[0, used].mean())
+    t = np.sqrt(max_t_squared(seen))[0, used]
     low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return FingerprintDistance(
         distance=float(distance),
@@ -91,7 +103,7 @@ def fingerprint_distance(
         ci_high=high,
         null_mean=finite(float(chance.mean())) if len(chance) else None,
         null_p95=finite(float(np.quantile(chance, 0.95))) if len(chance) else None,
-        p_value=permutation_p(t, np.concatenate(largest)),
+        p_value=permutation_p(float(t.mean()), null_t.mean(axis=1)),
         correlation=_correlation(
             [np.where(both, x, np.nan) for x in (a, b)],
             groups,
@@ -102,7 +114,20 @@ def fingerprint_distance(
         n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
         n_outcomes=len(used),
         groups=tuple(sorted(entries.names[code] for code in p.slots.kept)),
+        by_outcome=_by_outcome(m, used, _lengths(own[:, None])[0], null, t, null_t),
     )
+
+
+def _by_outcome(
+    m: int, used: IntArray, own: FloatArray, null: FloatArray, t: FloatArray, null_t: FloatArray
+) -> tuple[OutcomeDistance | None, ...]:
+    """Return each outcome's own distance; own, t (u,), null, null_t (B, u) for the u outcomes in `used`."""
+    out: list[OutcomeDistance | None] = [None] * m
+    for place, j in enumerate(used.tolist()):
+        known = null[np.isfinite(null[:, place]), place]
+        mean = finite(float(known.mean())) if len(known) else None
+        out[j] = OutcomeDistance(float(own[place]), mean, permutation_p(float(t[place]), null_t[:, place]))
+    return tuple(out)
 
 
 def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
@@ -115,11 +140,16 @@ def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatA
 
 def _length(profile: FloatArray) -> FloatArray:
     """Root mean square over outcomes of the root mean square over groups; (G, b, m) -> (b,)."""
+    length: FloatArray = np.sqrt((_lengths(profile) ** 2).mean(axis=-1))
+    return length
+
+
+def _lengths(profile: FloatArray) -> FloatArray:
+    """Root mean square over groups; (G, b, m) -> (b, m)."""
     known = np.isfinite(profile)
     square = np.where(known, profile, 0.0) ** 2
-    per_outcome = square.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    length: FloatArray = np.sqrt(per_outcome.mean(axis=-1))
-    return length
+    lengths: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+    return lengths
 
 
 def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
