@@ -47,7 +47,7 @@ def _beside(value: float, null: FloatArray) -> dict[str, Any]:
     low, high = np.quantile(null, [0.025, 0.975])
     mean = float(null.mean())
     return {
-        "value": plain(value),
+        "value": plain(value, 12),
         "null_mean": plain(mean),
         "null_low": plain(float(low)),
         "null_high": plain(float(high)),

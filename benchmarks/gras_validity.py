@@ -1,0 +1,205 @@
+"""Can the GRAS analysis be believed? Chance levels, null distributions, sizes and intervals where the truth is known.
+
+`python benchmarks/gras_validity.py` runs every study (about ten minutes of one core) and writes docs/gras_validity.md;
+`--share 0.1` takes a tenth of the data sets. A fast version runs with the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.gras_worlds import World
+from fp2.protocols.gras import GrasOptions
+from fp2.protocols.gras.analysis import _holm_cells, prepare
+from fp2.protocols.gras.compare import Comparison
+from fp2.protocols.gras.magnitude import Resampled, magnitude
+
+SEED = 20260500
+MARK = "published_orientation"
+EFFECTS = (("gender", 1, (0, 1, 2, 3), 0.04), ("age", 3, (4, 5), 0.06))
+TEMPLATES_ALONE = World(3570, groups={"gender": 2, "race": 7, "age": 5}, tones=1440, traits=100, trait_correlation=0.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim, the number found, over how many data sets, and the bound that it must keep."""
+
+    claim: str
+    world: str
+    value: float
+    n: int
+    low: float
+    high: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number is inside its bound."""
+        return self.low <= self.value <= self.high
+
+
+def compare(world: World, seed: int, kind: str = "images", people_seed: int | None = None) -> Comparison:
+    """Return a comparison of freshly drawn answers; the same people for one `people_seed`."""
+    people = world.people(np.random.default_rng([SEED, seed if people_seed is None else people_seed, 1]))
+    answers = world.answers(people, np.random.default_rng([SEED, seed, 2]))
+    options = GrasOptions(seed=seed, min_subjects=5)
+    return prepare(answers, people, world.cuts, options).comparison(kind)
+
+
+def null_coverage(world: World, data_sets: int, permutations: int, kind: str = "images", first: int = 0) -> float:
+    """Return the share of data sets without any effect whose score is in the central 95 % of its own null."""
+    people = world.people(np.random.default_rng([SEED, 1]))
+    inside = []
+    for k in range(first, first + data_sets):
+        answers = world.answers(people, np.random.default_rng([SEED, k, 2]))
+        ready = prepare(answers, people, world.cuts, GrasOptions(seed=k, min_subjects=5))
+        comparison = ready.comparison(kind)
+        value = float(comparison.scores(comparison.observed()[0].p)[MARK][0])
+        low, high = np.quantile(comparison.null(permutations).scores[MARK], [0.025, 0.975])
+        inside.append(low <= value <= high)
+    return float(np.mean(inside))
+
+
+def null_mean(world: World, permutations: int, seed: int = 0) -> float:
+    """Return the mean of the published orientation under permuted labels."""
+    return float(compare(world, seed).null(permutations).scores[MARK].mean())
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one data set gave: magnitudes with their intervals, significant cells (Holm), published orientation."""
+
+    omega: tuple[float, float, float]
+    gap: tuple[float, float, float]
+    found: frozenset[tuple[int, int]]
+    published: float
+
+
+def size(world: World, seed: int, kind: str = "images", permutations: int = 200, bootstrap: int = 200) -> Size:
+    """Analyse one data set."""
+    comparison = compare(world, seed, kind)
+    observed, _ = comparison.observed()
+    resampled = Resampled()
+    for sums in comparison.resamples(bootstrap):
+        resampled.add(comparison.tests(sums))
+    names = [attribute.name for attribute in comparison.design.attributes]
+    block = magnitude(observed, comparison.null(permutations), resampled, names)
+    cells = np.argwhere(_holm_cells(comparison, observed))
+    published = float(comparison.scores(observed.p)[MARK][0])
+    omega, gap = (
+        (float(block[name]["low"]), float(block[name]["value"]), float(block[name]["high"]))
+        for name in ("omega_squared", "gap")
+    )
+    return Size(omega, gap, frozenset((int(a), int(k)) for a, k in cells), published)
+
+
+def planted_cells(world: World) -> frozenset[tuple[int, int]]:
+    """Return the cells (attribute, trait) in which something was planted."""
+    order = list(world.groups)
+    return frozenset((order.index(name), k) for name, _, traits, _ in world.effects for k in traits)
+
+
+def sizes(world: World, data_sets: int, kind: str = "images") -> list[Size]:
+    """Analyse many data sets."""
+    return [size(world, k, kind) for k in range(data_sets)]
+
+
+def level_rows(n: Callable[[int], int]) -> list[Row]:
+    """Exchangeable labels: the observed score lies in the central 95 % of its null; and what that null is."""
+    claim = "score inside the central 95 % of its null, exchangeable labels"
+    rows = []
+    for name, world, kind in (
+        ("60 people, one picture each", World(60, trait_correlation=0.3), "images"),
+        ("60 people and 60 for the skin tone", World(60, tones=60, traits=15, trait_correlation=0.3), "images"),
+        ("30 people, 3 pictures each, pictures as units", World(30, images=3, trait_correlation=0.3), "images"),
+        ("30 people, 3 pictures each, people as units", World(30, images=3, trait_correlation=0.3), "subjects"),
+    ):
+        rows.append(Row(claim, name, null_coverage(world, n(1_000), 199, kind), n(1_000), 0.93, 0.97))
+    for correlation, low, high in ((0.0, 21.6, 23.6), (0.5, 17.5, 19.5), (0.9, 9.5, 11.0), (1.0, 4.5, 5.5)):
+        world = replace(TEMPLATES_ALONE, template_correlation=correlation)
+        value = null_mean(world, n(200))
+        name = f"GRAS's sizes, templates correlate {correlation:g}"
+        rows.append(Row("mean of the null, published orientation", name, value, n(200), low, high))
+    return rows
+
+
+def size_rows(n: Callable[[int], int]) -> list[Row]:
+    """Planted effects: found where they are and nowhere else; sizes that do not grow with n, intervals that cover."""
+    rows: list[Row] = []
+    data_sets = n(200)
+
+    def add(claim: str, people: str, values: list[float] | np.ndarray, low: float, high: float) -> None:
+        rows.append(Row(claim, f"{people} people", float(np.mean(values)), data_sets, low, high))
+
+    worlds = {m: World(m, effects=EFFECTS, template_correlation=0.7) for m in (120, 480, 1920)}
+    drawn = {m: sizes(world, data_sets) for m, world in worlds.items()}
+    truth = {"omega": worlds[120].true_omega(), "gap": worlds[120].true_gap()}
+    planted = planted_cells(worlds[120])
+    add("planted cells found (Holm)", "1920", [len(planted & s.found) / len(planted) for s in drawn[1920]], 0.98, 1.0)
+    for m, found in drawn.items():
+        add("any planted zero called different (Holm)", str(m), [bool(s.found - planted) for s in found], 0.0, 0.07)
+        add("significant cells (Holm); 6 planted", str(m), [len(s.found) for s in found], 0, 6.2)
+        add("published orientation", str(m), [s.published for s in found], 0, 100)
+        for which, true in truth.items():
+            ends = np.array([getattr(s, which) for s in found])
+            add(f"mean of {which} (true {true:.4f})", str(m), ends[:, 1], 0.9 * true, 1.1 * true)
+            add(f"95 % interval of {which} covers", str(m), (ends[:, 0] <= true) & (true <= ends[:, 2]), 0.9, 1.0)
+    for few, many in ((120, 480), (480, 1920)):
+        both = list(zip(drawn[few], drawn[many], strict=True))
+        for which in truth:
+            ends = np.array([(*getattr(a, which), getattr(b, which)[1]) for a, b in both])
+            inside = (ends[:, 0] <= ends[:, 3]) & (ends[:, 3] <= ends[:, 2])
+            add(f"{which} at 4n inside its interval at n", f"{few} and {many}", inside, 0.87, 1.0)
+    grown = [len(b.found) > len(a.found) for a, b in zip(drawn[120], drawn[480], strict=True)]
+    add("more significant cells at 4n", "120 and 480", grown, 0.95, 1.0)
+    return rows
+
+
+def report(rows: list[Row], path: Path) -> None:
+    """Write the table."""
+    lines = [
+        "# Can the GRAS analysis be believed?",
+        "",
+        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are made up: 0.5",
+        "+ 0.1 times a normal number + what is planted, correlated between templates, traits, one person's pictures.",
+        "",
+        "| claim | data | found | data sets (or permutations) | bound | holds |",
+        "|---|---|--:|--:|---|---|",
+    ]
+    for row in rows:
+        bound = f"{row.low:.4g} to {row.high:.4g}"
+        lines.append(
+            f"| {row.claim} | {row.world} | {row.value:.4g} | {row.n} | {bound} | {'yes' if row.holds else 'no'} |"
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Run, write, and fail if a bound is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, default=1.0, help="share of the data sets")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where gras_validity.md goes")
+    args = parser.parse_args()
+
+    def n(full: int) -> int:
+        return max(2, round(full * args.share))
+
+    rows = [*level_rows(n), *size_rows(n)]
+    report(rows, args.docs / "gras_validity.md")
+    failed = [row for row in rows if not row.holds]
+    for row in failed:
+        print(f"outside its bound: {row.claim}, {row.world}: {row.value:.4g}")
+    print(json.dumps({"benchmark": "gras_validity", "rows": len(rows), "failed": len(failed)}))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
