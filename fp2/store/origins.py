@@ -1,6 +1,7 @@
 """Whose picture each stored answer came from, so that everything derived from a person can be found and removed.
 
-The tables `pictures` and `origins` lie in the response store's file. Ids are there as salted keys only; the path of a
+The tables `pictures` and `origins` lie in the response store's file; a key there is a response key, or the context of
+blocks (`fp2.store.blocks`). Ids are there as salted keys only; the path of a
 picture is there because its remembered pixel digest is kept under it. What shows nobody (no picture, a grey one) has
 no origin.
 """
@@ -88,11 +89,13 @@ def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[Picture
 
 
 def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
-    """Return every response key that the store knows: answered, failed or only planned."""
+    """Return every response key and context that the store knows: answered, failed or only planned."""
     with told_plainly(path):
         known = {
             str(key) for table in ("answers", "failures") for (key,) in connection.execute(f"SELECT key FROM {table}")
         }
+        for table in ("blocks", "block_failures"):
+            known |= {key.hex() for (key,) in connection.execute(f"SELECT DISTINCT context FROM {table}")}
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'origins'").fetchone() is not None:
             known |= {key.hex() for (key,) in connection.execute("SELECT DISTINCT key FROM origins")}
         return known
@@ -106,7 +109,7 @@ def forget(
     Parameters
     ----------
     keys : collection of str
-        Response keys.
+        Response keys and contexts.
     chosen : sequence of Picture
         Rows of `pictures`.
     paths : collection of str
@@ -125,6 +128,8 @@ def forget(
     jobs: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
         "answers": ("key = ?", [(key,) for key in keys]),
         "failures": ("key = ?", [(key,) for key in keys]),
+        "blocks": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
+        "block_failures": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
         "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
         "pictures": ("id = ?", [(picture.id,) for picture in chosen]),
         "pixel_digests": ("path = ?", [(name,) for name in paths]),
