@@ -165,7 +165,8 @@ def test_a_store_of_an_earlier_version_gets_blocks(tmp_path: Path, version: int)
     path = tmp_path / "old.sqlite"
     with ResponseStore(path) as opened:
         opened.connection.executescript(
-            f"DROP TABLE blocks; DROP TABLE block_failures; DROP TABLE question_sets; UPDATE schema SET version = {version};"
+            "DROP TABLE blocks; DROP TABLE block_failures; DROP TABLE question_sets;"
+            f"UPDATE schema SET version = {version};"
             "INSERT INTO failures VALUES ('f', 'no', 1, 'x', 0);"
         )
         if version == 1:
@@ -201,8 +202,8 @@ def test_processes_that_write_at_once_complete_each_others_blocks(tmp_path: Path
         found = dict(store.read(contexts, wanted))
         assert len(found) == 25
         for values in found.values():
-            for worker in range(4):
-                np.testing.assert_array_equal(values[:, [worker, worker + 4]], numbers(2, worker))
+            for place in range(4):
+                np.testing.assert_array_equal(values[:, [place, place + 4]], numbers(2, place))
 
 
 def test_the_keys_follow_what_changes_an_answer() -> None:
