@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
-    """Print one line per disparity row, and the three digests; return whether all agree."""
+    """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree."""
     table = Table(title="rerun against the logged run")
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
@@ -145,7 +145,9 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
             old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
             "yes" if not differs else f"no: {', '.join(differs)}",
         )  # fmt: skip
-    console.print(table)
+    if before["disparities"]:
+        console.print(table)
+    all_same &= _compare_blocks(before, after, console)
     for name in ("config_hash", "response_set", "dataset_digest"):
         same = before[name] == after[name]
         all_same &= same
@@ -154,6 +156,37 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
     console.print(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
     console.print("every number is the same" if all_same and same else "the numbers are not the same")
     return all_same and same
+
+
+def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
+    """Print one line per protocol's block (it has `metrics` or a `headline`); return whether all agree."""
+    same = True
+    for name, old in before.items():
+        if isinstance(old, Mapping) and {"metrics", "headline"} & set(old):
+            places = list(differences(old, json.loads(json.dumps(after.get(name)))))
+            same &= not places
+            shown = ", ".join(places[:3]) + (f" and {len(places) - 3} places more" if len(places) > 3 else "")
+            console.print(f"{name:<15} {f'differs: {shown}' if places else 'same'}")
+    return same
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in {**old, **new}:
+            yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from differences(*pair, f"{place}.{number}")
+    elif _is_number(old) and _is_number(new):
+        if not _equal(old, new):
+            yield place
+    elif type(old) is not type(new) or old != new:
+        yield place
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _equal(old: float | None, new: float | None) -> bool:
