@@ -122,7 +122,7 @@ class ProbeConfig:
 class TaskConfig:
     """What the run is: `ask` puts the battery to the model; any other task works on `files` and asks nobody.
 
-    `options` are the task's own, which it checks; `files` names tables of the user's.
+    `options` are the task's own, which it checks; `files` names tables of the user's (an empty name: none).
     """
 
     name: str = ASK
@@ -477,7 +477,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
 def _task_identity(task: TaskConfig) -> dict[str, Any]:
     if task.name == ASK:
         return {}
-    files = {name: _file_digest(path, f"task.files.{name}") for name, path in task.files.items()}
+    files = {name: _file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
     return {"task": {"name": task.name, "options": task.options, "files": files}}
 
 
