@@ -16,6 +16,8 @@ from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 CONFIG_NAME = "config"
+OPEN = ("data.columns=", "data.columns.")
+"""Keys below which any name may be added to what a YAML file has."""
 
 
 def conf_dir() -> Path:
@@ -38,7 +40,7 @@ def prepare(overrides: Sequence[str]) -> list[str]:
     overrides = [word for word in overrides if word not in ("experiment=null", "sweep=null")]
     expanded, nodes = expand_overrides(overrides)
     _store_cuts(nodes)
-    return expanded
+    return [f"++{word}" if word.startswith(OPEN) else word for word in expanded]
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
+from fp2.data.shown import ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -112,7 +114,11 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
     from fp2.scorers.registry import build_scorers
 
     battery = load_battery(asdict(config.probe))
-    scorers = build_scorers(config.scorer)
+    if battery.protocol == "fhibe_clip":
+        from fp2.protocols.fhibe.clip import check
+
+        check(battery)
+    scorers = build_scorers(config.scorer) if config.scorer or battery.protocol != "fhibe_clip" else {}
     _check_people(battery, scorers, config)
     scene = look(config, battery, store, progress)
     plan = _plan(config, scene.dataset.people, battery, scene.engine, scene.pixels, progress)
@@ -174,6 +180,8 @@ def _plan(
     from fp2.data.shown import MIRRORED, mirrored
     from fp2.respond import joined, make_plan
 
+    if battery.variants:
+        return _plan_variants(config, people, battery, engine, pixels, progress)
     rows = one_row_each(people) if battery.people == 2 else people
     shown = show(config, rows, pixels, progress)
     plan = make_plan(rows, battery.questions, engine, battery.decoding, shown, config.variant.kind)
@@ -181,6 +189,23 @@ def _plan(
         return plan
     turned = [mirrored(picture) for picture in shown]
     return joined(plan, make_plan(rows, battery.questions, engine, battery.decoding, turned, MIRRORED))
+
+
+def _plan_variants(
+    config: Config, people: pd.DataFrame, battery: Battery, engine: Engine, pixels: Mapping[Path, PixelDigest],
+    progress: Progress,
+) -> Plan:  # fmt: skip
+    """Plan every question about every picture in each of the battery's ways to show it, one picture after the other."""
+    from fp2.config import variants_of
+    from fp2.data.shown import beside
+    from fp2.respond import joined, make_plan, one_file_at_a_time
+
+    plans = []
+    for variant in variants_of(config.probe):
+        shown = show(replace(config, variant=variant), people, pixels, progress)
+        shown = shown if variant.kind == ORIGINAL else [beside(picture) for picture in shown]
+        plans.append(make_plan(people, battery.questions, engine, battery.decoding, shown, variant.kind))
+    return one_file_at_a_time(reduce(joined, plans))
 
 
 def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> None:

@@ -135,11 +135,10 @@ def logged_config(folder: Path, here: Config, run_id: str) -> Config:
 def _results(
     config: Config, tables: Tables, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
 ) -> dict[str, Any]:
+    from fp2.analysis import compared
     from fp2.cuts import resolve_cuts
-    from fp2.prepare import comparison_of
     from fp2.probes.battery import load_battery
-    from fp2.protocols.fingerprint import fingerprint
-    from fp2.protocols.registry import Analysed, extra_blocks
+    from fp2.protocols.registry import BLOCKS
     from fp2.results import analysis_block, group_sizes, measured
     from fp2.scorers.registry import build_scorers
     from fp2.tables import attribute_columns
@@ -148,20 +147,15 @@ def _results(
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
     probes = [probe["id"] for probe in before["probes"]]
     scorers = build_scorers(config.scorer)
-    comparison = comparison_of(config, len(probes), len(cuts))
-    found = fingerprint(tables.scores, people, cuts, scorers, comparison, config.analysis.severity)
+    found = compared(config, load_battery(asdict(config.probe)), answers, tables.scores, people, cuts, scorers)
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
     data_digest = _data_digest(people, before["dataset_digest"])
-    run = Analysed(
-        config, load_battery(asdict(config.probe)), answers, tables.scores, people, cuts, scorers, comparison,
-        found.disparities,
-    )  # fmt: skip
     return {
-        **before,
-        **extra_blocks(run),
-        **measured(people, answers, found, cuts, probes, before["answers"]["model_calls"]),
-        "analysis": analysis_block(config, comparison, scorers),
+        **{name: value for name, value in before.items() if name not in BLOCKS},
+        **found.blocks,
+        **measured(people, answers, found.fingerprint, cuts, probes, before["answers"]["model_calls"]),
+        "analysis": analysis_block(config, found.comparison, scorers),
         "response_set": _response_set(answers, before["response_set"], raw_keys),
         "dataset_digest": data_digest,
         "dataset": {**before["dataset"], "digest": data_digest, "groups": group_sizes(people, cuts)},

@@ -13,6 +13,7 @@ from fp2.config import Config, config_hash, variant_identity
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.analysis import Findings
     from fp2.cuts import Cut
     from fp2.prepare import Prepared
     from fp2.probes.battery import Battery
@@ -30,6 +31,7 @@ LIMITATIONS = (
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
 SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
+MATCHED_TITLE = "Counterfactual comparison"
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
 
 
@@ -55,12 +57,13 @@ def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return cut -> group -> number of subjects and of images."""
+    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
     from fp2.cuts import memberships
+    from fp2.data.sets import varying
 
     sizes: dict[str, dict[str, dict[str, int]]] = {}
     for cut in cuts:
-        grouped = memberships(people, cut).groupby("group", sort=True)
+        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
         sizes[cut.name] = {
             str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
             for group, part in grouped
@@ -124,7 +127,9 @@ def analysis_block(config: Config, comparison: Comparison, scorers: Mapping[str,
 
 def headline(found: Fingerprint, cuts: Sequence[Cut]) -> dict[str, Any]:
     """Return `composite`, `severity` (first cut) and `composites` (every cut)."""
-    first = found.composites[cuts[0].name]
+    from fp2.protocols.fingerprint import NO_COMPOSITE
+
+    first = found.composites.get(cuts[0].name, NO_COMPOSITE)
     return {"composite": first["value"], "severity": first["severity"], "composites": found.composites}
 
 
@@ -183,6 +188,7 @@ def measured(
     model_calls: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the part of the results that follows from the tables alone (ids may be salted keys)."""
+    from fp2.data.sets import of_sets
     from fp2.protocols.balance import balance_block
     from fp2.protocols.fingerprint import answers_by_group
 
@@ -193,7 +199,7 @@ def measured(
         "answers_by_group": answers_by_group(answers, people, cuts),
         "refusal_rates": refusal_rates(answers),
         "coverage": found.coverage,
-        "balance": balance_block(people, cuts),
+        "balance": [] if of_sets(people) else balance_block(people, cuts),
         **headline(found, cuts),
         "disparities": found.disparities,
         "diversity": diversity_block(answers, probes),
@@ -261,18 +267,21 @@ def bare_results(
 
 
 def results_of(
-    prepared: Prepared, asked: Asked, answers: pd.DataFrame, found: Fingerprint, comparison: Comparison, run_id: str
+    prepared: Prepared, asked: Asked, answers: pd.DataFrame, findings: Findings, run_id: str
 ) -> dict[str, Any]:
     """Return everything a run found; `answers` is the answers table with its `refused` column."""
+    from fp2.data.sets import of_sets
     from fp2.protocols.balance import balance_warnings
 
     config, people, dataset = prepared.config, prepared.people, prepared.dataset
+    found, comparison = findings.fingerprint, findings.comparison
     model = model_block(config, prepared.engine.identity())
     probes = [probe.id for probe in prepared.battery.probes]
     found_out = measured(people, answers, found, prepared.cuts, probes, asked.model_calls)
     notes = [*balance_warnings(found_out["balance"]), *dataset.notes, *too_few_permutations(found, comparison)]
     return {
         **base_block(config),
+        **({"title": MATCHED_TITLE} if of_sets(people) else {}),
         "run_id": run_id,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "complete": asked.complete,
@@ -294,4 +303,5 @@ def results_of(
         **found_out,
         "analysis": analysis_block(config, comparison, prepared.scorers),
         "limitations": limitations(model, notes),
+        **findings.blocks,
     }

@@ -14,7 +14,7 @@ from fp2.data.shown import ORIGINAL, whose_picture
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.finish import Outcome, log, tracked, write_report
 from fp2.places import remember
-from fp2.prepare import Prepared, comparison_of, prepare
+from fp2.prepare import Prepared, prepare
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
@@ -92,33 +92,20 @@ def _analyse(
     prepared: Prepared, asked: Asked, tracker: Tracker | None, progress: Progress
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Score the answers, compare the groups, and put the results together."""
-    from fp2.protocols.attention import per_person
+    from fp2.analysis import compared, scored
     from fp2.protocols.balance import balance_warnings
-    from fp2.protocols.fingerprint import fingerprint
-    from fp2.protocols.registry import Analysed, extra_blocks
     from fp2.respond import answers_table
     from fp2.results import results_of
-    from fp2.scoring import flag_refusals, score_answers
 
-    config, cuts = prepared.config, prepared.cuts
+    people, cuts, battery, scorers = prepared.people, prepared.cuts, prepared.battery, prepared.scorers
     with progress.steps("Scoring and comparing groups", 1 + len(cuts)) as step:
-        answers = flag_refusals(answers_table(prepared.plan, asked), prepared.scorers)
-        scores = score_answers(answers, prepared.scorers)
-        if prepared.battery.people == 2:
-            scores = per_person(scores, prepared.people)
+        answers, scores = scored(answers_table(prepared.plan, asked), people, battery, scorers)
         step()
-        comparison = comparison_of(config, len(prepared.battery.probes), len(cuts))
-        found = fingerprint(scores, prepared.people, cuts, prepared.scorers, comparison, config.analysis.severity, step)
+        found = compared(prepared.config, battery, answers, scores, people, cuts, scorers, step)
     run_id = tracker.run_id if tracker else uuid.uuid4().hex
-    results = results_of(prepared, asked, answers, found, comparison, run_id)
+    results = results_of(prepared, asked, answers, found, run_id)
     for line in balance_warnings(results["balance"]):
         progress.note(line)
-    results |= extra_blocks(
-        Analysed(
-            config, prepared.battery, answers, scores, prepared.people, cuts, prepared.scorers, comparison,
-            found.disparities,
-        )
-    )  # fmt: skip
     return results, answers, scores
 
 
@@ -128,10 +115,11 @@ def _write(
 ) -> None:  # fmt: skip
     """Write tables, results, figures and dashboard, and sign them."""
     from fp2.data.identity import local_salt
+    from fp2.protocols.registry import attributes_of
 
     config = prepared.config
     salt = local_salt(Path(config.paths.state))
-    used = {attribute for cut in prepared.cuts for attribute in cut.by}
+    used = attributes_of(prepared.battery, prepared.cuts)
     artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
     shown = artifacts.examples(answers, config.report.examples_per_probe)
     extra = {

@@ -112,12 +112,19 @@ def fingerprint(
     -------
     Fingerprint
         Without the primary scorer, composites have no value. Where nothing was answered there are no disparities.
+        Nothing of counterfactual sets: `fp2.protocols.matched` compares them.
 
     Raises
     ------
     Fp2Error
         If nobody has a value for a cut.
     """
+    from fp2.data.sets import of_sets
+
+    if not scorers:
+        return Fingerprint([], {}, [])
+    if of_sets(people):  # one subject in several groups on purpose: compared within the sets, never as a population
+        return Fingerprint([], {}, [])
     wide = outcome_columns(scores)
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
@@ -303,6 +310,7 @@ def _adjusted(rows: list[tuple[str, str, str, DisparityRow]], c: Comparison) -> 
 def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
     """Return planned, answered, refused and failed answers per cut and group (missing answers can be a bias too)."""
     from fp2.cuts import memberships
+    from fp2.data.sets import varying
 
     table = answers[["image_id", "subject_id", "status", "refused"]].copy()
     table["failed"] = table["status"] != "answered"
@@ -310,7 +318,7 @@ def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence
     table, keys = (table.drop(columns="subject_id"), ["image_id"]) if of_two else (table, ["image_id", "subject_id"])
     out: list[dict[str, Any]] = []
     for cut in cuts:
-        merged = table.merge(memberships(people, cut), on=keys)
+        merged = table.merge(memberships(varying(people, cut), cut), on=keys)
         for group, part in merged.groupby("group", sort=True):
             failed = int(part["failed"].sum())
             out.append(

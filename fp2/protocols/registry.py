@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from fp2.protocols.fingerprint import Comparison
     from fp2.scorers.base import Scorer
 
-BLOCKS = {"attention": "fp2.protocols.attention:block"}
+BLOCKS = {
+    "attention": "fp2.protocols.attention:block",
+    "matched": "fp2.protocols.matched:block",
+    "fhibe_clip": "fp2.protocols.fhibe.clip:block",
+    "fhibe_vqa": "fp2.protocols.fhibe.vqa:block",
+}
 """Name of the block -> module:function."""
 
 
@@ -39,6 +44,16 @@ class Analysed:
     scorers: Mapping[str, Scorer]
     comparison: Comparison
     disparities: Sequence[Mapping[str, Any]] = ()
+
+
+def attributes_of(battery: Battery, cuts: Sequence[Cut]) -> set[str]:
+    """Return the attributes of the people that a run's tables have to keep: the cuts', and the protocol's own."""
+    used = {attribute for cut in cuts for attribute in cut.by}
+    if battery.protocol == "fhibe_clip":
+        from fp2.protocols.fhibe.clip import attributes
+
+        used |= attributes(battery)
+    return used
 
 
 def extra_blocks(run: Analysed) -> dict[str, Any]:

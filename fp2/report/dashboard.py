@@ -92,7 +92,7 @@ def render_dashboard(
         "calibration": reading.is_calibration(results),
         "variant": reading.variant_line(results),
         "cuts": list(results["cuts"]),
-        "scorers": reading.scorer_names(results),
+        "scorers": reading.scorer_names(results) or _scorers_of(own),
         "primary": reading.primary_scorer(results),
         "attention": results.get("attention"),
         "balance": results.get("balance"),
@@ -135,6 +135,11 @@ def _policy(css: str, script: str) -> str:
     # pictures only from within the page itself
     rules = f"img-src data:; style-src 'sha256-{style}'; script-src 'sha256-{code}'"
     return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"
+
+
+def _scorers_of(own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the scorers that a section has tables of, where the run has no disparities."""
+    return list(dict.fromkeys(name for section in own for name in section.get("scorers", ())))
 
 
 def _pictures(own: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:

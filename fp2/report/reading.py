@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from fp2.data.shown import CONTROLS
+
 PRIMARY_SCORER = "valence"
 DASH = "–"
 
@@ -15,6 +17,7 @@ VERDICTS = {
     "equivalent": "equivalent",
     "no_difference_found": "no difference found",
     "too_few_subjects": "too few people",
+    "too_few_sets": "too few sets",
     "uninformative": "uninformative",
 }
 
@@ -24,6 +27,7 @@ VERDICT_MEANINGS = {
     "equivalent": "shown to be smaller than the smallest effect of interest",
     "no_difference_found": "not significant; a smaller difference than the detectable one may still exist",
     "too_few_subjects": "fewer than two groups have enough people to be compared",
+    "too_few_sets": "no two versions share enough sets to be compared",
     "uninformative": "the answers are constant, or the model did not answer",
 }
 
@@ -37,7 +41,6 @@ VARIANT_MEANINGS = {
     "face_crop": "The pictures were cut to the face.",
     "person_crop": "The pictures were cut to the person.",
 }
-CONTROLS = ("blind", "grey", "swapped")
 CONTROL = (
     "This control asks whether the model looks at the person at all: a difference between groups that remains here "
     "does not come from the person in the picture."

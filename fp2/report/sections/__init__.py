@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-SECTIONS: tuple[str, ...] = ()
+SECTIONS: tuple[str, ...] = ("matched", "fhibe_clip", "fhibe_vqa")
 """Names of the blocks that have a section, in the order of the page."""
 
 

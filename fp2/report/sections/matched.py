@@ -43,7 +43,10 @@ def context(block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         for cut in block["cuts"]
         if cut["n_sets"] >= max(min_cell, _LEAST)
     }
-    return {"matched": block, "tables": [table for table in tables if table["lines"]], "alts": alts}
+    tables = [table for table in tables if table["lines"]]
+    first = primary_scorer(results)
+    scorers = sorted(dict.fromkeys(str(table["scorer"]) for table in tables), key=lambda name: name != first)
+    return {"matched": block, "tables": tables, "scorers": scorers, "alts": alts}
 
 
 def figures(block: Block, results: Results, folder: Path) -> Iterator[Path]:
