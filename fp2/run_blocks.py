@@ -62,25 +62,39 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
-    from fp2.block_tables import table_of
     from fp2.store.responses import ResponseStore
-    from fp2.traces import register_origins
 
     with ResponseStore(Path(config.paths.store)) as store:
-        prepared = prepare_blocks(config, store, progress)
+        return run_prepared(prepare_blocks(config, store, progress), store, folder, overrides, progress)
+
+
+def run_prepared(
+    prepared: PreparedBlocks, store: ResponseStore, folder: Path, overrides: Sequence[str], progress: Progress
+) -> Outcome:
+    """Ask, analyse and report.
+
+    Raises
+    ------
+    Fp2Error
+        As `run`.
+    """
+    from fp2.block_tables import table_of
+    from fp2.traces import register_origins
+
+    config = prepared.config
+    with artifacts.told_plainly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        places = artifacts.write_config(folder, config, overrides)
+    register_origins(config, prepared.dataset, prepared.plan.contexts_by_image(), store)
+    with tracked(config, folder, *_tags(prepared)) as tracker:
+        asked = _ask(prepared, store, progress)
+        progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
+        table = table_of(prepared.plan, asked, prepared.people, config.variant.name)
+        results = _results(prepared, asked, table, tracker, progress)
         with artifacts.told_plainly(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            places = artifacts.write_config(folder, config, overrides)
-        register_origins(config, prepared.dataset, prepared.plan.contexts_by_image(), store)
-        with tracked(config, folder, *_tags(prepared)) as tracker:
-            asked = _ask(prepared, store, progress)
-            progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
-            table = table_of(prepared.plan, asked, prepared.people, config.variant.name)
-            results = _results(prepared, asked, table, tracker, progress)
-            with artifacts.told_plainly(folder):
-                remember(Path(config.paths.state), results["run_id"], places)
-                _write(prepared, folder, results, table, progress)
-            log(config, tracker, folder, results)
+            remember(Path(config.paths.state), results["run_id"], places)
+            _write(prepared, folder, results, table, progress)
+        log(config, tracker, folder, results)
     return outcome_of(asked, results, folder, tracker)
 
 
@@ -105,9 +119,24 @@ def prepare_blocks(config: Config, store: ResponseStore, progress: Progress) -> 
     scene = look(config, battery, store, progress)
     shown = show(config, scene.dataset.people, scene.pixels, progress)
     plan = plan_blocks(scene.dataset.people, battery.questions, scene.engine, shown, config.variant.kind)
+    _check_groups(scene.dataset.people, scene.cuts, options)
     return PreparedBlocks(
         config, scene.dataset, battery, scene.cuts, scene.engine, plan, options, scene.dataset_digest
     )  # fmt: skip
+
+
+def _check_groups(people: pd.DataFrame, cuts: Sequence[Cut], options: GrasOptions) -> None:
+    """Refuse attributes that cannot be compared before anything is asked.
+
+    Raises
+    ------
+    Fp2Error
+        If an attribute has fewer than two groups that are large enough.
+    """
+    from fp2.protocols.gras.groups import make_design
+
+    images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
+    make_design(images, subjects, people, cuts, options.min_subjects)
 
 
 def options_of(config: Config) -> GrasOptions:

@@ -1,0 +1,199 @@
+"""What a GRAS run of the paper's size takes: 5,010 pictures x 500 questions, from first answer to signed report.
+
+A made-up engine answers at once with random numbers that look like a model's (log odds with effects of trait, template,
+picture and their mixture, the seven float32 numbers of a yes/no answer), so that what is measured is the harness:
+planning, storing in blocks, the analysis with its permutations and resamples, Parquet shards, figures, dashboard and
+passport; then the same run again, with every answer from the store.
+
+The last line is one JSON object: bytes of the store (after a checkpoint) and of the shards, their sum against the
+limit, seconds of each run, and the largest resident size of the process (`peak_rss_mb`), with that of the imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fp2.block_plan import plan_blocks
+from fp2.compose import load_config
+from fp2.cuts import resolve_cuts
+from fp2.data.dataset import Dataset, people_table
+from fp2.data.shown import Shown
+from fp2.engines.base import YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.probes.battery import load_battery
+from fp2.progress import Progress
+from fp2.run_blocks import PreparedBlocks, options_of, run_prepared
+from fp2.store.responses import ResponseStore
+from fp2.tables import attribute_columns
+
+ATTRIBUTES = {
+    "gender": ("Female", "Male"),
+    "race": ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White"),
+    "age": ("20-29", "30-39", "40-49", "50-59", "60-69"),
+    "skin_tone": tuple(str(k) for k in range(1, 11)),
+}
+DISK_LIMIT, MEMORY_LIMIT = 300e6, 2e9
+
+
+class Random:
+    """An engine whose answers are drawn: the same for the same picture and question."""
+
+    def __init__(self, questions: tuple[Question, ...]) -> None:
+        self.model_calls = 0
+        rng = np.random.default_rng(1)
+        traits = {question.trait: rng.normal(0, 1.5) for question in questions}
+        templates = {question.template: rng.normal(0, 0.8) for question in questions}
+        self._base = np.array([traits[q.trait] + templates[q.template] for q in questions])
+        self._place = {question.question_id: place for place, question in enumerate(questions)}
+
+    def identity(self) -> dict[str, Any]:
+        """Return who answers."""
+        return {"engine": "random", "version": 1}
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return how it is asked."""
+        return {"name": "random/1"}
+
+    def task_identity(self, task: ImageTask) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def runtime(self) -> dict[str, Any]:
+        """Return nothing of interest."""
+        return {"device": "none"}
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Yield the answers about one picture at a time."""
+        for task in tasks:
+            self.model_calls += 1
+            columns = self._draw(int(task.pixel_sha256, 16))
+            rows = columns.T.tolist()
+            yield [
+                Answer(
+                    task.image_id, question.question_id, "Yes", seconds=0.001,
+                    numbers=dict(zip(YES_NO_NUMBERS, rows[self._place[question.question_id]], strict=True)),
+                )
+                for question in task.questions
+            ]  # fmt: skip
+
+    def _draw(self, seed: int) -> np.ndarray:
+        """Return (numbers, questions) float32."""
+        rng = np.random.default_rng(seed)
+        n = len(self._base)
+        odds = self._base + rng.normal(0, 0.5) + rng.normal(0, 0.6, n)
+        mass = 1 / (1 + np.exp(-rng.normal(4, 1, n)))
+        yes, first = 1 / (1 + np.exp(-odds)), rng.beta(20, 2, (2, n))
+        p_yes, p_no = mass * yes, mass * (1 - yes)
+        return np.stack([p_yes, p_no, p_yes * first[0], p_no * first[1], yes, mass, odds]).astype(np.float32)
+
+
+def make_people(images: int) -> pd.DataFrame:
+    """Return a people table as the official lists give: the last part with a skin tone only, every file a subject."""
+    k = np.arange(images)
+    n_faces = round(images * 3570 / 5010)
+    columns: dict[str, Any] = {
+        "image_id": [f"FairFace/train/{i}.jpg" for i in k],
+        "subject_id": [f"FairFace/train/{i}.jpg" for i in k],
+        "image_path": [f"/pictures/{i}.jpg" for i in k],
+        "is_primary": [True] * images,
+        "n_people": [1] * images,
+    }
+    for step, (name, values) in zip((1, 2, 14, 1), ATTRIBUTES.items(), strict=True):
+        there = k >= n_faces if name == "skin_tone" else k < n_faces
+        columns[f"attr_{name}"] = [
+            [values[i // step % len(values)]] if has else [] for i, has in zip(k, there, strict=True)
+        ]
+    return people_table(columns)
+
+
+def prepared(root: Path, images: int, traits: int, words: list[str]) -> PreparedBlocks:
+    """Return a run of that size, ready to be asked."""
+    config = load_config(
+        [
+            "probe=gras", "model=planted", "cut.each=[gender,race,age,skin_tone]", f"paths.root={root}",
+            f"paths.state={root / 'state'}", "tracking=none", *words,
+        ]
+    )  # fmt: skip
+    battery = load_battery(asdict(config.probe))
+    kept = {trait.word for trait in battery.traits[:traits]}
+    questions = tuple(question for question in battery.questions if question.trait in kept)
+    people = make_people(images)
+    shown = [Shown(i, i, Path(i), f"{k:064x}") for k, i in enumerate(people["image_id"])]
+    engine = Random(questions)
+    plan = plan_blocks(people, questions, engine, shown)
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
+    dataset = Dataset("made-up", None, people)
+    return PreparedBlocks(config, dataset, battery, cuts, engine, plan, options_of(config), "0" * 64)
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes below a folder, or of a file."""
+    return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+
+
+def peak_mb() -> float:
+    """Return the largest resident size so far, in MB (1e6 bytes)."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def measure(images: int, traits: int, words: list[str]) -> dict[str, Any]:
+    """Run twice and return what it took."""
+    found: dict[str, Any] = {"images": images, "questions": 0, "imports_rss_mb": round(peak_mb(), 1)}
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        started = time.perf_counter()
+        run = prepared(root, images, traits, words)
+        found["plan_seconds"] = round(time.perf_counter() - started, 2)
+        found["questions"] = len(run.plan.questions)
+        store_path = Path(run.config.paths.store)
+        for name in ("first", "again"):
+            started = time.perf_counter()
+            with ResponseStore(store_path) as store:
+                outcome = run_prepared(run, store, root / name, [], Progress())
+            found[f"{name}_seconds"] = round(time.perf_counter() - started, 2)
+            found[f"{name}_cached"] = outcome.results["answers"]["cached"]
+            found[f"{name}_peak_rss_mb"] = round(peak_mb(), 1)
+        with closing(sqlite3.connect(store_path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        found |= {
+            "answers": outcome.results["answers"]["answered"],
+            "store_bytes": size_of(store_path),
+            "shard_bytes": size_of(root / "first" / "responses"),
+            "run_bytes": size_of(root / "first"),
+        }
+    found["disk_bytes"] = found["store_bytes"] + found["shard_bytes"]
+    found["bytes_per_answer"] = round(found["disk_bytes"] / max(1, found["answers"]), 2)
+    found["peak_rss_mb"] = round(peak_mb(), 1)
+    scale = max(1.0, images * found["questions"] / 2_505_000)
+    found["within_limits"] = bool(found["disk_bytes"] < DISK_LIMIT * scale and peak_mb() * 1e6 < MEMORY_LIMIT * scale)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure; return 1 if disk or memory went over the limits."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=5010)
+    parser.add_argument("--traits", type=int, default=100)
+    parser.add_argument("words", nargs="*", help="overrides of the config")
+    given = parser.parse_args(arguments)
+    found = measure(given.images, given.traits, given.words)
+    print(json.dumps({"benchmark": "gras_storage", **found}))
+    return 0 if found["within_limits"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
