@@ -52,6 +52,8 @@ def _config(job: Sequence[str]) -> Config:
     composed = compose_config(job)
     if composed.data.kind in ROOTED and not composed.data.root:
         OmegaConf.update(composed, "data.root", _NOT_GIVEN)
+        if composed.probe.traits_file == _NOT_GIVEN:  # the official words are with the data: count our own
+            OmegaConf.update(composed, "probe.traits_file", None)
     return validate(composed)
 
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from fp2.errors import Fp2Error
-from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits
+from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
 
 PLACE: Final = "{trait}"
 INSTRUCTION: Final = "instruction"
@@ -44,8 +43,8 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
     Fp2Error
         If a text lacks `{trait}` or has it twice, a template is no text, or the traits cannot be read.
     """
-    options = dict(spec.get("options") or {})
-    instruction = str(options.pop(INSTRUCTION, None) or "").strip()
+    options = protocol_options(spec.get("options"))
+    instruction = str((spec.get("options") or {}).get(INSTRUCTION) or "").strip()
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
     words = [trait.word for trait in traits.traits]
@@ -65,6 +64,11 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
     return {**spec, "probes": asked, "options": options, "templates": None}, wording
 
 
+def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a battery's options that are its protocol's: without the instruction, and without what is left open."""
+    return {name: value for name, value in (options or {}).items() if name != INSTRUCTION and value is not None}
+
+
 def traits_of(given: Any, file: str | None) -> TraitList:
     """Return the trait words of a config: those of `file`, those given, or our own.
 
@@ -76,7 +80,7 @@ def traits_of(given: Any, file: str | None) -> TraitList:
     if file and given:
         raise Fp2Error("traits and traits_file are both there", where="probe.traits", fix="Leave one of them out")
     if file:
-        return read_traits(Path(file).expanduser())
+        return read_traits(traits_path(file))
     return given_traits(given) if given else own_traits()
 
 

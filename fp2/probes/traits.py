@@ -26,6 +26,7 @@ NEGATIVE: Final = "negative"
 POLARITIES: Final = (POSITIVE, NEGATIVE)
 OWN_FILE: Final = Path(__file__).with_name("gras_traits.csv")
 OWN_VERSION: Final = "1"
+OFFICIAL_NAME: Final = "selected_trait_words.csv"
 
 _WORD, _VALENCE, _POLARITY = "WORD_ENGLISH", "VAL_MEAN", "pos/neg"
 _COLUMNS: Final = {
@@ -65,6 +66,25 @@ def own_traits() -> TraitList:
     """Return our own list: 100 words, 50 of each polarity, the ones that peeps_vlm was trained on."""
     found = read_traits(OWN_FILE)
     return TraitList(found.traits, f"fp2 {OWN_VERSION}", found.sha256, found.notes)
+
+
+def traits_path(path: str | Path) -> Path:
+    """Return the file of a list: `path`, or the official list in that folder or at most two levels below.
+
+    Raises
+    ------
+    Fp2Error
+        If it is a folder without the list.
+    """
+    place = Path(path).expanduser()
+    if not place.is_dir():
+        return place
+    from fp2.data.labelled import find_files
+
+    if found := find_files(place, OFFICIAL_NAME):
+        return found[0]
+    fix = "Give probe.traits_file=PATH, or probe.traits_file=null for the words that ship with the program"
+    raise Fp2Error(f"there is no {OFFICIAL_NAME}", where=str(place), fix=fix)
 
 
 def read_traits(path: Path) -> TraitList:

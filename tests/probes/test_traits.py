@@ -9,7 +9,7 @@ import pytest
 
 from fp2.errors import Fp2Error
 from fp2.models.planted import load_planted
-from fp2.probes.traits import OWN_FILE, Trait, given_traits, own_traits, read_traits
+from fp2.probes.traits import OWN_FILE, Trait, given_traits, own_traits, read_traits, traits_path
 
 HEADER = "WORD_ENGLISH,VAL_MEAN,pos/neg"
 
@@ -121,3 +121,12 @@ def test_traits_of_a_config() -> None:
         with pytest.raises(Fp2Error):
             given_traits(wrong)
     assert given_traits({"kind": 2.6}).sha256 != given_traits({"kind": 2.5}).sha256
+
+
+def test_the_official_list_is_found_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "release" / "lists").mkdir(parents=True)
+    path = listed(tmp_path / "release" / "lists", "kind,2.6,positive")
+    assert traits_path(tmp_path) == traits_path(path) == path
+    path.unlink()
+    with pytest.raises(Fp2Error, match="there is no selected_trait_words"):
+        traits_path(tmp_path)
