@@ -1,0 +1,81 @@
+"""dlib's face embedding (a ResNet trained on three million faces) from the annotated face box; extra `[narrow]`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.errors import Fp2Error, nearest
+from fp2.narrow.models import ModelSpec, Picture
+from fp2.narrow.predictions import Prediction
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from fp2.config import Config
+
+_LANDMARKS = "shape_predictor_5_face_landmarks.dat"
+_EMBEDDING = "dlib_face_recognition_resnet_model_v1.dat"
+_FIX = "Install the extra: pip install 'fp2[narrow]'"
+
+
+def installed() -> bool:
+    """Return whether dlib and its models are here."""
+    return all(importlib.util.find_spec(name) is not None for name in ("dlib", "face_recognition_models"))
+
+
+class DlibFaces:
+    """Embeddings of 128 numbers; two faces are one person's, says its author, below a Euclidean distance of 0.6."""
+
+    def __init__(self, spec: ModelSpec, config: Config) -> None:
+        known = ("jitters",)
+        for name in spec.options:
+            if name not in known:
+                raise Fp2Error(f"unknown option {name!r}", where=f"narrow model {spec.name}", fix=nearest(name, known))
+        if not installed():
+            raise Fp2Error("dlib or its models are not installed", where=f"narrow model {spec.name}", fix=_FIX)
+        self._jitters = int(spec.options.get("jitters", 0))
+        self._loaded: tuple[Any, Any, Any] | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return the versions of the code and of the package that holds the weights."""
+        model = f"face-recognition-models=={version('face-recognition-models')}"
+        return {"model": model, "family": "dlib", "dlib": version("dlib-bin"), "jitters": self._jitters, "method": 1}
+
+    def predict(self, picture: Picture) -> list[Prediction]:
+        """Return an embedding for everyone whose face has a box."""
+        found = zip(picture.people, picture.boxes, strict=True)
+        pixels = np.ascontiguousarray(np.asarray(picture.image))
+        return [
+            Prediction("", subject_id=person.subject_id, embedding=self.embed(pixels, box))
+            for person, box in found
+            if box is not None
+        ]
+
+    def embed(self, pixels: npt.NDArray[np.uint8], box: tuple[float, float, float, float]) -> npt.NDArray[np.float64]:
+        """Return the embedding of the face in a box (x, y, width, height) of an RGB picture."""
+        dlib, landmarks, network = self._models()
+        x, y, width, height = box
+        rectangle = dlib.rectangle(round(x), round(y), round(x + width) - 1, round(y + height) - 1)
+        return np.array(network.compute_face_descriptor(pixels, landmarks(pixels, rectangle), self._jitters))
+
+    def close(self) -> None:
+        """Let the models go."""
+        self._loaded = None
+
+    def _models(self) -> tuple[Any, Any, Any]:
+        if self._loaded is None:
+            dlib = importlib.import_module("dlib")
+            # Importing face_recognition_models needs setuptools; only its files are wanted.
+            spec = importlib.util.find_spec("face_recognition_models")
+            assert spec is not None
+            assert spec.submodule_search_locations
+            folder = Path(spec.submodule_search_locations[0]) / "models"
+            landmarks = dlib.shape_predictor(str(folder / _LANDMARKS))
+            self._loaded = (dlib, landmarks, dlib.face_recognition_model_v1(str(folder / _EMBEDDING)))
+        return self._loaded

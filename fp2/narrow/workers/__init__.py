@@ -1,0 +1,1 @@
+"""Programs that run in an environment of their own and import nothing of this package."""
