@@ -44,7 +44,7 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, maps a box in part or to
         what is no number, or no picture is found.
     """
-    return frame_people(_read(path), columns, (image_root or path.parent).expanduser().absolute(), path)
+    return frame_people(read_table(path), columns, (image_root or path.parent).expanduser().absolute(), path)
 
 
 def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> Dataset:
@@ -80,8 +80,14 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     return Dataset(path.stem, None, people_table(people), tuple(notes))
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """Return the table as it is on disk; text stays text (`NA` is a word, not a missing value)."""
+def read_table(path: Path) -> pd.DataFrame:
+    """Return the table as it is on disk; text stays text (`NA` is a word, not a missing value).
+
+    Raises
+    ------
+    Fp2Error
+        If it is of another kind than CSV, TSV, Parquet and JSON Lines, or cannot be read.
+    """
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
         ".csv": _read_delimited,
         ".tsv": lambda file: _read_delimited(file, "\t"),

@@ -1,0 +1,174 @@
+"""Scores per person and picture: the user's own file, matched to the people of a data set, or simulated ones.
+
+A file is CSV, TSV, Parquet or JSON Lines with one row per person and picture: `image_id`, `subject_id` (may be left out
+where every picture has one person) and one column per score; optional columns name the model and the task. In a long
+table they are one row each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.data.table import read_table
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fhibe.conditions import holds
+from fp2.protocols.fhibe.score_options import COLUMNS, WHERE, Metric, ScoresOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LONG = ["image_id", "subject_id", "probe", "scorer", "value"]
+"""Columns of the scores that everything works on: `probe` is the outcome (task and model), `scorer` the metric."""
+
+
+def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions) -> tuple[pd.DataFrame, list[str]]:
+    """Return the file's scores (columns `LONG`; an empty cell is no score) and lines on what was left out.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, lacks a column, holds words where a score should be, scores somebody twice, or has
+        nobody of the data set.
+    """
+    import pandas as pd
+
+    frame = read_table(path)
+    names = {ours: options.columns.get(ours, usual) for ours, usual in COLUMNS.items()}
+    present = [str(name) for name in frame.columns]
+    metrics = _metrics(options, names, present, path)
+    ids = _ids(frame, names, present, people, path)
+    outcome = _outcomes(frame, names, present, options, path)
+    parts = []
+    for metric in metrics:
+        column = metric.column or metric.name
+        values = [_number(cell, column, row, path) for row, cell in enumerate(frame[column].tolist(), start=1)]
+        parts.append(ids.assign(probe=outcome, scorer=metric.name, value=values))
+    long = pd.concat(parts, ignore_index=True)[LONG]
+    twice = long.duplicated(LONG[:4])
+    if twice.any():
+        first = long[twice].iloc[0]
+        raise Fp2Error(
+            f"{first['image_id']!r}, {first['subject_id']!r} has two scores of {first['scorer']!r}", where=str(path)
+        )
+    known = set(zip(people["image_id"], people["subject_id"], strict=True))
+    ours = [pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)]
+    if not any(ours):
+        fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for one"
+        raise Fp2Error("no row of the scores is a person of the data set", where=str(path), fix=fix)
+    notes = []
+    if n_out := len(frame) - sum(ours) // len(metrics):
+        notes.append(f"{n_out} row(s) of the scores are of nobody in the data set and were left out")
+    return long[ours].reset_index(drop=True), notes
+
+
+def _metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> list[Metric]:
+    if not options.metrics:
+        others = [name for name in present if name not in names.values()]
+        said = ", ".join(f"{name}: {{higher_is_better: true}}" for name in others[:3])
+        fix = f"Add 'task.options.metrics={{{said}}}' with the direction of each"
+        raise Fp2Error("which columns are scores, and which way is better?", where=str(path), fix=fix)
+    for metric in options.metrics:
+        if (metric.column or metric.name) not in present:
+            fix = nearest(metric.column or metric.name, present)
+            raise Fp2Error(f"the file has no column {metric.column or metric.name!r}", where=str(path), fix=fix)
+    return list(options.metrics)
+
+
+def _ids(
+    frame: pd.DataFrame, names: Mapping[str, str | None], present: list[str], people: pd.DataFrame, path: Path
+) -> pd.DataFrame:
+    import pandas as pd
+
+    image, subject = str(names["image"]), str(names["subject"])
+    if image not in present:
+        fix = f"Add task.options.columns.image=COLUMN ({nearest(image, present)})"
+        raise Fp2Error(f"the file has no column {image!r}", where=str(path), fix=fix)
+    images = [str(cell).strip() for cell in frame[image].tolist()]
+    if subject in present:
+        return pd.DataFrame({"image_id": images, "subject_id": [str(cell).strip() for cell in frame[subject].tolist()]})
+    if people["image_id"].duplicated().any():
+        fix = f"Add the column {subject!r}, or name it: task.options.columns.subject=COLUMN"
+        raise Fp2Error("some pictures have two people, and the file does not say whose score it is", fix=fix)
+    of_image = dict(zip(people["image_id"], people["subject_id"], strict=True))
+    return pd.DataFrame({"image_id": images, "subject_id": [of_image.get(name, "") for name in images]})
+
+
+def _outcomes(
+    frame: pd.DataFrame, names: Mapping[str, str | None], present: list[str], options: ScoresOptions, path: Path
+) -> list[str]:
+    """Return each row's outcome: `task / model`, one of them, or the option `name`."""
+    parts = []
+    for ours in ("task", "model"):
+        column = names[ours]
+        if column is None:
+            continue
+        if column not in present:
+            fix = nearest(column, present)
+            raise Fp2Error(f"the file has no column {column!r} (for {ours})", where=str(path), fix=fix)
+        parts.append([str(cell).strip() for cell in frame[column].tolist()])
+    if not parts:
+        return [options.name] * len(frame)
+    return [" / ".join(row) for row in zip(*parts, strict=True)]
+
+
+def _number(cell: Any, column: str, row: int, path: Path) -> float:
+    """Return a score; an empty cell, None or NaN is none."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return math.nan
+    if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
+        return float(cell.strip().lower() == "true")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        raise Fp2Error(f"column {column!r} holds {cell!r} in row {row}, which is no number", where=str(path)) from None
+
+
+SIMULATED = ("base", "between", "within", "effects", "missing")
+
+
+def simulated_scores(
+    people: pd.DataFrame, metrics: Sequence[Metric], truth: Mapping[str, Any], name: str, seed: int
+) -> pd.DataFrame:
+    """Return scores (columns `LONG`) drawn from a stated truth.
+
+    truth : metric -> {base, between, within, effects, missing}: `base` for everybody, a person's own deviation (SD
+    `between`), a picture's (SD `within`), and `effects`, each `{where: condition, add: amount}`; `missing` is the share
+    of people and pictures without a score. Scores are clipped to the metric's range (0 to 1 without one); of a
+    yes/no metric the sum is the probability of 1.
+
+    Raises
+    ------
+    Fp2Error
+        For unknown keys or metrics, or a condition that cannot be read.
+    """
+    import pandas as pd
+
+    parts = []
+    for place, metric in enumerate(metrics):
+        own = truth.get(metric.name)
+        where = f"{WHERE}.simulate.{metric.name}"
+        if not isinstance(own, Mapping):
+            raise Fp2Error("the metric has no truth", where=where, fix="Give base, between, within, effects")
+        for key in own:
+            if key not in SIMULATED:
+                raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(key, SIMULATED))
+        rng = np.random.default_rng([seed, 4, place])
+        subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
+        value = np.full(len(people), float(own.get("base", 0.8)))
+        for effect in own.get("effects", ()):
+            value += float(effect["add"]) * holds(people, str(effect["where"])).fillna(False).to_numpy(dtype=bool)
+        value += rng.normal(0.0, float(own.get("between", 0.05)), subjects.max() + 1)[subjects]
+        value += rng.normal(0.0, float(own.get("within", 0.05)), len(people))
+        low, high = metric.range or (0.0, 1.0)
+        value = value.clip(low, high)
+        if metric.yes_no:
+            value = (rng.random(len(people)) < value).astype(np.float64)
+        value[rng.random(len(people)) < float(own.get("missing", 0.0))] = np.nan
+        ids = people[["image_id", "subject_id"]].reset_index(drop=True)
+        parts.append(ids.assign(probe=name, scorer=metric.name, value=value))
+    return pd.concat(parts, ignore_index=True)[LONG]

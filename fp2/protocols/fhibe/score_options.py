@@ -1,0 +1,127 @@
+"""What `task=fhibe_scores` can be told: its options, checked, with the nearest name for a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from fp2.errors import Fp2Error, nearest
+
+WHERE = "task.options"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One score: `column` of the file (its own name without it), direction, scale, smallest effect of interest."""
+
+    name: str
+    higher_is_better: bool = True
+    yes_no: bool = False
+    range: tuple[float, float] | None = None
+    smallest_effect: float = 0.05
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise Fp2Error(f"the range of {self.name!r} is empty", where=f"{WHERE}.metrics.{self.name}.range")
+
+
+@dataclass(frozen=True)
+class ScoresOptions:
+    """The options of the task; see docs/fhibe_methods.md.
+
+    `metrics` name -> settings; `columns` our name (image, subject, model, task) -> the file's column; `attributes` of
+    the intersections (None: the sensitive ones that the data set has) and their `depth`; `within` conditions to look
+    at as well; `error_model`, `patterns`: False, True or settings; `pixels`: whether pictures are measured; `simulate`
+    in place of a file.
+    """
+
+    metrics: tuple[Metric, ...] = ()
+    name: str = "scores"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    attributes: tuple[str, ...] | None = None
+    depth: int | None = None
+    within: tuple[str, ...] = ()
+    top_k: int = 40
+    error_model: Mapping[str, Any] | None = field(default_factory=dict)
+    patterns: Mapping[str, Any] | None = field(default_factory=dict)
+    sensitive: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    pixels: bool = True
+    simulate: Mapping[str, Any] | None = None
+
+
+COLUMNS = {"image": "image_id", "subject": "subject_id", "model": None, "task": None}
+
+
+def read_options(given: Mapping[str, Any]) -> ScoresOptions:
+    """Return the checked options.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown key or a value of another kind.
+    """
+    known = [f.name for f in fields(ScoresOptions)]
+    for key in given:
+        if key not in known:
+            raise Fp2Error(f"unknown option {key!r}", where=WHERE, fix=nearest(key, known))
+    plain = dict(given)
+    metrics = plain.pop("metrics", None) or {}
+    if not isinstance(metrics, Mapping):
+        raise Fp2Error(
+            "metrics is no table", where=f"{WHERE}.metrics", fix="metrics={recall: {higher_is_better: true}}"
+        )
+    columns = plain.pop("columns", None) or {}
+    for name in columns:
+        if name not in COLUMNS:
+            raise Fp2Error(f"unknown column {name!r}", where=f"{WHERE}.columns", fix=nearest(name, COLUMNS))
+    for name in ("attributes", "within", "sensitive", "features"):
+        value = plain.get(name)
+        if value is not None:
+            plain[name] = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
+    for name in ("error_model", "patterns"):
+        if name in plain:
+            plain[name] = _switch(plain[name], name)
+    return ScoresOptions(
+        metrics=tuple(_metric(str(name), spec) for name, spec in metrics.items()),
+        columns={str(k): str(v) for k, v in columns.items()},
+        **plain,
+    )
+
+
+def _metric(name: str, spec: Any) -> Metric:
+    where = f"{WHERE}.metrics.{name}"
+    if isinstance(spec, bool):
+        return Metric(name, higher_is_better=spec)
+    if not isinstance(spec, Mapping):
+        raise Fp2Error(f"the metric is {spec!r}", where=where, fix="Say {higher_is_better: true}, or true")
+    known = [f.name for f in fields(Metric) if f.name != "name"]
+    for key in spec:
+        if key not in known:
+            raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(key, known))
+    plain = dict(spec)
+    if plain.get("range") is not None:
+        if not isinstance(plain["range"], (list, tuple)) or len(plain["range"]) != 2:
+            raise Fp2Error(f"range is {plain['range']!r}", where=where, fix="Give two numbers: range: [0, 1]")
+        plain["range"] = (float(plain["range"][0]), float(plain["range"][1]))
+    return Metric(name, **plain)
+
+
+def _switch(value: Any, name: str) -> Mapping[str, Any] | None:
+    """Return settings from true (the usual ones), false (None: leave it out) or a table."""
+    if isinstance(value, bool) or value is None:
+        return {} if value else None
+    if not isinstance(value, Mapping):
+        raise Fp2Error(f"{name} is {value!r}", where=f"{WHERE}.{name}", fix="Give true, false or settings")
+    return {str(key): item for key, item in value.items()}
+
+
+def settings(kind: type[Any], given: Mapping[str, Any], where: str, **others: Any) -> Any:
+    """Return a dataclass of settings from `others` and, over them, what was `given`; raise Fp2Error for a mistake."""
+    known = [f.name for f in fields(kind)]
+    for key in given:
+        if key not in known:
+            raise Fp2Error(f"unknown option {key!r}", where=f"{WHERE}.{where}", fix=nearest(key, known))
+    return kind(**{**{name: value for name, value in others.items() if name in known}, **given})

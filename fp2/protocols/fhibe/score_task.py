@@ -1,0 +1,132 @@
+"""`task=fhibe_scores`: the FHIBE analyses of the user's own scores, or of simulated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.config import Config
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fhibe.score_files import LONG, read_scores, simulated_scores
+from fp2.protocols.fhibe.score_options import ScoresOptions, read_options
+from fp2.protocols.fhibe.scores import Analysis, Found, all_cuts, analyse_scores, sensitive_of, steps_of
+from fp2.run_tables import TableFindings, TableInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BLOCK = "fhibe_scores"
+TITLE = "FHIBE's bias analyses"
+SIMULATED = "The scores are simulated from a truth that the config states: calibration, never a finding about people."
+
+
+def run(given: TableInput) -> TableFindings:
+    """Measure the features, read or draw the scores, and analyse them.
+
+    Raises
+    ------
+    Fp2Error
+        For mistakes in the options or the file.
+    """
+    from fp2.protocols.fhibe.features import measure
+
+    config = given.config
+    options = read_options(config.task.options)
+    _check_files(config, options)
+    with given.progress.steps("Measuring the pictures", len(given.people)) as tick:
+        numbers = measure(given.people, given.store, pixels=options.pixels, tick=tick)
+    people = given.people.join(numbers)
+    scores, notes = _scores(config, people, options)
+    sensitive = sensitive_of(people, given.cuts, options)
+    n_cuts = len(all_cuts(sensitive, given.cuts, options))
+    n_outcomes = len(scores[["probe", "scorer"]].drop_duplicates())
+    with given.progress.steps("Analysing the scores", steps_of(n_outcomes, n_cuts, options)) as tick:
+        found = analyse_scores(scores, people, given.cuts, options, analysis_of(config), tick)
+    for one in found.block["outcomes"]:
+        if one["benchmark"]["n_without"]:
+            notes.append(f"{one['label']}: {one['benchmark']['n_without']} people and pictures have no score")
+    return TableFindings(
+        title=TITLE,
+        block=BLOCK,
+        found=found.block,
+        disparities=found.disparities,
+        people=people,
+        scores=scores[LONG],
+        attributes=[*sensitive, *found.block["predictors"]],
+        notes=[*([SIMULATED] if options.simulate else []), *notes],
+        model={"name": _model_name(config, scores), "embedded": options.simulate is not None},
+        **_names(scores, options),
+    )
+
+
+def again(config: Config, people: pd.DataFrame, scores: pd.DataFrame, before: Mapping[str, Any]) -> Found:
+    """Return the block and the disparity rows from a run's own tables; ids are salted keys, features are columns."""
+    from dataclasses import asdict
+
+    from fp2.cuts import resolve_cuts
+    from fp2.tables import attribute_columns
+
+    options = read_options(config.task.options)
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
+    return analyse_scores(scores, people, cuts, options, analysis_of(config))
+
+
+def analysis_of(config: Config) -> Analysis:
+    """Return the comparison's settings."""
+    a = config.analysis
+    return Analysis(a.alpha, a.correction, a.min_subjects, a.permutations, a.bootstrap, config.seed)
+
+
+def _check_files(config: Config, options: ScoresOptions) -> None:
+    files = config.task.files
+    for name in files:
+        if name != "scores":
+            raise Fp2Error(f"unknown file {name!r}", where="task.files", fix=nearest(name, ["scores"]))
+    if options.simulate is not None and files:
+        raise Fp2Error("scores are given and simulated", where="task", fix="Leave out task.options.simulate")
+    if options.simulate is None and not files.get("scores"):
+        fix = "Add task.files.scores=FILE (one row per person and picture), or try experiment=fhibe_scores_demo"
+        raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
+
+
+def _scores(config: Config, people: pd.DataFrame, options: ScoresOptions) -> tuple[pd.DataFrame, list[str]]:
+    if options.simulate is None:
+        return read_scores(Path(config.task.files["scores"]).expanduser(), people, options)
+    names = [metric.name for metric in options.metrics]
+    for name in options.simulate:
+        if name not in names:
+            fix = nearest(str(name), names)
+            raise Fp2Error(f"{name!r} is no metric of task.options.metrics", where="task.options.simulate", fix=fix)
+    if not options.metrics:
+        raise Fp2Error("there is nothing to simulate", where="task.options.metrics", fix="Name a metric")
+    return simulated_scores(people, options.metrics, options.simulate, options.name, config.seed), []
+
+
+def _model_name(config: Config, scores: pd.DataFrame) -> str:
+    """Return whose scores these are, in words: the outcome where there is one, else the file's name."""
+    outcomes = scores["probe"].unique().tolist()
+    if len(outcomes) == 1:
+        return str(outcomes[0])
+    return Path(config.task.files["scores"]).stem if config.task.files else "several"
+
+
+def _names(scores: pd.DataFrame, options: ScoresOptions) -> dict[str, Any]:
+    """Return outcomes and metrics as reports name probes and scorers."""
+    probes = [{"id": str(name), "label": str(name), "text": ""} for name in scores["probe"].unique()]
+    scorers = [
+        {
+            "name": metric.name,
+            "version": "1",
+            "higher_is_better": metric.higher_is_better,
+            "value_range": list(metric.range or (0.0, 1.0)),
+            "smallest_effect": metric.smallest_effect,
+            "lexicon": None,
+        }
+        for metric in options.metrics
+    ]
+    return {
+        "probes": probes,
+        "scorers": scorers,
+        "analysis": {"smallest_effects": {metric.name: metric.smallest_effect for metric in options.metrics}},
+    }
