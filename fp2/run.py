@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.config import Config, config_hash
 from fp2.data.shown import ORIGINAL, whose_picture
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
-from fp2.finish import Outcome, log, tracked, write_report
+from fp2.finish import Outcome, log, outcome_of, tracked, write_report
 from fp2.places import remember
 from fp2.prepare import Prepared, prepare
 from fp2.progress import Progress
@@ -34,13 +33,14 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
         For the user's mistakes. Whatever was answered stays in the store.
     """
     from fp2.store.responses import ResponseStore
+    from fp2.traces import register_origins
 
     with ResponseStore(Path(config.paths.store)) as store:
         prepared = prepare(config, store, progress)
         with artifacts.told_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
             places = artifacts.write_config(folder, config, overrides)
-        register_origins(prepared, store)
+        register_origins(config, prepared.dataset, _keys_by_picture(prepared), store)
         with tracked(config, folder, *_tags(prepared)) as tracker:
             asked = _ask(prepared, store, progress)
             progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
@@ -49,28 +49,15 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
                 remember(Path(config.paths.state), results["run_id"], places)
                 _write(prepared, folder, results, answers, scores, progress)
             log(config, tracker, folder, results)
-    return _outcome(asked, results, folder, tracker)
+    return outcome_of(asked, results, folder, tracker)
 
 
-def register_origins(prepared: Prepared, store: ResponseStore) -> None:
-    """Remember whose picture each planned answer comes from, so that it can be removed with them."""
-    from fp2.data.identity import local_salt, salted
-    from fp2.store.origins import Origin, register
-
-    people, salt = prepared.people, local_salt(Path(prepared.config.paths.state))
+def _keys_by_picture(prepared: Prepared) -> dict[str, list[str]]:
+    """Return the response keys of everything that shows a picture, by its image id."""
     keys: dict[str, list[str]] = {}
     for (image_id, _), key in prepared.plan.keys.items():
         keys.setdefault(whose_picture(image_id), []).append(key)
-    heads = zip(
-        people["image_id"], people["image_path"], salted(people["image_id"], salt, "image"),
-        salted(people["subject_id"], salt), strict=True,
-    )  # fmt: skip
-    found = [
-        Origin(image, subject, str(Path(path).absolute()), tuple(keys[image_id]))
-        for image_id, path, image, subject in heads
-        if image_id in keys
-    ]
-    register(store.connection, store.path, prepared.config.data.kind, prepared.dataset.release, found)
+    return keys
 
 
 def _ask(prepared: Prepared, store: ResponseStore, progress: Progress) -> Asked:
@@ -142,17 +129,3 @@ def _tags(prepared: Prepared) -> tuple[dict[str, Any], str]:
     shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
     cuts = "+".join(cut.name for cut in prepared.cuts)
     return tags, f"{config.model.name} · {cuts}{shown}"
-
-
-def _outcome(asked: Asked, results: dict[str, Any], folder: Path, tracker: Tracker | None) -> Outcome:
-    status, message = 0, None
-    if asked.over_budget:
-        status = EXIT_ERROR_BUDGET
-        message = f"{asked.over_budget}. What was answered is kept; mend the cause and run the same command again"
-    elif asked.interrupted:
-        status = EXIT_INTERRUPTED
-        done = results["answers"]["answered"]
-        planned = results["answers"]["planned"]
-        message = f"interrupted: {done} of {planned} answers are kept; the same command goes on from there"
-    experiment = tracker.experiment_id if tracker else None
-    return Outcome(results, folder, results["run_id"], experiment, status, message)
