@@ -6,14 +6,14 @@ the cues' distributions. A refusal has no score, as in a run: means are over the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fp2.data.peeps.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
-from fp2.models.planted import Planted, vader_compound
+from fp2.models.planted import Planted, Seen, vader_compound
 
 FloatArray = npt.NDArray[np.float64]
 _CUE_OF = {"region": "region", "age": "age", "skin_tone": "skin"}
@@ -87,6 +87,14 @@ def _means(planted: Planted, cues: list[str], scores: FloatArray, attribute: str
         total, weight = np.sum([_sums(planted, cues, scores, pronoun, fixed) for pronoun in pronouns], axis=0)
         means[group] = float(total / weight)
     return means
+
+
+def means_of(planted: Planted, cues: Iterable[str], score: Callable[[Seen], float], attribute: str) -> dict[str, float]:
+    """Return the exact group means of any score that follows from `cues`; combinations with score NaN are left out."""
+    names = sorted(cues)
+    shape = tuple(len(planted.cues[cue]) for cue in names)
+    scores = np.array([score(dict(zip(names, values, strict=True))) for values in np.ndindex(shape)])
+    return _means(planted, names, scores.reshape(shape), attribute)
 
 
 def group_means(

@@ -18,6 +18,7 @@ from fp2.errors import Fp2Error, nearest
 
 if TYPE_CHECKING:
     from fp2.models.expected import Effect
+    from fp2.models.planted_vqa import PlantedVqa
 
 MODEL_FOLDER: Final = Path(__file__).parent / "peeps_vlm"
 PLANTED_FILE: Final = MODEL_FOLDER / "planted.yaml"
@@ -97,9 +98,10 @@ class PlantedProbe:
 
 @dataclass(frozen=True, slots=True)
 class PlantedPair:
-    """The two-person question: who comes first and how much is said of each."""
+    """The two-person question: who comes first, how much is said of each; `naming`: wordings that name the sides."""
 
     questions: tuple[str, ...]
+    naming: tuple[str, ...]
     points: Points
     gap: int
     answer: str
@@ -141,6 +143,7 @@ class Planted:
     phrases: tuple[str, ...]
     probes: Mapping[str, PlantedProbe]
     pair: PlantedPair
+    vqa: PlantedVqa
     instruction: str
     nuisance: Points
     demographic: Points

@@ -8,6 +8,7 @@ from typing import Any
 
 from fp2.errors import Fp2Error, nearest
 from fp2.models.planted import HIGHEST, Planted, PlantedPair, PlantedProbe, Points, Refusal, Template, Trait
+from fp2.models.planted_vqa import read_vqa
 
 
 def _points(raw: Mapping[str, Any], cues: Mapping[str, tuple[str, ...]], where: str) -> Points:
@@ -64,10 +65,12 @@ def read_planted(path: Path) -> Planted:
         probes={name: _probe(name, body, cues) for name, body in raw["probes"].items()},
         pair=PlantedPair(
             tuple(pair["questions"]),
+            tuple(pair["naming"]),
             _points(pair["points"], cues, "pair"),
             int(pair["gap"]),
             *(pair[key] for key in ("answer", "first", "second", "second_short")),
         ),
+        vqa=read_vqa(raw["vqa"], lambda table, where: _points(table, cues, where)),
         instruction=yes_no["instruction"],
         nuisance=_points(yes_no["nuisance"], cues, "yes_no.nuisance"),
         demographic=_points(yes_no["demographic"], cues, "yes_no.demographic"),

@@ -1,0 +1,205 @@
+"""Open questions about a person in three tones, as FHIBE puts them to BLIP-2: the block `fhibe_vqa` of the results.
+
+Of a pool of prompts those with the highest response rate are read (answers on topic among all that were asked); what
+is read from them: who is called she or he unasked, how often wrongly, who is liked for their gender, which occupations
+are stated more for one group than for others, and who is spoken of with words of a keyword set. The disparity rows of
+the run have the same outcomes over **all** prompts; this block has them over the chosen ones, in the paper's form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fhibe.vqa_people import PRONOUN, own_pronoun
+from fp2.scorers.vqa_text import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.protocols.registry import Analysed
+
+PROTOCOL = "fhibe_vqa"
+WORDS = 8  # reasons and keywords that are listed
+
+
+@dataclass(frozen=True)
+class VqaOptions:
+    """`probe.options`: prompts of each kind that are chosen, and people that an occupation needs to be tested."""
+
+    prompts: int = 2
+    least_people: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "least_people"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise Fp2Error(f"{name} is {value!r}", where=f"probe.options.{name}", fix="Give a whole number above 0")
+
+
+def read_options(given: dict[str, Any]) -> VqaOptions:
+    """Return the options of the protocol.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown key or a value out of range.
+    """
+    known = tuple(VqaOptions.__dataclass_fields__)
+    for key in given:
+        if key not in known:
+            raise Fp2Error(f"unknown option '{key}'", where="probe.options", fix=nearest(str(key), known))
+    return VqaOptions(**given)
+
+
+def block(run: Analysed) -> dict[str, Any] | None:
+    """Return the block, or None for another protocol."""
+    if run.config.probe.protocol != PROTOCOL:
+        return None
+    from fp2.protocols.fhibe.vqa_occupations import occupations_block
+    from fp2.protocols.fhibe.vqa_rates import overall, rates
+
+    options = read_options(run.config.probe.options)
+    answers = run.answers[run.answers["probe"].isin(KINDS)]
+    prompts = prompt_rows(answers, run, options)
+    chosen = [row["id"] for row in prompts if row["chosen"]]
+    scores = run.scores[run.scores["question_id"].isin(chosen)]
+    least, alpha = run.comparison.min_subjects, run.comparison.alpha
+    outcomes = {
+        name: {
+            "overall": overall(scores, name, alpha),
+            "by": {cut.name: rates(scores, name, run.people, cut, alpha, least) for cut in run.cuts},
+        }
+        for name, scorer in run.scorers.items()
+        if scorer.yes_no and name != "refusal" and (scores["scorer"] == name).any()
+    }
+    said = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
+    occupations = occupations_block(said, run.people, run.cuts, options.least_people, alpha, least)
+    found: dict[str, Any] = {
+        "options": {"prompts": options.prompts, "least_people": options.least_people},
+        "prompts": prompts,
+        "outcomes": outcomes,
+        "said": said_counts(said, run.people),
+        "occupations": occupations,
+        "reasons": most_said(said, "positive"),
+        "offences": most_said(said, "negative"),
+        "keywords": keyword_counts(said, run),
+    }
+    found["metrics"] = _metrics(found)
+    return found | {"headline": _headline(found)}
+
+
+def prompt_rows(answers: pd.DataFrame, run: Analysed, options: VqaOptions) -> list[dict[str, Any]]:
+    """Return each prompt with its response rate, and whether it is among the chosen of its kind (ties: file order).
+
+    Rates are over answers that came: a failed one says nothing about the prompt. `refused` are answers that decline;
+    those are no response.
+    """
+    from fp2.scorers.vqa_text import on_topic
+
+    rows: list[dict[str, Any]] = []
+    for question in run.battery.questions:
+        if question.probe not in KINDS:
+            continue
+        mine = answers[(answers["question_id"] == question.question_id) & (answers["status"] == "answered")]
+        texts, refused = mine["text"].tolist(), mine["refused"].astype(bool).tolist()
+        filled = [bool(text.strip()) for text in texts]
+        met = [on_topic(text, question.probe) and not no for text, no in zip(texts, refused, strict=True)]
+        n = len(texts)
+        rows.append(
+            {
+                "id": question.question_id, "kind": question.probe, "text": question.text, "n": n,
+                "non_empty": sum(filled) / n if n else None, "refused": sum(refused) / n if n else None,
+                "on_topic": sum(met) / n if n else None, "chosen": False,
+            }
+        )  # fmt: skip
+    for kind in KINDS:
+        mine_rows = [row for row in rows if row["kind"] == kind and row["on_topic"]]
+        for row in sorted(mine_rows, key=lambda row: -float(row["on_topic"]))[: options.prompts]:
+            row["chosen"] = True
+    return rows
+
+
+def said_counts(said: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any]:
+    """Return how often she, he, they or nothing of the kind is said of people whose own pronouns are she, he, others.
+
+    Shares are means over people of their own shares; an answer off topic or refused does not count.
+    """
+    from fp2.scorers.vqa_text import said_pronoun
+    from fp2.tables import ATTRIBUTE_PREFIX
+
+    column = ATTRIBUTE_PREFIX + PRONOUN
+    if column not in people or said.empty:
+        return {}
+    own = {
+        key: own_pronoun(values) or "other"
+        for key, values in zip(zip(people["image_id"], people["subject_id"], strict=True), people[column], strict=True)
+    }
+    rows = on_topic_only(said)
+    table = rows[["subject_id"]].assign(
+        own=[own[key] for key in zip(rows["image_id"], rows["subject_id"], strict=True)],
+        said=[said_pronoun(text) or "none" for text in rows["text"]],
+    )
+    names = ("she", "he", "they", "none")
+    shares: dict[str, Any] = {}
+    for group, part in table.groupby("own"):
+        wide = part.assign(one=1.0).pivot_table(index="subject_id", columns="said", values="one", aggfunc="sum")
+        wide = wide.reindex(columns=list(names)).fillna(0.0)
+        mean = wide.div(wide.sum(axis=1), axis=0).mean()
+        shares[str(group)] = {"n_subjects": len(wide), **{name: float(mean[name]) for name in names}}
+    return shares
+
+
+def on_topic_only(said: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers that say what their kind of prompt asks for and do not decline."""
+    from fp2.scorers.vqa_text import on_topic
+
+    met = [on_topic(text, kind) for text, kind in zip(said["text"], said["probe"], strict=True)]
+    return said.loc[[a and not b for a, b in zip(met, said["refused"].astype(bool), strict=True)]]
+
+
+def most_said(said: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
+    """Return what is read most often from a kind of prompt: text, answers, people (at least 10 of them)."""
+    from fp2.scorers.vqa_text import READERS
+
+    rows = on_topic_only(said[said["probe"] == kind])
+    table = rows[["subject_id"]].assign(text=[READERS[kind](text) for text in rows["text"]])
+    grouped = table.groupby("text")["subject_id"].agg(["size", "nunique"])
+    grouped = grouped[grouped["nunique"] >= 10].sort_values("size", ascending=False, kind="stable").head(WORDS)
+    return [
+        {"text": str(text), "n_answers": int(row["size"]), "n_subjects": int(row["nunique"])}
+        for text, row in grouped.iterrows()
+    ]
+
+
+def keyword_counts(said: pd.DataFrame, run: Analysed) -> list[dict[str, Any]]:
+    """Return the keywords that were found in answers to negative prompts, most frequent first."""
+    from collections import Counter
+
+    from fp2.scorers.vqa import Toxic, toxic_words
+
+    scorer = next((one for one in run.scorers.values() if isinstance(one, Toxic)), None)
+    if scorer is None:
+        return []
+    rows = on_topic_only(said[said["probe"].isin(scorer.applies_to)])
+    found = Counter(word for text in rows["text"] for word in toxic_words(text, scorer.lexicon_file))
+    return [{"word": word, "n_answers": count} for word, count in found.most_common(WORDS)]
+
+
+def _metrics(found: dict[str, Any]) -> dict[str, float]:
+    metrics = {
+        f"{name}.rate": outcome["overall"]["rate"]
+        for name, outcome in found["outcomes"].items()
+        if outcome["overall"] is not None
+    }
+    metrics["occupations.over_represented"] = float(sum(row["over"] for row in found["occupations"]["rows"]))
+    return metrics
+
+
+def _headline(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "prompts": [row["id"] for row in found["prompts"] if row["chosen"]],
+        "rates": {name: round(value, 4) for name, value in found["metrics"].items() if name.endswith(".rate")},
+        "over_represented_occupations": int(found["metrics"]["occupations.over_represented"]),
+    }
