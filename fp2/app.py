@@ -131,7 +131,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     if not sweep:
         config.tracking.sweep_id = None
     outcome = run_job(config, folder, overrides, Progress())
-    print_fingerprint(outcome.results, Console(), _places(config, outcome))
+    print_fingerprint(outcome.results, Console(), places_of(config, outcome))
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,
@@ -144,7 +144,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     }
 
 
-def _places(config: Any, outcome: Any) -> dict[str, object]:
+def places_of(config: Any, outcome: Any) -> dict[str, object]:
     """Return where everything lies, by the name to print before it."""
     places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:

@@ -119,7 +119,7 @@ def prepare(config: Config, store: ResponseStore, progress: Progress) -> Prepare
 
         check(battery)
     scorers = build_scorers(config.scorer) if config.scorer or battery.protocol != "fhibe_clip" else {}
-    _check_people(battery, scorers, config)
+    check_people(battery, scorers, config)
     scene = look(config, battery, store, progress)
     plan = _plan(config, scene.dataset.people, battery, scene.engine, scene.pixels, progress)
     return Prepared(
@@ -157,7 +157,7 @@ def look(config: Config, battery: Battery, store: ResponseStore, progress: Progr
     return Scene(dataset, cuts, engine, pixels, dataset_digest(dataset.people, by_image))
 
 
-def _check_people(battery: Battery, scorers: Mapping[str, Scorer], config: Config) -> None:
+def check_people(battery: Battery, scorers: Mapping[str, Scorer], config: Config) -> None:
     """Refuse scorers of one person for a battery about two and the other way round, and what two cannot be shown as."""
     for name, scorer in scorers.items():
         if getattr(scorer, "of_two", False) != (battery.people == 2):

@@ -31,6 +31,7 @@ LIMITATIONS = (
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
 SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
+TOO_FEW = "permutations the smallest adjusted p-value"
 MATCHED_TITLE = "Counterfactual comparison"
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
 
@@ -149,7 +150,7 @@ def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str
     if comparison.correction not in ("holm", "bonferroni") or smallest <= comparison.alpha:
         return []
     return [
-        f"With {comparison.n_permutations} permutations the smallest adjusted p-value of a family of {family} is "
+        f"With {comparison.n_permutations} {TOO_FEW} of a family of {family} is "
         f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
     ]
 

@@ -1,0 +1,115 @@
+"""Rescoring: a logged run's answers under other scorers, cuts and settings, equal to a run that was made with them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench
+
+from fp2.cli import main
+from fp2.engines.planted import PlantedEngine
+
+STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
+# What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
+SURE = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images", "n_missing", "family_size")
+BOTH = "cut.each=[gender,region]"
+
+
+def fp2(*words: str) -> int:
+    before, sys.argv = sys.argv, ["fp2", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def rescored(bench: Bench, run: str, *words: str) -> tuple[dict[str, Any], Path]:
+    """Rescore and return the new run's results and folder."""
+    outputs = bench.root / "outputs"
+    known = set(outputs.rglob("results.json"))
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("rescore", run, *words, "tracking=none", "report=none", *places) == 0
+    (path,) = set(outputs.rglob("results.json")) - known
+    return json.loads(path.read_text(encoding="utf-8")), path.parent
+
+
+def assert_same_sizes(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+    for old, new in zip(one, other, strict=True):
+        assert [old[name] for name in ("probe", "scorer", "cut")] == [new[name] for name in ("probe", "scorer", "cut")]
+        assert {name: old[name] for name in SURE} == pytest.approx({name: new[name] for name in SURE}, abs=1e-9)
+        assert old["p_value"] == pytest.approx(new["p_value"], abs=0.15)
+
+
+def test_other_scorers_cuts_and_settings_give_what_a_run_with_them_gives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = bench.run(BOTH, STRONG, folder="logged")
+    words = ("scorer=economic", "cut.by=[region]", "analysis.alpha=0.01")
+    wanted = bench.run(*words, STRONG, folder="wanted").results
+    monkeypatch.setattr(PlantedEngine, "answer", lambda self, tasks: pytest.fail("the model was asked"))
+    monkeypatch.setattr("fp2.data.pixels.PixelIndex.digest_many", lambda *args, **kw: pytest.fail("a picture was read"))
+    found, folder = rescored(bench, str(logged.folder), *words)
+    assert_same_sizes(found["disparities"], wanted["disparities"])
+    for name in ("config_hash", "response_set", "answers_by_group", "coverage", "scorers", "cuts", "diversity"):
+        assert found[name] == wanted[name], name
+    assert found["run_id"] not in (logged.run_id, wanted["run_id"])
+    assert found["rescored_from"]["run_id"] == logged.run_id
+    assert found["answers"]["model_calls"] == 0
+    passport = json.loads((folder / "passport.json").read_text())
+    predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
+    assert predicate["rescored_from"] == found["rescored_from"]
+    assert predicate["protocol"]["decoding"] is not None
+    assert len(found["rescored_from"]["passport_sha256"]) == 64
+    again, _ = rescored(bench, str(folder))  # a rescored run can be rescored: nothing named is nothing changed
+    assert again["disparities"] == found["disparities"]
+    assert again["config_hash"] == found["config_hash"]
+    assert again["rescored_from"]["run_id"] == found["run_id"]
+
+
+def test_a_run_in_the_mlflow_store_is_rescored_into_a_run_of_its_own(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mlflow
+
+    logged = bench.run(STRONG, "tracking=mlflow")
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("rescore", logged.run_id, "scorer=refusal", "report.figures=false", *places) == 0
+    said = capsys.readouterr().out
+    assert f"rescored from run {logged.run_id}" in said
+    client = mlflow.MlflowClient(f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
+    runs = client.search_runs([logged.experiment_id])
+    assert len(runs) == 2
+    new = next(run for run in runs if run.info.run_id != logged.run_id)
+    assert new.data.tags["fp2.rescored_from"] == logged.run_id
+    assert new.data.params["scorers"] == "refusal"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["model=peeps_vlm"], "cannot change 'model'"),
+        (["cut.by=[region]"], "did not keep 'region'"),
+        (["scorer=first_mention"], "'first_mention' is about two people"),
+        (["scorer=nothing"], "unknown scorer 'nothing'"),
+    ],
+)
+def test_what_cannot_be_rescored_is_told_in_one_line(
+    bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged = bench.run(folder="logged")
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("rescore", str(logged.folder), *words, *places) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    (logged.folder / "responses.parquet").unlink()
+    assert fp2("rescore", str(logged.folder), *places) == 2
+    assert "keeps no responses.parquet" in capsys.readouterr().err
