@@ -10,9 +10,10 @@ part of AI-Face for the Monk Skin Tone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fp2.data.dataset import Dataset
@@ -27,6 +28,10 @@ _CHILDREN = ("0-2", "3-9", "10-19")
 _OLDEST = {"more than 70": "70+"}
 _TONES = 10
 EACH_ITS_OWN = "each picture counts as a person of its own: the set does not say who is in several of them"
+TONES_ALONE = (
+    "skin tone is known for the AI-Face pictures only, which were not balanced for gender, age or race, and nothing "
+    "else is known of them: a difference between skin tones may be one of gender, age or race, and that cannot be checked"
+)
 
 _UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
 _UTK_GENDERS = ("Male", "Female")
@@ -56,8 +61,9 @@ def load_gras(root: Path, image_root: Path | None = None) -> Dataset:
     folder = image_folder(faces.parent, [picture.path for picture in pictures], image_root)
     notes = (
         EACH_ITS_OWN,
-        "skin tone is known for the AI-Face pictures only, and nothing else is known of them: whether the tones differ "
-        "in gender, age or race cannot be checked",
+        TONES_ALONE,
+        *_uneven(pictures, ("gender", "race", "age")),
+        *_uneven(pictures, ("skin_tone",)),
     )
     return Dataset("gras", None, labelled_people(pictures, folder, faces), notes)
 
@@ -122,6 +128,18 @@ def load_utkface(root: Path) -> Dataset:
     odd_note = (f"{odd} picture(s) whose name lacks a label were left out",) if odd else ()
     notes = (EACH_ITS_OWN, *_left_out(left_out["child"]), *odd_note)
     return Dataset("utkface", None, labelled_people(pictures, root, root), notes)
+
+
+def _uneven(pictures: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
+    """Yield a note where the pictures with these attributes are not spread evenly over all their combinations."""
+    values = [[picture.attributes.get(name, []) for name in names] for picture in pictures]
+    cells = Counter(tuple(value[0] for value in row) for row in values if all(row))
+    every = math.prod(len({cell[place] for cell in cells}) for place in range(len(names)))
+    if len(set(cells.values())) > 1 or len(cells) < every:
+        least = min(cells.values()) if len(cells) == every else 0
+        what = " x ".join(name.replace("_", " ") for name in names)
+        most = max(cells.values())
+        yield f"the pictures are not spread evenly over {what}: {least} to {most} in each of {every} cells"
 
 
 def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:

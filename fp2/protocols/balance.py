@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def _count(cell: float) -> float | None:
 def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return one line per pair that is confounded, and one per attribute that nothing is known to go with or not."""
     lines, told = [], set()
-    unknown: dict[str, list[str]] = {}
+    unknown: list[tuple[str, str]] = []
     for entry in block:
         pair = frozenset((entry["attribute"], entry["other"]))
         if pair in told:
@@ -80,9 +81,20 @@ def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
                 "a difference between groups of the one may be the other's."
             )
         elif not entry["n_subjects"]:
-            unknown.setdefault(names[0], []).append(names[1])
+            unknown.append((names[0], names[1]))
     lines += [
         f"Nobody's {name} is known together with {', '.join(others)}: whether they are confounded cannot be checked."
-        for name, others in sorted(unknown.items(), key=lambda item: -len(item[1]))
+        for name, others in _by_first(unknown)
     ]
     return lines
+
+
+def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return every pair once, under the names that stand in the most of them."""
+    left, found = list(pairs), []
+    while left:
+        counts = Counter(name for pair in left for name in pair)
+        name = counts.most_common(1)[0][0]
+        found.append((name, [pair[1 - pair.index(name)] for pair in left if name in pair]))
+        left = [pair for pair in left if name not in pair]
+    return found

@@ -1,16 +1,19 @@
 """Other people's sets on synthetic copies of their formats: GRAS's lists, FairFace, UTKFace, folders of groups."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from fp2.compose import load_config
+from fp2.cuts import resolve_cuts
 from fp2.data.face_sets import load_fairface, load_gras, load_utkface
 from fp2.data.folders import load_folders
 from fp2.data.load import load_configured
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.protocols.balance import balance_block, balance_warnings
 
 
 def picture(path: Path) -> None:
@@ -53,6 +56,43 @@ def test_gras_from_the_config_with_the_cuts_of_the_paper(gras):
     assert config.cut.each == ["gender", "race", "age", "skin_tone"]
     assert len(load_configured(config, Progress(quiet=True)).people) == 4
     assert load_config(["data=gras", f"data.root={gras}", "cut.by=[gender]"]).cut.by == ["gender"]
+
+
+def full_gras(root: Path, per_cell: int = 1, drop: int = 0) -> Path:
+    """The official lists' form in full: 70 cells of FairFace, ten tones of AI-Face."""
+    races = ["Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White"]
+    ages = ["20-29", "30-39", "40-49", "50-59", "60-69"]
+    cells = [(a, g, r) for r in races for a in ages for g in ("Female", "Male") for _ in range(per_cell)]
+    faces = [f"FairFace/train/{n}.jpg,{a},{g},{r},True" for n, (a, g, r) in enumerate(cells)][drop:]
+    tones = [f"AI-Face/imdb/{n}.jpg,{1 + n % 10}" for n in range(10 * per_cell)]
+    for line in faces[:1]:
+        picture(root / line.split(",")[0])
+    (root / "selected_images_fairface.csv").write_text("\n".join(["file,age,gender,race,service_test", *faces]))
+    (root / "selected_images_aiface.csv").write_text("\n".join(["file,Skin Tone", *tones]))
+    return root
+
+
+def test_the_two_sets_of_gras_are_compared_apart_and_said_to_be_confounded(tmp_path):
+    """Balanced within FairFace, nothing known of AI-Face beyond the tone: the notes and the balance table say so."""
+    dataset = load_gras(full_gras(tmp_path, per_cell=2))
+    cuts = resolve_cuts(asdict(load_config(["data=gras", f"data.root={tmp_path}"]).cut))
+    groups = {cut.name: len(set(dataset.people[f"attr_{cut.name}"].explode().dropna())) for cut in cuts}
+    assert groups == {"gender": 2, "race": 7, "age": 5, "skin_tone": 10}
+    known = {name: dataset.people[f"attr_{name}"].map(bool) for name in groups}
+    assert [int(known[name].sum()) for name in groups] == [140, 140, 140, 20]
+    assert not (known["skin_tone"] & known["gender"]).any()
+    assert any("not balanced for gender, age or race" in note for note in dataset.notes)
+    assert not any("evenly" in note for note in dataset.notes)
+    block = balance_block(dataset.people, cuts)
+    assert {(e["attribute"], e["other"]): e["n_subjects"] for e in block}["skin_tone", "race"] == 0
+    assert not any(entry["confounded"] for entry in block)
+    told = balance_warnings(block)
+    assert any(line.startswith("Nobody's skin tone is known together with gender, race, age") for line in told)
+
+
+def test_lists_that_are_not_balanced_are_told(tmp_path):
+    notes = load_gras(full_gras(tmp_path, drop=3)).notes
+    assert "the pictures are not spread evenly over gender x race x age: 0 to 1 in each of 70 cells" in notes
 
 
 def test_an_image_folder_elsewhere(gras, tmp_path):
