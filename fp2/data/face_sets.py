@@ -30,7 +30,7 @@ _TONES = 10
 EACH_ITS_OWN = "each picture counts as a person of its own: the set does not say who is in several of them"
 TONES_ALONE = (
     "skin tone is known for the AI-Face pictures only, which were not balanced for gender, age or race, and nothing "
-    "else is known of them: a difference between skin tones may be one of gender, age or race, and that cannot be checked"
+    "else is known of them: a difference between skin tones may be one of those, and that cannot be checked"
 )
 
 _UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
