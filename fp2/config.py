@@ -16,13 +16,13 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import resolve_cuts
 from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
-from fp2.data.shown import ORIGINAL, PARAMETERS
+from fp2.data.shown import CONTROLS, ORIGINAL, PARAMETERS
 from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
 from fp2.probes.trait_battery import is_trait_battery
-from fp2.probes.traits import own_traits
+from fp2.probes.traits import own_traits, traits_path
 
 CONFIG_SCHEMA = 1
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -114,7 +114,7 @@ class ProbeConfig:
     templates: Any = None
     traits: Any = None
     traits_file: str | None = None
-    variants: list[str] | None = None
+    variants: list[dict[str, Any]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -354,6 +354,11 @@ def _cross_check(c: Config) -> None:
         raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
     resolve_cuts(asdict(c.cut))
     _check_variant(c.variant)
+    if variants_of(c.probe) and c.probe.protocol != "fhibe_clip":
+        fix = "Leave it out, and sweep over variant="
+        raise Fp2Error("only probe=fhibe_clip shows pictures in several ways at once", where="probe.variants", fix=fix)
+    if variants_of(c.probe) and c.variant.kind != ORIGINAL:
+        raise Fp2Error("the battery shows every picture in ways of its own", where="variant", fix="Leave it out")
     _check_probes(c)
 
 
@@ -381,6 +386,34 @@ def _check_variant(variant: VariantConfig) -> None:
         if value is not None and not (value > 0 if least is None else value >= least):
             bound = "above 0" if least is None else f"at least {least}"
             raise Fp2Error(f"{name} is {value}", where=f"variant.{name}", fix=f"It must be {bound}")
+
+
+def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
+    """Return the ways in which a battery shows every picture.
+
+    Raises
+    ------
+    Fp2Error
+        If one is not known, lacks a parameter, comes twice, or shows something else than the picture.
+    """
+    import pydantic
+
+    found = []
+    for spec in probe.variants or []:
+        try:
+            variant = pydantic.TypeAdapter(VariantConfig).validate_python({"name": spec.get("kind"), **spec})
+        except pydantic.ValidationError as error:
+            raise Fp2Error(_pydantic_line(error.errors()[0]), where="probe.variants") from error
+        _check_variant(variant)
+        found.append(variant)
+    kinds = [variant.kind for variant in found]
+    if len(set(kinds)) < len(kinds):
+        raise Fp2Error("a variant is listed twice", where="probe.variants")
+    shows_other = sorted({*kinds} & CONTROLS)
+    if shows_other:
+        fix = f"Run variant={shows_other[0]} by itself"
+        raise Fp2Error(f"'{shows_other[0]}' does not show the person's picture", where="probe.variants", fix=fix)
+    return tuple(found)
 
 
 def variant_identity(variant: VariantConfig) -> dict[str, Any]:
@@ -468,7 +501,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
         if own[name] == usual[name]:
             del own[name]
     if "traits_file" in own:
-        own["traits_file"] = _file_digest(own["traits_file"], "probe.traits_file")
+        own["traits_file"] = _file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
     elif is_trait_battery(own) and "traits" not in own:
         own["traits"] = f"sha256:{own_traits().sha256}"
     return own

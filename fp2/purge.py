@@ -19,7 +19,7 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.data.identity import local_salt, salted
 from fp2.errors import Fp2Error
-from fp2.remake import PASSPORT, Tables, read_tables, remake, strip
+from fp2.remake import PASSPORT, RunTables, read_tables, remake, strip
 from fp2.selection import ByIds, Selection, kind_of
 from fp2.store import origins
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 MARK = ".purging"  # in a run's folder while it is worked on
 WRITTEN_OUT = "hf"  # below `paths.data`: pictures that were copied out of a data set's own files
-# The answer filed under a person was not given to their picture.
-NOT_THEIRS = ("blind", "grey", "swapped")
 
 
 @dataclass
@@ -59,7 +57,7 @@ class _Work:
     dry: bool
     people: set[str] = field(default_factory=set)
 
-    def drop(self, tables: Tables, known: bool) -> tuple[Tables, int]:
+    def drop(self, tables: RunTables, known: bool) -> tuple[RunTables, int]:
         """Return the tables without the rows that go, and how many people go with them; notes whose answers go.
 
         A run without results does not tell which data it was made on (`known`): there the store's index decides.
@@ -71,19 +69,11 @@ class _Work:
             leaving = people["image_id"].isin({picture.image for picture in self.chosen})
         images, left = set(people.loc[leaving, "image_id"]), people[~leaving]
         self.people |= set(people.loc[leaving, "subject_id"])
-        filed = tables.answers["image_id"].isin(images)
-        theirs = filed & ~tables.answers["variant"].isin(NOT_THEIRS)
-        self.gone_keys |= {
-            self.raw_keys[key] for key in tables.answers.loc[theirs, "response_key"] if key in self.raw_keys
-        }
+        theirs = tables.keys_of(images)
+        self.gone_keys |= {self.raw_keys[key] for key in theirs if key in self.raw_keys}
         salted_gone = {key for key, raw in self.raw_keys.items() if raw in self.gone_keys}
-        answers = tables.answers[~(filed | tables.answers["response_key"].isin(salted_gone))]
-        scores = tables.scores[
-            ~(tables.scores["image_id"].isin(images) | tables.scores["response_key"].isin(salted_gone))
-        ]
         n_people = people["subject_id"].nunique() - left["subject_id"].nunique()
-        kept = (table.reset_index(drop=True) for table in (left, answers, scores))
-        return Tables(*kept), n_people
+        return tables.without(left, images, salted_gone), n_people
 
 
 def purge(
@@ -151,7 +141,7 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     if results is not None and not work.selection.concerns(kind_of(results), release):
         return None
     tables, n_people = work.drop(before := read_tables(folder), results is not None)
-    n_answers = len(before.answers) - len(tables.answers)
+    n_answers = before.n_answers - tables.n_answers
     started = (folder / MARK).exists()
     if not (n_people or n_answers or started or len(before.people) > len(tables.people)):
         return None
@@ -164,7 +154,7 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     return f"{what}: {_rewrite(folder, tables, work, results, n_people)}"
 
 
-def _rewrite(folder: Path, tables: Tables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:
+def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:
     """Write the tables without them, then everything that follows; return how that went."""
     mark = folder / MARK
     n_people = max(n_people, int(mark.read_text() or 0) if mark.exists() else 0)
@@ -244,8 +234,7 @@ def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
     paths = {os.path.abspath(picture.path) for picture in work.chosen}
     paths |= {path for path in origins.remembered_paths(store.connection, store.path) if any(w in path for w in words)}
     if work.dry:
-        there = work.gone_keys & _stored(store)
-        return {"answers": len(there), "pictures": len(work.chosen)}
+        return {**_there(store, work.gone_keys), "pictures": len(work.chosen)}
     _clear_notes(Path(work.here.paths.outputs).expanduser(), words)
     _clear_chosen_ids(Path(work.here.paths.state), words)
     for name in paths:
@@ -264,8 +253,11 @@ def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:
             path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
 
 
-def _stored(store: ResponseStore) -> set[str]:
-    return {str(key) for (key,) in store.connection.execute("SELECT key FROM answers")}
+def _there(store: ResponseStore, keys: set[str]) -> dict[str, int]:
+    """Return how many answers, and how many blocks of them, the store has under `keys`."""
+    single = {str(key) for (key,) in store.connection.execute("SELECT key FROM answers")}
+    blocks = [key.hex() for (key,) in store.connection.execute("SELECT context FROM blocks")]
+    return {"answers": len(keys & single), "blocks": sum(key in keys for key in blocks)}
 
 
 def _clear_notes(outputs: Path, words: Sequence[str]) -> None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
 from fp2.config import Config, from_plain
+from fp2.data.shown import CONTROLS
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.places import recall, with_places
@@ -25,8 +26,52 @@ from fp2.store.keys import response_set
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.cuts import Cut
+
 PASSPORT = "passport.json"
 DERIVED = (artifacts.RESULTS, artifacts.DASHBOARD, artifacts.TABLE, artifacts.DISPARITIES, PASSPORT)
+
+
+class RunTables(Protocol):
+    """What purging and remaking need of the tables of a run, whichever way its answers are kept."""
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """Who is in the pictures; ids are salted keys."""
+        ...
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers were planned."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write them over the ones in `folder`."""
+        ...
+
+    def keys_of(self, images: Collection[str]) -> set[str]:
+        """Return the salted keys of the answers that show these pictures (not of what was shown in their place)."""
+        ...
+
+    def without(self, left: pd.DataFrame, images: Collection[str], keys: Collection[str]) -> RunTables:
+        """Return the tables of the people `left`, without the answers filed under `images` or kept under `keys`."""
+        ...
+
+    def findings(self, config: Config, cuts: Sequence[Cut], before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what of the results follows from the tables."""
+        ...
+
+    def response_set(self, before: str, raw_keys: Mapping[str, str]) -> str:
+        """Return the digest of the answers that are left, or one that stands on the old where keys are not known."""
+        ...
+
+    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+        """Return the most frequent answers of each probe."""
+        ...
+
+    def write_rows(self, folder: Path, results: Mapping[str, Any]) -> None:
+        """Write the tables of the results' rows."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +82,11 @@ class Tables:
     answers: pd.DataFrame
     scores: pd.DataFrame
 
+    @property
+    def n_answers(self) -> int:
+        """How many answers were planned."""
+        return len(self.answers)
+
     def write(self, folder: Path) -> None:
         """Write them over the ones in `folder`."""
         for name, table in (
@@ -46,8 +96,50 @@ class Tables:
         ):
             artifacts.write_parquet(folder / name, table)
 
+    def keys_of(self, images: Collection[str]) -> set[str]:
+        """Return the salted keys of the answers given to these pictures."""
+        filed = self.answers["image_id"].isin(images) & ~self.answers["variant"].isin(CONTROLS)
+        return set(self.answers.loc[filed, "response_key"])
 
-def read_tables(folder: Path) -> Tables:
+    def without(self, left: pd.DataFrame, images: Collection[str], keys: Collection[str]) -> Tables:
+        """Return the tables of the people `left`, without what is filed under `images` or kept under `keys`."""
+        answers, scores = (
+            table[~(table["image_id"].isin(images) | table["response_key"].isin(keys))]
+            for table in (self.answers, self.scores)
+        )
+        return Tables(*(table.reset_index(drop=True) for table in (left, answers, scores)))
+
+    def findings(self, config: Config, cuts: Sequence[Cut], before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what of the results follows from the tables."""
+        from fp2.analysis import compared
+        from fp2.probes.battery import load_battery
+        from fp2.results import analysis_block, measured
+        from fp2.scorers.registry import build_scorers
+
+        people, answers = self.people, self.answers
+        probes = [probe["id"] for probe in before["probes"]]
+        scorers = build_scorers(config.scorer) if config.scorer else {}
+        found = compared(config, load_battery(asdict(config.probe)), answers, self.scores, people, cuts, scorers)
+        return {
+            **found.blocks,
+            **measured(people, answers, found.fingerprint, cuts, probes, before["answers"]["model_calls"]),
+            "analysis": analysis_block(config, found.comparison, scorers),
+        }
+
+    def response_set(self, before: str, raw_keys: Mapping[str, str]) -> str:
+        """Return the digest of the response keys that are left, or one that stands on the old."""
+        return _response_set(self.answers, before, raw_keys)
+
+    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+        """Return the most frequent answers of each probe."""
+        return artifacts.examples(self.answers, per_probe)
+
+    def write_rows(self, folder: Path, results: Mapping[str, Any]) -> None:
+        """Write the disparities."""
+        artifacts.write_disparities(folder, results["disparities"])
+
+
+def read_tables(folder: Path) -> RunTables:
     """Return a run's tables.
 
     Raises
@@ -55,6 +147,12 @@ def read_tables(folder: Path) -> Tables:
     Fp2Error
         If one is missing or cannot be read.
     """
+    from fp2.block_tables import in_blocks
+
+    if in_blocks(folder):
+        from fp2.remake_blocks import read_block_tables
+
+        return read_block_tables(folder)
     import pandas as pd
 
     names = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -65,7 +163,7 @@ def read_tables(folder: Path) -> Tables:
 
 
 def remake(
-    folder: Path, tables: Tables, here: Config, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
+    folder: Path, tables: RunTables, here: Config, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
 ) -> dict[str, Any]:
     """Compute and write everything that follows from `tables`, sign it, and return the results.
 
@@ -91,7 +189,7 @@ def remake(
     results = _results(config, tables, before, raw_keys, removed)
     had_figures, had_dashboard = (folder / artifacts.FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
     extra = _retire_passport(folder)
-    artifacts.write_disparities(folder, results["disparities"])
+    tables.write_rows(folder, results)
     artifacts.write_results(folder, results)
     if had_figures:
         from fp2.report.figures import write_figures
@@ -133,34 +231,26 @@ def logged_config(folder: Path, here: Config, run_id: str) -> Config:
 
 
 def _results(
-    config: Config, tables: Tables, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
+    config: Config, tables: RunTables, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
 ) -> dict[str, Any]:
-    from fp2.analysis import compared
     from fp2.cuts import resolve_cuts
-    from fp2.probes.battery import load_battery
     from fp2.protocols.registry import BLOCKS
-    from fp2.results import analysis_block, group_sizes, measured
-    from fp2.scorers.registry import build_scorers
+    from fp2.results import group_sizes
     from fp2.tables import attribute_columns
 
-    people, answers = tables.people, tables.answers
+    people = tables.people
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
-    probes = [probe["id"] for probe in before["probes"]]
-    scorers = build_scorers(config.scorer)
-    found = compared(config, load_battery(asdict(config.probe)), answers, tables.scores, people, cuts, scorers)
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
-    data_digest = _data_digest(people, before["dataset_digest"])
+    data_digest, n_answers = _data_digest(people, before["dataset_digest"]), tables.n_answers
     return {
         **{name: value for name, value in before.items() if name not in BLOCKS},
-        **found.blocks,
-        **measured(people, answers, found.fingerprint, cuts, probes, before["answers"]["model_calls"]),
-        "analysis": analysis_block(config, found.comparison, scorers),
-        "response_set": _response_set(answers, before["response_set"], raw_keys),
+        **tables.findings(config, cuts, before),
+        "response_set": tables.response_set(before["response_set"], raw_keys),
         "dataset_digest": data_digest,
         "dataset": {**before["dataset"], "digest": data_digest, "groups": group_sizes(people, cuts)},
         "limitations": [*before["limitations"], line],
-        "purged": [*before.get("purged", []), {"at": today, "people_removed": removed, "answers_left": len(answers)}],
+        "purged": [*before.get("purged", []), {"at": today, "people_removed": removed, "answers_left": n_answers}],
     }
 
 
@@ -192,7 +282,7 @@ def _retire_passport(folder: Path) -> dict[str, Any]:
     return {"supersedes": old, **{key: protocol.get(key) for key in ("decoding", "preprocessing", "seeds")}}
 
 
-def _dashboard(folder: Path, config: Config, here: Config, results: dict[str, Any], tables: Tables) -> None:
+def _dashboard(folder: Path, config: Config, here: Config, results: dict[str, Any], tables: RunTables) -> None:
     from fp2.report.dashboard import write_dashboard
     from fp2.report.leaderboard import summarise
     from fp2.tracking import summaries
@@ -201,7 +291,7 @@ def _dashboard(folder: Path, config: Config, here: Config, results: dict[str, An
         others = [row for row in summaries(here) if row["run_id"] != results["run_id"]]
     except Fp2Error:  # no MLflow store: the run stands alone
         others = []
-    shown = artifacts.examples(tables.answers, config.report.examples_per_probe)
+    shown = tables.examples(config.report.examples_per_probe)
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
     write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures)

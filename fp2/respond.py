@@ -126,6 +126,12 @@ def joined(first: Plan, second: Plan) -> Plan:
     return Plan(first.planned + second.planned, first.tasks + second.tasks, {**first.keys, **second.keys})
 
 
+def one_file_at_a_time(plan: Plan) -> Plan:
+    """Return the plan with the tasks about one picture's file following each other, so that it is opened once."""
+    first = {task.path: place for place, task in reversed(list(enumerate(plan.tasks)))}
+    return replace(plan, tasks=tuple(sorted(plan.tasks, key=lambda task: first[task.path])))
+
+
 class _Keys:
     """The response keys of one task, in the order of the questions; what all tasks share is worked out once."""
 

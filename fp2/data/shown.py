@@ -39,6 +39,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
 """Every kind of variant, with the parameters that it takes."""
 BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "person_crop"})
 """Kinds that need to know where the person is."""
+CONTROLS = frozenset({BLIND, GREY, SWAPPED})
+"""Kinds that do not show the person's picture."""
 HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
 """Kinds that show nothing of the person: the simulator is then told no attribute."""
 MIRRORED = "mirrored"
@@ -130,9 +132,15 @@ def mirrored(shown: Shown) -> Shown:
     )  # fmt: skip
 
 
+def beside(shown: Shown) -> Shown:
+    """Return what is shown under an image id of its own, where one run shows the same picture in several ways."""
+    return replace(shown, image_id=f"{shown.image_id}#{shown.variant}")
+
+
 def whose_picture(image_id: str) -> str:
-    """Return the id of the picture that a task's image id stands for: a mirrored copy's is its original's."""
-    return image_id.removesuffix(f"#{MIRRORED}")
+    """Return the id of the picture that a task's image id stands for: a changed copy's is its original's."""
+    head, found, kind = image_id.rpartition("#")
+    return head if found and kind in (MIRRORED, *PARAMETERS) else image_id
 
 
 def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Shown]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fp2.engines.hf_loading import HfSpec
     from fp2.store.responses import ResponseStore
 
-ENGINES = ("hf", "openai_compat", "planted", "vllm")
+ENGINES = ("hf", "openai_compat", "planted", "vllm", "dual")
 LATER_ENGINES = ("ray",)
 
 
@@ -74,6 +74,10 @@ def build_engine(
             connection=store.connection if store is not None else None,
             verify_files=verify_files,
         )
+    if name == "dual":
+        from fp2.engines.dual_choice import DualEngine
+
+        return DualEngine(build_dual(model, engine, store, verify_files=verify_files))
     from fp2.engines.hf import HfEngine
 
     return HfEngine(

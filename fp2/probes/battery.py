@@ -7,8 +7,9 @@ perhaps `kind, template, trait, choices`. `select` names the probes to ask, null
 are in the pictures that it is about: 1 (the default), or 2 for questions about both of them.
 
 `kind` is `text` (the default) or `number`, which are answered in words; `yes_no`, which is scored; or `choice`, which
-is scored over its `choices`, a list of at least two. The text of a choice may hold `{options}` once: there the options
-are listed, in every order that `decoding.choice_orders` (`rotations`, `all` or `given`) says.
+is scored over its `choices`, a list of at least two, or labels with a list of wordings each. The text of a choice may
+hold `{options}` once: there the options are listed, in every order that `decoding.choice_orders` (`rotations`, `all` or
+`given`) says.
 """
 
 from __future__ import annotations
@@ -64,8 +65,11 @@ class Battery:
         How many people are in the pictures that are asked about: 1 or 2.
     protocol : str
         The published method that reads the answers (`fp2.config.PROTOCOLS`).
-    variants : tuple of str
-        How every picture is shown, where one run shows it in several ways; empty: as the run's `variant` says.
+    variants : tuple of mappings
+        How every picture is shown, where one run shows it in several ways (`kind` and its parameters, as in
+        `conf/variant`); empty: as the run's `variant` says. Groups are compared on the first.
+    classes : mapping
+        Question id -> label -> wordings, for choices whose options are wordings of labels.
     options : mapping
         The protocol's own settings.
     wording : Wording or None
@@ -80,7 +84,8 @@ class Battery:
     decoding: Decoding = field(default_factory=Decoding)
     people: int = 1
     protocol: str = "fingerprint"
-    variants: tuple[str, ...] = ()
+    variants: tuple[Mapping[str, Any], ...] = ()
+    classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     wording: Wording | None = None
 
@@ -120,7 +125,7 @@ class Battery:
             tuple(probe for probe in self.probes if probe.id in chosen),
             self.decoding,
         )
-        same = {name: getattr(self, name) for name in ("people", "protocol", "variants", "options")}
+        same = {name: getattr(self, name) for name in ("people", "protocol", "variants", "options", "classes")}
         return replace(kept, **same, wording=self._kept_wording(kept))
 
     def _kept_wording(self, kept: Battery) -> Wording | None:
@@ -164,7 +169,8 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
         _battery(name, version, tuple(questions), tuple(probes), decoding),
         people=people,
         protocol=str(spec.get("protocol") or "fingerprint"),
-        variants=tuple(str(variant) for variant in spec.get("variants") or ()),
+        variants=tuple(dict(variant) for variant in spec.get("variants") or ()),
+        classes=_classes(body),
         options=dict(spec.get("options") or {}),
         wording=wording,
     )
@@ -221,6 +227,8 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
         if content is not None:
             raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
         return ()
+    if isinstance(content, Mapping):
+        content = _wordings(content, where)
     if not _is_list(content) or len(content) < 2:
         raise Fp2Error("a choice needs a list of at least two choices", where=where, fix="Add choices: [A, B]")
     for option in content:
@@ -234,6 +242,24 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
         twice = next(option for option in choices if choices.count(option) > 1)
         raise Fp2Error(f"the choice '{twice}' occurs twice", where=where)
     return choices
+
+
+def _wordings(labels: Mapping[str, Any], where: str) -> list[Any]:
+    """Return the wordings of all labels, one after the other."""
+    if len(labels) < 2 or not all(_is_list(wordings) and wordings for wordings in labels.values()):
+        fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"
+        raise Fp2Error("labels need a list of wordings each", where=where, fix=fix)
+    return [wording for wordings in labels.values() for wording in wordings]
+
+
+def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return question id -> label -> wordings of the choices that are written by labels."""
+    asked = [question for probe in probes.values() for question in probe["questions"]]
+    labelled = {str(q["id"]): q["choices"] for q in asked if isinstance(q.get("choices"), Mapping)}
+    return {
+        name: {str(label): tuple(str(w).strip() for w in wordings) for label, wordings in labels.items()}
+        for name, labels in labelled.items()
+    }
 
 
 def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str) -> None:
