@@ -1,0 +1,115 @@
+"""`fp2 compare` and the files of `fp2 leaderboard` on real runs, through the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench
+
+
+def fp2(*words: str) -> int:
+    """Run the command in this process; return its exit status."""
+    from fp2.cli import main
+
+    before, sys.argv = sys.argv, ["fp2", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def places(bench: Bench) -> list[str]:
+    return [word for word in bench.places if word.startswith("paths.")]
+
+
+def truth(folder: Path, name: str, points: float) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(f"seed: 7\neffects: {{all: {{gender: {{f: {points}}}}}}}\n", encoding="utf-8")
+    return path
+
+
+FAST = ("analysis.permutations=199", "analysis.bootstrap=99")
+
+
+def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fair = bench.run(folder="fair").folder
+    harsh = bench.run(f"model.truth={truth(tmp_path, 'harsh', -4)}", "model.name=harsh", folder="harsh").folder
+    out, picture = tmp_path / "out" / "found.json", tmp_path / "out" / "found.png"
+    words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *places(bench)]
+    assert fp2(*words) == 0
+    shown = capsys.readouterr().out
+    assert "36 people and 72 pictures shared" in shown
+    assert "calibration" in shown
+    found = json.loads(out.read_text(encoding="utf-8"))
+    row = found["distances"][0]
+    assert (row["cut"], row["scorer"], row["n_subjects"]) == ("gender", "valence", 36)
+    assert row["adjusted_p"] == pytest.approx(1 / 200)
+    assert {entry["probe"] for entry in row["by_probe"]} == set(found["probes"])
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    keys = {"subject_id", "image_id", "response_key"}
+    assert not keys & set(re.findall(r'"(\w+)":', out.read_text(encoding="utf-8")))  # aggregates only
+
+
+def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bench.run(folder="a").folder
+    (tmp_path / "empty").mkdir()
+    for second, said in (
+        (str(folder), "the same run"),
+        (str(tmp_path / "empty"), "holds no run"),
+        ("0123456789abcdef", "no MLflow store yet"),
+    ):
+        assert fp2("compare", str(folder), second, *places(bench)) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    without = tmp_path / "without"
+    without.mkdir()
+    for name in ("results.json", "config.yaml"):
+        (without / name).write_bytes((folder / name).read_bytes())
+    assert fp2("compare", str(folder), str(without), *places(bench)) == 2
+    assert "keeps no table" in capsys.readouterr().err
+
+
+def test_runs_under_another_salt_share_nobody(bench: Bench, tmp_path: Path, capsys: Any) -> None:
+    elsewhere = Bench(tmp_path / "elsewhere", bench.pictures)
+    assert fp2("compare", str(bench.run().folder), str(elsewhere.run().folder), *places(bench)) == 2
+    assert "salts with its own secret" in capsys.readouterr().err
+
+
+def test_a_sweep_is_ranked_with_intervals(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    names = [truth(tmp_path, name, points) for name, points in (("harsh", -4), ("fair", 0.0), ("cruel", -4.2))]
+    given = ",".join(str(path) for path in names)
+    assert fp2("run", *bench.words("-m", f"model.truth={given}", "tracking=mlflow", "probe.select=[trust]")) == 0
+    sweep = re.search(r"fp2 leaderboard (\S+)", capsys.readouterr().out)[1]  # type: ignore[index]
+    table, text, picture = (tmp_path / f"board.{kind}" for kind in ("csv", "md", "png"))
+    words = ["--csv", str(table), "--markdown", str(text), "--figure", str(picture)]
+    assert fp2("leaderboard", sweep, *words, *places(bench)) == 0
+    said = capsys.readouterr()
+    assert "share a letter" in said.out
+    assert "Downloading" not in said.err
+    with table.open(encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [(row["rank"], row["rank_low"], row["rank_high"], row["ties"]) for row in rows] == [
+        ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
+    ]  # fmt: skip
+    assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | shrunken |")
+    assert picture.is_file()
+    assert fp2("leaderboard", *places(bench)) == 0
+    assert "ranks have no intervals here" in capsys.readouterr().out
+    assert fp2("leaderboard", "--figure", str(picture), *places(bench)) == 2
+    assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, *places(bench)) == 0
+    assert "36 people" in capsys.readouterr().out
+    assert fp2("compare", "no-such-run", rows[0]["run_id"], *places(bench)) == 2
+    assert "no-such-run" in capsys.readouterr().err
