@@ -147,10 +147,10 @@ def options_of(config: Config) -> GrasOptions:
     Fp2Error
         For an unknown option, or one out of its range.
     """
-    from fp2.probes.trait_battery import INSTRUCTION
+    from fp2.probes.trait_battery import protocol_options
     from fp2.protocols.gras.options import GrasOptions
 
-    own = {name: value for name, value in config.probe.options.items() if name != INSTRUCTION}
+    own = protocol_options(config.probe.options)
     analysis = config.analysis
     others: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
     if analysis.permutations:
@@ -266,7 +266,7 @@ def _write(
     unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(people) if name not in used]
     artifacts.write_parquet(folder / artifacts.PEOPLE, shareable(people.drop(columns=unused), salt))
     table.keyed(salt).write(folder)
-    write_questions(folder, prepared.battery.questions, prepared.battery.traits)
+    write_questions(folder, prepared.plan, prepared.battery.traits)
     artifacts.write_table(folder, [])
     extra = {
         "decoding": asdict(prepared.battery.decoding),
