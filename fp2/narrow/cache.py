@@ -1,14 +1,15 @@
 """Predictions that this harness made, remembered picture by picture, so that an interrupted run goes on where it was.
 
-One file per (model, task), a line per picture: the digest of what was shown, and what was said. A line that was cut
-off (a full disk, a killed run) is left out and predicted again. Pictures' digests are all that names a picture;
-`forget` drops those that have to go.
+They lie in the response store, a row per model and picture, under the digest of what was shown; a purge of a picture
+removes them with it. Nobody is named: in a picture of two, a prediction says which of the boxes shown it is of.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,78 +20,43 @@ from fp2.hashing import digest
 from fp2.narrow.predictions import Prediction
 from fp2.narrow.rle import Rle
 
-FOLDER = "narrow"
-"""Below the state folder."""
+TABLE = "narrow_predictions"
+_CREATE = f"""
+CREATE TABLE IF NOT EXISTS {TABLE} (
+    model TEXT NOT NULL, shown TEXT NOT NULL, path TEXT NOT NULL, said TEXT NOT NULL, PRIMARY KEY (model, shown)
+) WITHOUT ROWID
+"""
 
 
 class PredictionCache:
-    """The remembered predictions of one model on one task."""
+    """The remembered predictions of one model on one task, in an open SQLite database."""
 
-    def __init__(self, state: Path, identity: Mapping[str, Any], task: str) -> None:
-        self.key = digest({"identity": identity, "task": task})
-        self._path = state / FOLDER / f"{task}-{self.key[:24]}.jsonl"
-        self._known: dict[str, list[dict[str, Any]]] = {}
-        for line in _lines(self._path):
-            self._known[line["shown"]] = line["said"]
+    def __init__(self, connection: sqlite3.Connection, identity: Mapping[str, Any], task: str) -> None:
+        self._connection, self._model = connection, digest({"identity": identity, "task": task})
+        with connection:
+            connection.execute(_CREATE)
 
     def get(self, shown: str) -> list[Prediction] | None:
         """Return what was said about `shown` (a digest), or None."""
-        said = self._known.get(shown)
-        return None if said is None else [_prediction(one) for one in said]
+        query = f"SELECT said FROM {TABLE} WHERE model = ? AND shown = ?"
+        row = self._connection.execute(query, (self._model, shown)).fetchone()
+        return None if row is None else [_prediction(one) for one in json.loads(row[0])]
 
-    def put(self, shown: str, pixels: str, said: Sequence[Prediction]) -> None:
-        """Remember what was said; `pixels` is the digest of the picture, by which it can be forgotten.
+    def put(self, shown: str, path: Path, said: Sequence[Prediction]) -> None:
+        """Remember what was said about the picture at `path`.
 
         Raises
         ------
         Fp2Error
-            If the disk is full or the folder read-only.
+            If the store cannot be written.
         """
-        record = [_record(one) for one in said]
-        line = json.dumps({"shown": shown, "pixels": pixels, "said": record}, separators=(",", ":"))
+        text = json.dumps([_record(one) for one in said], separators=(",", ":"))
+        row = (self._model, shown, os.path.abspath(path), text)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(("" if _whole(self._path) else "\n") + line + "\n")
-        except OSError as error:
-            raise Fp2Error(f"predictions cannot be kept: {error.strerror}", where=str(self._path)) from None
-        self._known[shown] = record
-
-
-def forget(state: Path, pixels: Collection[str]) -> int:
-    """Drop every remembered prediction about the pictures with these digests; return how many were dropped."""
-    gone = 0
-    for path in sorted((state / FOLDER).glob("*.jsonl")):
-        lines = list(_lines(path))
-        kept = [line for line in lines if line["pixels"] not in pixels]
-        if len(kept) < len(lines):
-            gone += len(lines) - len(kept)
-            beside = path.with_suffix(".new")
-            text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in kept)
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
-    return gone
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines of a file; those that were cut off are left out."""
-    lines = []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            line = json.loads(text)
-            lines.append({"shown": str(line["shown"]), "pixels": str(line["pixels"]), "said": list(line["said"])})
-        except (ValueError, KeyError, TypeError):
-            continue
-    return lines
-
-
-def _whole(path: Path) -> bool:
-    """Return whether a file is empty or ends with a whole line."""
-    if not path.is_file() or not path.stat().st_size:
-        return True
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
+            with self._connection:
+                self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
+        except sqlite3.OperationalError as error:
+            raise Fp2Error(f"predictions cannot be kept: {error}", fix="Is the disk full or read-only?") from None
 
 
 def _record(said: Prediction) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from fp2.data.pixels import open_rgb, pixel_sha256
+from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb
 from fp2.errors import Fp2Error, without_path
 from fp2.hashing import digest
 from fp2.narrow.cache import PredictionCache
@@ -27,7 +27,7 @@ class Predicted:
 
 
 def predict_all(
-    task: NarrowTask, model: NarrowModel, people: Sequence[Person], state: Path,
+    task: NarrowTask, model: NarrowModel, people: Sequence[Person], store: sqlite3.Connection,
     tick: Callable[[], None] = lambda: None, error_budget: float = 0.05,
 ) -> Predicted:  # fmt: skip
     """Show every picture to the model, or remember what it said.
@@ -39,7 +39,8 @@ def predict_all(
     Fp2Error
         If the model cannot be loaded, or more than `error_budget` of the pictures fail (a share; above 1 a count).
     """
-    cache = PredictionCache(state, model.identity(), task.name)
+    cache = PredictionCache(store, model.identity(), task.name)
+    pixels = PixelIndex(store).digest_many([person.image_path for person in people])
     pictures: dict[str, list[Person]] = {}
     for person in people:
         pictures.setdefault(person.image_id, []).append(person)
@@ -50,7 +51,7 @@ def predict_all(
     try:
         for image_id, group in pictures.items():
             try:
-                found, now = _one(task, model, cache, group)
+                found, now = _one(task, model, cache, group, pixels[group[0].image_path])
             except Fp2Error:
                 raise
             except Exception as error:  # decoders and models raise many kinds; each is this picture's problem
@@ -68,19 +69,20 @@ def predict_all(
 
 
 def _one(
-    task: NarrowTask, model: NarrowModel, cache: PredictionCache, group: list[Person]
+    task: NarrowTask, model: NarrowModel, cache: PredictionCache, group: list[Person], pixels: PixelDigest
 ) -> tuple[list[Prediction], bool]:
     """Return what the model says about one picture, and whether it was asked now."""
-    image = open_rgb(group[0].image_path)
-    pixels = pixel_sha256(image)
+    if pixels.sha256 is None:
+        raise ValueError(pixels.error)
+    path = group[0].image_path
     boxes = [_box(task, person) for person in group] if task.form in (POSE, EMBEDDING) else []
-    shown = digest({"pixels": pixels, "boxes": [None if box is None else list(box) for box in boxes]})
+    shown = digest({"pixels": pixels.sha256, "boxes": [None if box is None else list(box) for box in boxes]})
     places = [str(number) for number in range(len(group))]
     numbered = [replace(person, subject_id=place) for person, place in zip(group, places, strict=True)]
     found, now = cache.get(shown), False
     if found is None:
-        found, now = model.predict(Picture(image, numbered, boxes)), True
-        cache.put(shown, pixels, found)
+        found, now = model.predict(Picture(open_rgb(path), numbered, boxes)), True
+        cache.put(shown, path, found)
     who = dict(zip(places, group, strict=True))
     return [
         one if one.subject_id is None else replace(one, subject_id=who[one.subject_id].subject_id) for one in found

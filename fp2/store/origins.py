@@ -133,6 +133,7 @@ def forget(
         "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
         "pictures": ("id = ?", [(picture.id,) for picture in chosen]),
         "pixel_digests": ("path = ?", [(name,) for name in paths]),
+        "narrow_predictions": ("path = ?", [(name,) for name in paths]),
     }
     with told_plainly(path):
         connection.execute("PRAGMA secure_delete = ON")

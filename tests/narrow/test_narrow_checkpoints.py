@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,13 @@ def _people(folder: Path, n: int = 2) -> list[Person]:
     return people
 
 
+def _store(folder: Path) -> sqlite3.Connection:
+    return sqlite3.connect(folder / "store.sqlite")
+
+
 def _predict(folder: Path, family: str, task: str) -> Any:
     narrow, model = build_model(load_spec(_yaml(folder, family, task)), Config())
-    return narrow, model, predict_all(narrow, model, _people(folder), folder / "state")
+    return narrow, model, predict_all(narrow, model, _people(folder), _store(folder))
 
 
 @pytest.mark.parametrize("family", ["detr", "deformable_detr"])
@@ -110,10 +115,10 @@ def test_detectors_give_boxes_of_people_only(tmp_path: Path, family: str) -> Non
     first = [one.score for one in made.predictions if one.image_id == "i0"]
     assert first == sorted(first, reverse=True)
     cars = build_model(load_spec(_yaml(tmp_path, family, "person_detection", person="car")), Config())
-    none = predict_all(*cars, _people(tmp_path), tmp_path / "state").predictions
+    none = predict_all(*cars, _people(tmp_path), _store(tmp_path)).predictions
     assert all(one.score < 0.9 for one in none)  # and the sigmoid of 10 is 0.99995
     assert len(none) < 80
-    again = predict_all(load_task("person_detection"), model, _people(tmp_path), tmp_path / "state")
+    again = predict_all(load_task("person_detection"), model, _people(tmp_path), _store(tmp_path))
     assert (again.asked, again.remembered) == (0, 2)
     assert [one.box for one in again.predictions] == [one.box for one in made.predictions]
     assert not any("/" in str(value) for value in model.identity().values() if isinstance(value, str))
@@ -136,9 +141,9 @@ def test_vitpose_estimates_one_pose_a_box_and_knows_whose(tmp_path: Path) -> Non
     assert [(one.image_id, one.subject_id) for one in made.predictions] == [("i0", "s0"), ("i0", "other"), ("i1", "s1")]
     assert all(one.keypoints is not None and np.isfinite(one.keypoints).all() for one in made.predictions)
     assert all((one.keypoints > -20).all() and (one.keypoints < 90).all() for one in made.predictions)  # type: ignore[operator]
-    kept = list((tmp_path / "state" / "narrow").iterdir())
-    assert "other" not in kept[0].read_text()  # subjects are not written down
-    again = predict_all(load_task("pose_estimation"), model, _people(tmp_path), tmp_path / "state")
+    rows = _store(tmp_path).execute("SELECT said FROM narrow_predictions").fetchall()
+    assert "other" not in str(rows)  # subjects are not written down
+    again = predict_all(load_task("pose_estimation"), model, _people(tmp_path), _store(tmp_path))
     assert again.asked == 0
     assert [one.subject_id for one in again.predictions] == ["s0", "other", "s1"]
 
@@ -156,7 +161,7 @@ def test_wrong_models_are_told_in_one_line(tmp_path: Path) -> None:
     nobody = load_spec(_yaml(tmp_path, "detr", "person_detection", person="dog"))
     task, model = build_model(nobody, Config())
     with pytest.raises(Fp2Error, match="has no class 'dog'"):
-        predict_all(task, model, _people(tmp_path), tmp_path / "state")
+        predict_all(task, model, _people(tmp_path), _store(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["detr_resnet_50", "deformable_detr", "mask2former_swin_tiny", "vitpose_base"])
@@ -164,18 +169,24 @@ def test_shipped_models_are_read(name: str) -> None:
     assert load_spec(name).name == name
 
 
-def test_a_line_that_was_cut_off_is_predicted_again_and_a_picture_can_be_forgotten(tmp_path: Path) -> None:
-    from fp2.data.pixels import open_rgb, pixel_sha256
-    from fp2.narrow.cache import forget
+def test_predictions_are_remembered_row_by_row_and_go_with_their_picture(tmp_path: Path) -> None:
+    from fp2.store.origins import forget
 
     _, model, _ = _predict(tmp_path, "detr", "person_detection")
-    (file,) = (tmp_path / "state" / "narrow").iterdir()
-    file.write_text(file.read_text()[:-30])
+    people, store = _people(tmp_path), _store(tmp_path)
+    gone = forget(store, tmp_path / "store.sqlite", [], [], [str(people[0].image_path.absolute())])
+    assert gone["narrow_predictions"] == 1
+    made = predict_all(load_task("person_detection"), model, people, store)
+    assert (made.asked, made.remembered) == (1, 1)
+
+
+def test_a_picture_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    task, model = build_model(load_spec(_yaml(tmp_path, "detr", "person_detection")), Config())
     people = _people(tmp_path)
-    made = predict_all(load_task("person_detection"), model, people, tmp_path / "state")
-    assert (made.asked, made.remembered) == (1, 1)
-    gone = pixel_sha256(open_rgb(people[0].image_path))
-    assert forget(tmp_path / "state", {gone}) == 1
-    assert gone not in file.read_text()
-    made = predict_all(load_task("person_detection"), model, people, tmp_path / "state")
-    assert (made.asked, made.remembered) == (1, 1)
+    people[1].image_path.write_bytes(b"no picture")
+    with pytest.raises(Fp2Error, match="1 of 2 pictures failed"):
+        predict_all(task, model, people, _store(tmp_path))
+    made = predict_all(task, model, people, _store(tmp_path), error_budget=0.5)
+    assert list(made.failed) == ["i1"]
+    assert made.remembered == 1
+    assert str(tmp_path) not in made.failed["i1"]
