@@ -1,4 +1,4 @@
-"""FHIBE's CLIP analysis: shares of labels by group, how often the right label comes, and what the person's pixels do."""
+"""FHIBE's CLIP analysis: shares of labels by group, and how often the right label comes in each image variant."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def _shares(block: Block, table: Mapping[str, Any], results: Results, path: Path
     rows = _rows(table, _LEAST)
     labels = [label for label in block["questions"][table["question"]]]
     with style():
-        drawn = figure(8.6, 1.9 + 0.36 * len(rows))
+        drawn = figure(8.6, 2.0 + 0.36 * len(rows))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((2.6 / width, 0.8 / height, 1 - 3.6 / width, 1 - 1.75 / height))
+        axes = drawn.add_axes((2.6 / width, 0.8 / height, 1 - 3.6 / width, 1 - 1.95 / height))
         head(drawn, f"{scorer_label(table['question']).capitalize()}: labels by {_by(table)}", [results])
         for place, row in enumerate(rows):
             _bar(axes, place, {entry["label"]: entry for entry in row["labels"]}, labels)
@@ -151,14 +151,17 @@ def _accuracy(block: Block, results: Results, path: Path) -> Path:
 
     questions = list(dict.fromkeys(row["question"] for row in block["accuracy"]))
     with style():
-        drawn = figure(1.2 + 3.9 * len(questions), 4.3)
+        drawn = figure(max(5.6, 1.2 + 3.9 * len(questions)), 4.0)
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         head(drawn, "The right label, by what is shown", [results])
         for place, question in enumerate(questions):
-            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 1.0 / height, 3.1 / width, 1 - 2.2 / height))
+            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 1.9 / height))
             rows = [row for row in block["accuracy"] if row["question"] == question]
-            for colour, label in zip(LINES, dict.fromkeys(row["label"] for row in rows), strict=False):
-                _line(axes, [row for row in rows if row["label"] == label], block["variants"], colour, label)
+            told = {row["label"] for row in rows}
+            for turn, (colour, label) in enumerate(zip(LINES, block["questions"][question], strict=False)):
+                if label in told:
+                    own = [row for row in rows if row["label"] == label]
+                    _points(axes, own, block["variants"], colour, label, 0.09 * (turn - 1))
             axes.set_xticks(range(len(block["variants"])), [v.replace("_", "\n") for v in block["variants"]])
             axes.set_ylim(0, 1.02)
             axes.set_title(scorer_label(question), loc="left")
@@ -168,8 +171,10 @@ def _accuracy(block: Block, results: Results, path: Path) -> Path:
         return save(drawn, path)
 
 
-def _line(axes: Axes, rows: Sequence[Mapping[str, Any]], variants: Sequence[str], colour: str, label: str) -> None:
-    x = [variants.index(row["variant"]) for row in rows]
+def _points(
+    axes: Axes, rows: Sequence[Mapping[str, Any]], variants: Sequence[str], colour: str, label: str, aside: float
+) -> None:
+    x = [variants.index(row["variant"]) + aside for row in rows]
     y = [row["rate"] for row in rows]
     spread = [[row["rate"] - row["ci_low"] for row in rows], [row["ci_high"] - row["rate"] for row in rows]]
-    axes.errorbar(x, y, yerr=spread, color=colour, marker="o", markersize=4, linewidth=1.2, capsize=2.5, label=label)
+    axes.errorbar(x, y, yerr=spread, color=colour, fmt="o", markersize=4, capsize=2.5, label=label)
