@@ -29,7 +29,7 @@ from fp2.scorers.vqa import toxic_words
 from fp2.scorers.vqa_text import names_gender, said_pronoun
 
 PLANTED: Planted = load_planted()
-SUBJECTS, PICTURES = 300, 2
+SUBJECTS, PICTURES = 400, 2
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
