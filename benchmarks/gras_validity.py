@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gras_worlds import World
 from fp2.protocols.gras import GrasOptions
-from fp2.protocols.gras.analysis import _holm_cells, prepare
+from fp2.protocols.gras.analysis import holm_cells, prepare
 from fp2.protocols.gras.compare import Comparison
 from fp2.protocols.gras.magnitude import Resampled, magnitude
 
@@ -92,7 +92,7 @@ def size(world: World, seed: int, kind: str = "images", permutations: int = 200,
         resampled.add(comparison.tests(sums))
     names = [attribute.name for attribute in comparison.design.attributes]
     block = magnitude(observed, comparison.null(permutations), resampled, names)
-    cells = np.argwhere(_holm_cells(comparison, observed))
+    cells = np.argwhere(holm_cells(comparison, observed))
     published = float(comparison.scores(observed.p)[MARK][0])
     omega, gap = (
         (float(block[name]["low"]), float(block[name]["value"]), float(block[name]["high"]))

@@ -134,19 +134,23 @@ def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
     comparison = ready.comparison(kind)
     observed, sums = comparison.observed()
     tick()
-    null = comparison.null(options.permutations)
-    tick()
     polarity = [trait.polarity for trait in answers.traits]
+    chance: list[np.ndarray] = []
+    null = comparison.null(options.permutations, lambda sums: chance.append(rates(comparison, sums, polarity)))
+    tick()
     resampled, drawn = _resample(comparison, polarity, options)
     tick()
     names = [attribute.name for attribute in ready.design.attributes]
+    holm = holm_cells(comparison, observed)
     out = {
         "scores": score_block(comparison, observed, null),
         "magnitude": magnitude(observed, null, resampled, names),
-        "tests": test_block(comparison, observed),
+        "tests": test_block(comparison, observed, holm),
         "group_means": mean_block(comparison, sums),
-        "attribution": rate_block(comparison, sums, drawn, polarity, options.smallest_effect),
-        "wording": wording_block(answers, comparison, sums, _holm_cells(comparison, observed), options.outcome),
+        "attribution": rate_block(
+            comparison, sums, drawn, np.concatenate(chance, axis=1), options.smallest_effect, polarity
+        ),
+        "wording": wording_block(answers, comparison, sums, holm, options.outcome),
     }
     tick()
     return out
@@ -165,7 +169,7 @@ def _resample(
     return gathered, [np.concatenate(part, axis=1) for part in parts]
 
 
-def _holm_cells(comparison: Comparison, observed: Tests) -> np.ndarray:
+def holm_cells(comparison: Comparison, observed: Tests) -> np.ndarray:
     """Return the cells (A, K) with a test that survives Holm's correction over all tests."""
     from fp2.protocols.gras.score import holm_rejects
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.attribution import rate_labels, rates
+from fp2.protocols.gras.attribution import rate_intervals, rate_labels, rates
 from fp2.protocols.gras.compare import Comparison, Null, Tests
 from fp2.protocols.gras.groups import FloatArray
 from fp2.protocols.gras.plain import nested, plain
@@ -56,11 +56,17 @@ def _beside(value: float, null: FloatArray) -> dict[str, Any]:
     }
 
 
-def test_block(comparison: Comparison, observed: Tests) -> dict[str, Any]:
-    """Return per attribute p, F, omega^2 and max - min of the means, each nested (traits, templates)."""
+def test_block(comparison: Comparison, observed: Tests, holm: np.ndarray) -> dict[str, Any]:
+    """Return per attribute p, F, omega^2 and max - min of the means, each nested (traits, templates).
+
+    holm (A, K) becomes `significant`: the traits with a difference that survives Holm's correction in some template.
+    """
     parts = {"p_value": observed.p, "f": observed.f, "omega_squared": observed.omega_squared, "gap": observed.gap}
     return {
-        attribute.name: {name: nested(x[0, a].reshape(comparison.shape)) for name, x in parts.items()}
+        attribute.name: {
+            **{name: nested(x[0, a].reshape(comparison.shape)) for name, x in parts.items()},
+            "significant": [bool(found) for found in holm[a]],
+        }
         for a, attribute in enumerate(comparison.design.attributes)
     }
 
@@ -90,20 +96,29 @@ def mean_block(comparison: Comparison, sums: Sequence[Sums]) -> dict[str, Any]:
 
 
 def rate_block(
-    comparison: Comparison, sums: Sequence[Sums], drawn: Sequence[FloatArray], polarity: Sequence[str], smallest: float
+    comparison: Comparison,
+    sums: Sequence[Sums],
+    drawn: Sequence[FloatArray],
+    chance: FloatArray,
+    smallest: float,
+    polarity: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return one row per attribute, group and polarity: `share` and its interval, and beyond the smallest effect.
 
-    drawn: the rates in resamples, plain and beyond the smallest effect, each (rows, B).
+    drawn: the rates in resamples, plain and beyond the smallest effect, each (rows, B). chance: the plain rates under
+    permuted labels (rows, B), of which mean and central 95 % are given: one picture that looks nice looks so in many
+    traits, so that rates far from each other come about by chance.
     """
     both = [rates(comparison, sums, polarity, above)[:, 0] for above in (0.0, smallest)]
-    ends = [np.quantile(part, [0.025, 0.975], axis=1) for part in drawn]
+    ends = [rate_intervals(share, part) for share, part in zip(both, drawn, strict=True)]
+    null = [chance.mean(axis=1), *np.quantile(chance, [0.025, 0.975], axis=1)]
     rows = []
     for i, (attribute, group, sign) in enumerate(rate_labels(comparison, polarity)):
         row: dict[str, Any] = {"attribute": attribute, "group": group, "polarity": sign}
         for prefix, share, (low, high) in zip(("", "beyond_"), both, ends, strict=True):
             row[f"{prefix}share"] = plain(float(share[i]))
             row[f"{prefix}low"], row[f"{prefix}high"] = plain(float(low[i])), plain(float(high[i]))
+        row.update({f"null_{end}": plain(float(x[i])) for end, x in zip(("mean", "low", "high"), null, strict=True)})
         rows.append(row)
     return rows
 

@@ -92,8 +92,11 @@ class Comparison:
         """Return `MEASURES` (b, A), each attribute a family of its own."""
         return cell_scores(p.reshape(*p.shape[:2], *self.shape), self.alpha)
 
-    def null(self, permutations: int, tick: Callable[[], None] = lambda: None) -> Null:
-        """Permute whole label rows among subjects, within each image set, the same for all questions."""
+    def null(self, permutations: int, visit: Callable[[list[Sums]], None] = lambda sums: None) -> Null:
+        """Permute whole label rows among subjects, within each image set, the same for all questions.
+
+        visit: told the sums of each batch.
+        """
         parts: list[tuple[dict[str, FloatArray], dict[str, FloatArray], list[FloatArray]]] = []
         per_test = np.zeros(self.constant.shape)
         for sums in self.relabelled(permutations):
@@ -101,7 +104,7 @@ class Comparison:
             per_test += np.nan_to_num(found.gap**2).sum(axis=0)
             averages = [means(x) for x in (found.omega_squared, found.gap, found.gap**2)]
             parts.append((self.scores(found.p), self.attribute_scores(found.p), averages))
-            tick()
+            visit(sums)
         omega, gap, square = (np.concatenate([part[2][i] for part in parts]) for i in range(3))
         return Null(
             {name: np.concatenate([part[0][name] for part in parts]) for name in MEASURES},
