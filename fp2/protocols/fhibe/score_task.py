@@ -79,7 +79,7 @@ def analysis_of(config: Config) -> Analysis:
 
 
 def _check_files(config: Config, options: ScoresOptions) -> None:
-    files = config.task.files
+    files = {name: path for name, path in config.task.files.items() if path}
     for name in files:
         if name != "scores":
             raise Fp2Error(f"unknown file {name!r}", where="task.files", fix=nearest(name, ["scores"]))
@@ -108,7 +108,7 @@ def _model_name(config: Config, scores: pd.DataFrame) -> str:
     outcomes = scores["probe"].unique().tolist()
     if len(outcomes) == 1:
         return str(outcomes[0])
-    return Path(config.task.files["scores"]).stem if config.task.files else "several"
+    return Path(config.task.files["scores"]).stem if config.task.files.get("scores") else "several"
 
 
 def _names(scores: pd.DataFrame, options: ScoresOptions) -> dict[str, Any]:
