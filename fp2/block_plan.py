@@ -7,7 +7,7 @@ there with a digest of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,8 +66,7 @@ class BlockPlan:
     @cached_property
     def response_set(self) -> str:
         """Digest of all that is planned."""
-        contexts = sorted({*self.contexts, *self.not_shown})
-        return digest({"schema": KEY_SCHEMA, "contexts": contexts, "questions": sorted(self.question_set.questions)})
+        return response_set_of((*self.contexts, *self.not_shown), self.question_set.questions)
 
     @cached_property
     def asked(self) -> tuple[Question, ...]:
@@ -83,6 +82,12 @@ class BlockPlan:
         for context, task in zip(self.contexts, self.tasks, strict=True):
             found.setdefault(task.image_id, []).append(context)
         return found
+
+
+def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
+    """Return the digest of contexts x questions (their keys, in any order)."""
+    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
+    return digest({"schema": KEY_SCHEMA, **parts})
 
 
 def plan_blocks(

@@ -3,7 +3,7 @@
 A shard, `responses/part-00000.parquet`, has a row per picture, trait and template, in this order, at most
 `ROWS_PER_SHARD` of them: `image_id, subject_id, context` (salted keys), `variant, trait, template`, the seven float32
 numbers of `YES_NO_NUMBERS` (null where there is none), `cached`, and `error` (null where there is an answer). Shards
-are made and written one by one. `questions.parquet` has a row per question, with its text and the trait's valence.
+are made and written one by one. `questions.parquet` has a row per question: its text, its key, the trait's valence.
 """
 
 from __future__ import annotations
@@ -215,18 +215,20 @@ def _grid(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple[str, ..
     return traits, templates, grid.reshape(len(traits), len(templates))
 
 
-def write_questions(folder: Path, questions: Sequence[Question], traits: Sequence[Trait]) -> None:
-    """Write what was asked, and the facts about the traits."""
+def write_questions(folder: Path, plan: BlockPlan, traits: Sequence[Trait]) -> None:
+    """Write what was asked, the key of each question, and the facts about the traits."""
     import pandas as pd
 
+    questions, keys = plan.questions, plan.question_set.questions
     known = {trait.word: trait for trait in traits}
     rows = [
         {
             "question_id": question.question_id, "probe": question.probe, "template": question.template,
             "trait": question.trait, "polarity": known[question.trait].polarity,
             "valence": known[question.trait].valence, "text": question.text, "kind": question.kind,
+            "question_key": keys[place],
         }
-        for question in questions
+        for question, place in zip(questions, plan.places.tolist(), strict=True)
     ]  # fmt: skip
     table = pd.DataFrame(rows).astype({"valence": "float64"})
     table.to_parquet(folder / QUESTIONS, compression="zstd", index=False)
@@ -243,6 +245,13 @@ def read_traits(folder: Path) -> tuple[Trait, ...]:
     return tuple(
         Trait(word, polarity, None if valence != valence else float(valence)) for word, polarity, valence in columns
     )
+
+
+def read_question_keys(folder: Path) -> tuple[str, ...]:
+    """Return the keys of the questions that a run asked, without repeats."""
+    import pandas as pd
+
+    return tuple(dict.fromkeys(pd.read_parquet(folder / QUESTIONS, columns=["question_key"])["question_key"]))
 
 
 def in_blocks(folder: Path) -> bool:

@@ -89,7 +89,7 @@ def run_prepared(
     with tracked(config, folder, *_tags(prepared)) as tracker:
         asked = _ask(prepared, store, progress)
         progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
-        table = table_of(prepared.plan, asked, prepared.people, config.variant.name)
+        table = table_of(prepared.plan, asked, prepared.people, config.variant.kind)
         results = _results(prepared, asked, table, tracker, progress)
         with artifacts.told_plainly(folder):
             remember(Path(config.paths.state), results["run_id"], places)

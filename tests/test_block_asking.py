@@ -343,7 +343,7 @@ def test_shards_give_back_the_table(store: BlockStore, tmp_path: Path, per_shard
     plan = planned(engine, bad=(1,))
     made = table(plan, asked(plan, engine, store, budget=1)).keyed(b"s" * 32)
     made.write(tmp_path, per_shard)
-    write_questions(tmp_path, plan.questions, TRAITS)
+    write_questions(tmp_path, plan, TRAITS)
     shards = sorted((tmp_path / "responses").iterdir())
     assert len(shards) == {1: 6, 12: 3, 13: 3, 10_000: 1}[per_shard]
     again = read_table(tmp_path)
