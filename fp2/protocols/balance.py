@@ -29,7 +29,7 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
     from fp2.stats import balance_table
 
     used = dict.fromkeys(name for cut in cuts for name in cut.by)
-    names = [*used, *(name for name in DEMOGRAPHIC if name in attribute_columns(people) and name not in used)]
+    names = [*used, *(name for name in _told(people) if name not in used)]
     columns = {name: people[ATTRIBUTE_PREFIX + name].tolist() for name in names}
     found: dict[frozenset[str], Any] = {
         frozenset((pair.first, pair.second)): pair
@@ -42,6 +42,12 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
                 if other not in cut.by:
                     entries.append(_entry(cut.name, attribute, other, found[frozenset((attribute, other))]))
     return sorted(entries, key=lambda entry: -(entry["cramers_v"] or 0.0))
+
+
+def _told(people: pd.DataFrame) -> list[str]:
+    """Return the demographic attributes of which the data say anything."""
+    there = attribute_columns(people)
+    return [name for name in DEMOGRAPHIC if name in there and people[ATTRIBUTE_PREFIX + name].map(len).any()]
 
 
 def _entry(cut: str, attribute: str, other: str, pair: Any) -> dict[str, Any]:

@@ -49,6 +49,11 @@ def test_attributes_of_one_intersection_are_not_held_against_each_other():
     assert [(entry["cut"], entry["other"]) for entry in pairs] == [("gender", "age"), ("age", "gender")]
 
 
+def test_an_attribute_that_the_data_say_nothing_of_is_no_pair():
+    frame = people(gender=["x", "y"] * 40, age=["u", "u", "v", "v"] * 20, race=[""] * 80)
+    assert [entry["other"] for entry in balance_block(frame, (Cut("gender", ("gender",)),))] == ["age"]
+
+
 def test_a_pair_is_warned_of_once():
     frame = people(gender=["x", "y"] * 40, age=["u", "v"] * 40)
     assert len(balance_warnings(balance_block(frame, (Cut("gender", ("gender",)), Cut("age", ("age",)))))) == 1
