@@ -6,6 +6,7 @@ A logged config says `local:NAME` in place of an absolute path; the path itself 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
 """Keys that say where something is, or which pictures, without being a path; and what is put in their place."""
+FILES = "task.files."
+"""Below it are files of the user's, whichever way their paths are written."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
@@ -38,7 +41,7 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
         if name in PLACE_KEYS:
             kept.append(f"{key}={MARK}{PLACE_KEYS[name]}")
             continue
-        is_path = bool(found) and _PATH.fullmatch(bare) is not None
+        is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
         kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
     return kept
 
@@ -88,6 +91,9 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
         return MARK + PLACE_KEYS[dotted]
     if isinstance(value, Mapping):
         return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
+    if dotted.startswith(FILES) and value:
+        places[dotted] = os.path.abspath(os.path.expanduser(value))
+        return MARK + _name(value)
     if isinstance(value, str) and not dotted.startswith("probe.") and _PATH.fullmatch(value):
         places[dotted] = value
         return MARK + _name(value)

@@ -155,9 +155,12 @@ def read_tables(folder: Path) -> RunTables:
         return read_block_tables(folder)
     import pandas as pd
 
+    from fp2.remake_tables import of_task, read_score_tables
+
     names = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
     try:
-        return Tables(*(pd.read_parquet(folder / name) for name in names))
+        tables = Tables(*(pd.read_parquet(folder / name) for name in names))
+        return read_score_tables(folder, tables) if of_task(folder) else tables
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error
 

@@ -27,6 +27,7 @@ EXIT_DIFFERENT = 1
 MAY_CHANGE = (
     "paths.", "tracking.", "engine.device", "engine.batch_size", "engine.threads", "data.root", "data.path",
     "data.image_root", "model.id", "model.truth", "answers.", "report.", "verify_inputs", "scorer.",
+    "task.files.",
 )  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
 def forget(
     connection: sqlite3.Connection, path: Path, keys: Collection[str], chosen: Sequence[Picture], paths: Collection[str]
 ) -> dict[str, int]:
-    """Delete answers, failures, origins, pictures and pixel digests; what was there is overwritten on the disk.
+    """Delete answers, failures, origins, pictures, pixel digests, measurements; what was there is overwritten on disk.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def forget(
     chosen : sequence of Picture
         Rows of `pictures`.
     paths : collection of str
-        Paths whose remembered pixel digests go.
+        Paths whose remembered pixel digests and measurements go.
 
     Returns
     -------
@@ -133,6 +133,7 @@ def forget(
         "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
         "pictures": ("id = ?", [(picture.id,) for picture in chosen]),
         "pixel_digests": ("path = ?", [(name,) for name in paths]),
+        "picture_numbers": ("path = ?", [(name,) for name in paths]),
         "narrow_predictions": ("path = ?", [(name,) for name in paths]),
     }
     with told_plainly(path):

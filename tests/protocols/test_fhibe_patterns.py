@@ -39,8 +39,8 @@ def test_a_planted_pattern_of_two_values_is_found_and_holds() -> None:
     white_beard = table["attr_beard"].map(lambda c: c != ["None"]) & table["attr_colour"].map(lambda c: c == ["White"])
     found = found_in(table, 0.9 - 0.3 * white_beard + rng.normal(0, 0.05, len(table)))
     best = [rule for rule in found["rules"] if rule["held"]]
-    assert {tuple(sorted(rule["features"])) for rule in best[:2]} == {("beard", "colour")}
-    assert all(["colour", "White"] in rule["items"] for rule in best[:2])
+    assert set(best[0]["features"]) == {"beard", "colour"}
+    assert ["colour", "White"] in best[0]["items"]
     assert best[0]["held_lift"] > 2
     assert not any(rule["features"] == ["light"] for rule in best)
 

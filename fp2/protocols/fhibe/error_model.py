@@ -40,13 +40,14 @@ _FEW_COLUMNS, _MANY_ROWS, _MOST_THREADS = 10, 2000, 8
 class ErrorModelOptions:
     """Sizes of the forests (`trees`, `leaf` = least pictures in a leaf), of the cross-validation and of resampling.
 
-    `most` is the largest number of features that the elbow may take; `repeats` how often a feature is shuffled.
+    `least` and `most` features are taken wherever the elbow is; `repeats` is how often a feature is shuffled.
     """
 
     trees: int = 200
     leaf: int = 5
     folds: int = 5
     repeats: int = 3
+    least: int = 3
     most: int = 10
     depth: int = 3
     resamples: int = 5000
@@ -105,7 +106,8 @@ def error_model(
     fit = _fit_of(data, losses, options)
     importances = _importances(data, losses, sensitive, fit["explains"], options)
     tick()
-    top = [row["feature"] for row in importances[: elbow([row["impurity"] for row in importances], options.most)]]
+    n_top = elbow([row["impurity"] for row in importances], options.most, options.least)
+    top = [row["feature"] for row in importances[:n_top]]
     chosen = design.only(top)
     tree = grow(chosen, y, data.subjects, weights, depth=options.depth, min_subjects=options.min_subjects)
     found = {

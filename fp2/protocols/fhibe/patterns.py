@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 _CHUNK = 200
+_COMMON = 0.8  # what more pictures have is no news in a rule
 _THIRDS = ("low", "middle", "high")
 
 
@@ -117,10 +118,10 @@ def make_items(design: Design, held_out: BoolArray) -> Items:
             place = np.digitize(values, cuts, right=True)
             sides, words = [known & (place == third) for third in range(3)], list(_THIRDS)
         for side, word in zip(sides, words, strict=True):
-            if side.any():
+            if 0 < side[~held_out].mean() <= _COMMON:
                 held.append(side)
                 names.append((column.feature, str(word)))
-    return Items(np.column_stack(held), tuple(names))
+    return Items(np.column_stack(held) if held else np.empty((len(held_out), 0), dtype=bool), tuple(names))
 
 
 Rule = dict[str, Any]
@@ -207,7 +208,9 @@ def _test(
                 "held": bool(q is not None and q <= options.alpha and lift is not None and lift > 1),
             }
         )
-    return sorted(out, key=lambda rule: (not rule["held"], -(rule["held_lift"] or 0.0), rule["text"]))
+    return sorted(
+        out, key=lambda rule: (not rule["held"], -rule["held_lift" if rule["held"] else "lift"], rule["text"])
+    )
 
 
 def permutation_p(

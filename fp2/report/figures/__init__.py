@@ -34,7 +34,7 @@ def write_figures(results: Mapping[str, Any], folder: Path, tick: Callable[[], N
 
 def _drawn(results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
     """Draw one figure after the other."""
-    cuts = [cut for cut in results["cuts"] if rows_of(results, cut)]
+    cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
     if cuts:
         yield radar(results, folder / "fingerprint.png", cuts=cuts)
     for cut in cuts:

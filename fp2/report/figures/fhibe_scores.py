@@ -100,7 +100,7 @@ def importances(model: Mapping[str, Any], results: Results, path: Path, label: s
             right.plot(row["permutation"], y, "o", color=colour, markerfacecolor=colour if row["found"] else "white")
         n = len(model["selected"])
         left.axhline(n - 0.5, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        left.text(1.0, n - 0.55, "elbow", transform=left.get_yaxis_transform(), ha="right", va="bottom", fontsize=7.5)
+        left.text(1.0, n - 0.45, "elbow", transform=left.get_yaxis_transform(), ha="right", va="top", fontsize=7.5)
         right.axvline(0, color=FAINT, linewidth=0.8)
         for axes in (left, right):
             axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -149,7 +149,7 @@ def tree(model: Mapping[str, Any], results: Results, path: Path, label: str, min
             for side, words in (("low", _low(node)), ("high", _high(node))):
                 if node["feature"] is not None:
                     to = nodes[node[side]]
-                    axes.plot([x, places[to["id"]]], [y + 0.24, to["depth"] - 0.24], color=FAINT, linewidth=1, zorder=1)
+                    axes.plot([x, places[to["id"]]], [y, to["depth"]], color=FAINT, linewidth=1, zorder=1)
                     middle = (x + places[to["id"]]) / 2
                     axes.text(middle, y + 0.5, words, ha="center", va="center", fontsize=7.5, color=INK,
                               bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2})  # fmt: skip
