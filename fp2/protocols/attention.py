@@ -209,7 +209,8 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
         found = [(group, _difference(rows, name, group, kept)) for group in kept if group != reference]
         found = [(group, column) for group, column in found if np.any(column)]
         if not found:
-            dropped.append(f"{name}: it does not differ within any picture")
+            pooled = f" (groups under {least} people count as one)" if OTHER in kept else ""
+            dropped.append(f"{name.replace('_', ' ')}: it does not differ within any picture{pooled}")
         for group, column in found:
             if len(rows) and np.linalg.matrix_rank(np.column_stack([*columns, column])) <= len(columns):
                 dropped.append(f"{name} {group}: it says nothing that the terms before it do not")

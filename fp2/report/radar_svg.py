@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fp2.report.figures.style import axis_rings
 from fp2.report.reading import probe_labels, rows_of
 
 WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0
@@ -48,7 +49,7 @@ def radar_geometry(results: Mapping[str, Any], cut: str, end: float) -> Radar:
     return Radar(
         cut=cut,
         spokes=spokes,
-        rings=tuple((round(RADIUS * i / 3, 1), f"{end * i / 3:.1f}") for i in (1, 2, 3)),
+        rings=tuple((round(RADIUS * ring / end, 1), f"{ring:g}") for ring in axis_rings(end)),
         chance_p95=_polygon([_at(turn[p], (row["null_p95"] or 0.0) / end) for p, row in rows.items()]),
         chance_mean=_polygon([_at(turn[p], (row["null_mean"] or 0.0) / end) for p, row in rows.items()]),
         line=_path([spoke.point for spoke in spokes]),

@@ -71,6 +71,7 @@ def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str
     """Format a number, or a dash where there is none. `signed` writes a plus before what is not negative."""
     if value is None:
         return DASH
+    value = round(value, digits) + 0.0  # no minus before what is shown as zero
     text = f"{value:{'+' if signed else ''}.{digits}f}"
     return text.replace("-", "\u2212")
 
@@ -84,7 +85,7 @@ def probability(value: float | None) -> str:
 
 def cut_label(cut: str) -> str:
     """Turn a cut's name into words: `skin_tone_x_age` -> `skin tone × age`."""
-    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_")))
+    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:

@@ -7,7 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.report.figures.style import CHANCE, FAINT, GRID, LINES, axis_end, figure, head, save, shorten, style
+from fp2.report.figures.style import (
+    CHANCE,
+    FAINT,
+    GRID,
+    LINES,
+    axis_end,
+    axis_rings,
+    figure,
+    head,
+    save,
+    shorten,
+    style,
+)
 from fp2.report.reading import cut_label, model_name, number, probe_labels, rows_of
 
 if TYPE_CHECKING:
@@ -75,8 +87,8 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     polar.set_theta_offset(math.pi / 2)
     polar.set_theta_direction(-1)
     polar.set_ylim(0, end)
-    ticks = [end * i / 3 for i in (1, 2, 3)]
-    polar.set_rgrids(ticks, [f"{tick:.1f}" for tick in ticks], angle=180 / max(len(probes), 1), fontsize=7, color=FAINT)
+    ticks = axis_rings(end)
+    polar.set_rgrids(ticks, [f"{tick:g}" for tick in ticks], angle=180 / max(len(probes), 1), fontsize=7, color=FAINT)
     polar.set_xticks(turn, [""] * len(turn))
     polar.grid(color=GRID, linewidth=0.7)
     polar.spines["polar"].set_color(GRID)

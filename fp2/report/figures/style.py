@@ -49,6 +49,12 @@ def axis_end(values: Iterable[float | None]) -> float:
     return next((end for end in _AXIS_ENDS if largest <= end), 10.0 * (largest // 10 + 1))
 
 
+def axis_rings(end: float) -> list[float]:
+    """Return where the rings of a radar lie: in steps that their labels can say exactly."""
+    n = 3 if end == _AXIS_ENDS[0] else 4
+    return [round(end * i / n, 10) for i in range(1, n + 1)]
+
+
 def shorten(text: str, limit: int) -> str:
     """Cut `text` to `limit` characters, and keep matplotlib from reading a dollar sign as mathematics."""
     short = text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
