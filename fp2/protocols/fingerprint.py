@@ -132,8 +132,8 @@ def fingerprint(
     worst: list[Bounds] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     for cut in cuts:
-        table = _members(people, cut)
-        entries = _entries(wide, table)
+        table = members(people, cut)
+        entries = entries_of(wide, table)
         if not columns:
             composites[cut.name] = dict(NO_COMPOSITE)
             continue
@@ -174,7 +174,14 @@ class _Entries:
     images: np.ndarray
 
 
-def _members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return the memberships of a cut: one row per (picture, group).
+
+    Raises
+    ------
+    Fp2Error
+        If nobody is in any group.
+    """
     from fp2.cuts import memberships
 
     table = memberships(people, cut)
@@ -183,7 +190,8 @@ def _members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return table
 
 
-def _entries(wide: pd.DataFrame, table: pd.DataFrame) -> _Entries:
+def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> _Entries:
+    """Return the outcomes (as `outcome_columns` gives them) of each row of a cut's memberships."""
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
     return _Entries(
         found.to_numpy(dtype="float64"),

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 BLOCKS = {
     "attention": "fp2.protocols.attention:block",
     "matched": "fp2.protocols.matched:block",
+    "pairwise": "fp2.protocols.pairwise:block",
+    "missing": "fp2.protocols.missing:block",
+    "templates": "fp2.protocols.wording:block",
+    "intersections": "fp2.protocols.intersections:block",
     "fhibe_clip": "fp2.protocols.fhibe.clip:block",
     "fhibe_vqa": "fp2.protocols.fhibe.vqa:block",
 }

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     )
     from fp2.stats.panel import disparity, disparity_panel
     from fp2.stats.permutation import default_permutations
-    from fp2.stats.posthoc import PairTest, correct_family, pairwise_permutation, pairwise_tests, rank_biserial
+    from fp2.stats.posthoc import (
+        PairTest,
+        correct_family,
+        pairwise_permutation,
+        pairwise_permutation_panel,
+        pairwise_tests,
+        rank_biserial,
+    )
     from fp2.stats.proportions import Proportion, ProportionPair, Proportions, proportions_by_group, wilson
     from fp2.stats.ranks import Ranked, RankTable, compact_letters, rank_models
     from fp2.stats.reliability import intraclass_correlation
@@ -94,6 +101,7 @@ _HOME = {
     "minimum_detectable_gap": "design",
     "missing_by_group": "two_part",
     "pairwise_permutation": "posthoc",
+    "pairwise_permutation_panel": "posthoc",
     "pairwise_tests": "posthoc",
     "power_of_gap": "design",
     "proportions_by_group": "proportions",
@@ -161,6 +169,7 @@ __all__ = [
     "minimum_detectable_gap",
     "missing_by_group",
     "pairwise_permutation",
+    "pairwise_permutation_panel",
     "pairwise_tests",
     "power_of_gap",
     "proportions_by_group",

@@ -18,7 +18,7 @@ from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.composite import permutation_p
 from fp2.stats.effects import hedges_g
 from fp2.stats.joint import permuted_moments
-from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.layout import Cells, make_cells, read_entries
 from fp2.stats.pairwise import welch_df
 from fp2.stats.prepare import prepare
 from fp2.stats.rows import FloatArray, finite
@@ -230,50 +230,86 @@ def pairwise_permutation(
     The smallest `adjusted_p` is the row's own `p_value` (`disparity` with the same options). Valid where subjects count
     in several groups. `p_value` is the pair's before correction for the other pairs: its own permuted |T|.
     """
-    entries = read_entries(np.asarray(values, dtype=np.float64), groups, subjects, images)
-    if entries.values.shape[1] != 1:
+    column = np.asarray(values, dtype=np.float64)
+    if column.ndim != 1:
         raise ValueError("values must be one-dimensional")
+    return pairwise_permutation_panel(
+        column[:, None], groups, subjects, images=images, yes_no=[yes_no], n_permutations=n_permutations, seed=seed,
+        min_subjects=min_subjects,
+    )[0]  # fmt: skip
+
+
+def pairwise_permutation_panel(
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    *,
+    images: ArrayLike | None = None,
+    yes_no: Sequence[bool],
+    n_permutations: int,
+    seed: int,
+    min_subjects: int = 10,
+) -> list[list[PairTest]]:
+    """Test all pairs of groups on several outcomes, values (n, m), which share their permutations.
+
+    Each list is what `pairwise_permutation` gives for that outcome alone; it is empty where fewer than two groups have
+    enough subjects.
+    """
+    entries = read_entries(np.asarray(values, dtype=np.float64), groups, subjects, images)
     cells = make_cells(entries)
     p = prepare(entries, cells, min_subjects)
     if p is None:
-        return []
-    order = np.flatnonzero(p.eligible[:, 0])
-    pairs = list(combinations(order[np.argsort(p.slots.kept[order])].tolist(), 2))
-    seen, chunks = permuted_moments(p, np.array([yes_no]), n_permutations, seed)
+        return [[] for _ in range(entries.values.shape[1])]
+    by_name = np.argsort(p.slots.kept).tolist()
+    pairs = list(combinations(by_name, 2))
+    seen, chunks = permuted_moments(p, np.array(yes_no, dtype=bool), n_permutations, seed)
     permuted, observed = np.concatenate([_pair_t(found, pairs) for found in chunks]), _pair_t(seen, pairs)[0]
-    largest = np.fmax.reduce(permuted, axis=1)
-    means = {g: cells.mean[(cells.group == p.slots.kept[g]) & np.isfinite(cells.mean[:, 0]), 0] for g in order.tolist()}
     out = []
-    for k, (g, h) in enumerate(pairs):
-        a, b = means[g], means[h]
-        gap = float(a.mean() - b.mean())
-        out.append(
-            PairTest(
-                entries.names[p.slots.kept[g]],
-                entries.names[p.slots.kept[h]],
-                len(a),
-                len(b),
-                gap,
-                finite(math.copysign(observed[k], gap)),
-                permutation_p(float(observed[k]), permuted[:, k]),
-                hedges_g(a, b),
-                HEDGES,
-                "permutation",
-                p.slots.dependent,
-                permutation_p(float(observed[k]), largest),
-                "permuted maximum",
-                len(pairs),
-            )
-        )
+    for j in range(entries.values.shape[1]):
+        usable = [k for k, (g, h) in enumerate(pairs) if p.eligible[g, j] and p.eligible[h, j]]
+        means = {g: _means(cells, int(p.slots.kept[g]), j) for g in by_name if p.eligible[g, j]}
+        named = {g: entries.names[p.slots.kept[g]] for g in by_name}
+        tests = [
+            _PairPermuted(named[g], named[h], means[g], means[h], float(observed[k, j]), permuted[:, k, j])
+            for k, (g, h) in ((k, pairs[k]) for k in usable)
+        ]
+        largest = np.fmax.reduce(permuted[:, usable, j], axis=1) if usable else np.empty(0)
+        out.append([test.row(largest, len(usable), p.slots.dependent) for test in tests])
     return out
 
 
+def _means(cells: Cells, group: int, j: int) -> FloatArray:
+    y: FloatArray = cells.mean[cells.group == group, j]
+    return y[np.isfinite(y)]
+
+
+@dataclass(frozen=True)
+class _PairPermuted:
+    """One pair of one outcome: the subjects' means, |T|, and its permutations (B,)."""
+
+    first: str
+    second: str
+    a: FloatArray
+    b: FloatArray
+    observed: float
+    permuted: FloatArray
+
+    def row(self, largest: FloatArray, n_pairs: int, dependent: bool) -> PairTest:
+        """Return the test, corrected by the permuted maximum of all pairs."""
+        gap = float(self.a.mean() - self.b.mean())
+        return PairTest(
+            self.first, self.second, len(self.a), len(self.b), gap, finite(math.copysign(self.observed, gap)),
+            permutation_p(self.observed, self.permuted), hedges_g(self.a, self.b), HEDGES, "permutation", dependent,
+            permutation_p(self.observed, largest), "permuted maximum", n_pairs,
+        )  # fmt: skip
+
+
 def _pair_t(found: GroupMoments, pairs: Sequence[tuple[int, int]]) -> FloatArray:
-    """|T| of each pair, (b, pairs), of a single outcome; NaN where a group of the pair has fewer than two answers."""
+    """|T| of each pair, (b, pairs, m); NaN where a group of the pair has fewer than two answers."""
     columns = []
     for g, h in pairs:
-        gap = (found.mean[g, :, 0] - found.mean[h, :, 0]) ** 2
+        gap = (found.mean[g] - found.mean[h]) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.sqrt(np.where(gap <= NO_GAP, 0.0, gap / pair_error(found, g, h)[:, 0]))
-        columns.append(np.where(found.valid[g, :, 0] & found.valid[h, :, 0], t, np.nan))
+            t = np.sqrt(np.where(gap <= NO_GAP, 0.0, gap / pair_error(found, g, h)))
+        columns.append(np.where(found.valid[g] & found.valid[h], t, np.nan))
     return np.stack(columns, axis=1)
