@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from fp2.data.dataset import Dataset
     from fp2.store.responses import ResponseStore
 
-TASKS = {"fhibe_scores": "fp2.protocols.fhibe.score_task:run"}
+TASKS = {
+    "fhibe_scores": "fp2.protocols.fhibe.score_task:run",
+    "fhibe_narrow": "fp2.narrow.job:run",
+    "diversity": "fp2.protocols.diversity.task:run",
+}
 """Name of the task -> module:function."""
 
 

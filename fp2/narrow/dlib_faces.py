@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fp2.data.fhibe.geometry import annotation_path, read_geometry
+from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error, nearest
+from fp2.narrow.metrics.pictures import cosine
 from fp2.narrow.models import ModelSpec, Picture
 from fp2.narrow.predictions import Prediction
+from fp2.narrow.truth import Person
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -79,3 +84,25 @@ class DlibFaces:
             landmarks = dlib.shape_predictor(str(folder / _LANDMARKS))
             self._loaded = (dlib, landmarks, dlib.face_recognition_model_v1(str(folder / _EMBEDDING)))
         return self._loaded
+
+
+def same_face(config: Config) -> Callable[[Person, Path, Path], float | None]:
+    """Return a function from a person, their face crop and a made picture of it to the cosine of the two embeddings.
+
+    Both are looked at in the crop's annotated face box (scaled, where the made picture has another size); None where
+    the crop has none.
+    """
+    faces = DlibFaces(ModelSpec("identity", "face_verification", "dlib"), config)
+
+    def compare(person: Person, crop: Path, made: Path) -> float | None:
+        path = annotation_path(crop)
+        box = read_geometry(path, person.subject_id).face_box if path.is_file() else None
+        if box is None:
+            return None
+        true, other = open_rgb(crop), open_rgb(made)
+        if other.size != true.size:
+            other = other.resize(true.size)
+        pixels = (np.ascontiguousarray(np.asarray(image)) for image in (true, other))
+        return cosine(*(faces.embed(one, (box.x, box.y, box.width, box.height)) for one in pixels))
+
+    return compare

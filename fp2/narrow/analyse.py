@@ -1,0 +1,135 @@
+"""From a score per person to the block of results: what was found, whether it can be measured, and FHIBE's analysis.
+
+A pure function of tables, so that it can be made again from those of a logged run (ids there are salted keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fp2.narrow.options import NarrowOptions
+from fp2.narrow.tasks import TASKS
+from fp2.protocols.fhibe.benchmark import SENSITIVE, BenchmarkOptions, benchmark, disparity_rows, every_intersection
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.protocols.fhibe.scores import Analysis
+
+FOUND = "found"
+NOT_MEASURABLE = "not measurable here"
+
+
+def analyse(
+    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], outcomes: Sequence[Mapping[str, Any]],
+    options: NarrowOptions, analysis: Analysis, tick: Callable[[], None] = lambda: None,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
+    """Return the block `fhibe_narrow` and our disparity rows of `cuts`.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        `image_id, subject_id, probe, scorer, value`: a scorer per metric, and `found` (0 or 1).
+    outcomes : sequence of mappings
+        What each `probe` is: `probe, task, model, source, left_out, failed, verification`.
+    """
+    every = _every(people, cuts, options)
+    wanted = {cut.name for cut in cuts}
+    shown, rows = [], []
+    for outcome in outcomes:
+        one = _outcome(outcome, scores[scores["probe"] == outcome["probe"]], people, every, options, analysis, tick)
+        shown.append(one)
+        if one["benchmark"] is not None:
+            own = disparity_rows(one["benchmark"], one["probe"], one["metric"])
+            rows += [row for row in own if row["cut"] in wanted]
+    return {"outcomes": shown, "measurable_from": options.measurable, **_summary(shown)}, rows
+
+
+def sensitive_of(people: pd.DataFrame) -> list[str]:
+    """Return the paper's sensitive attributes that somebody in the data set has a value of."""
+    known = [name for name in SENSITIVE if name in attribute_columns(people)]
+    return [name for name in known if people[ATTRIBUTE_PREFIX + name].map(len).any()]
+
+
+def n_cuts(people: pd.DataFrame, cuts: Sequence[Cut], options: NarrowOptions) -> int:
+    """Return how often `analyse` ticks for one outcome."""
+    return len(_every(people, cuts, options)) * (1 + len(options.within))
+
+
+def _every(people: pd.DataFrame, cuts: Sequence[Cut], options: NarrowOptions) -> tuple[Cut, ...]:
+    """Return the cuts asked for, and every intersection of the sensitive attributes."""
+    same = {frozenset(cut.by) for cut in cuts if not cut.groups}
+    crossed = every_intersection(sensitive_of(people), options.depth) if options.depth > 0 else ()
+    return (*cuts, *(cut for cut in crossed if frozenset(cut.by) not in same))
+
+
+def _outcome(
+    outcome: Mapping[str, Any], part: pd.DataFrame, people: pd.DataFrame, every: Sequence[Cut],
+    options: NarrowOptions, analysis: Analysis, tick: Callable[[], None],
+) -> dict[str, Any]:  # fmt: skip
+    """Return one task of one model."""
+    task = TASKS[outcome["task"]]
+    found = part[part["scorer"] == FOUND]["value"]
+    share = float(found.mean()) if len(found) else 0.0
+    measurable = bool(len(found)) and share >= options.measurable
+    own = part[part["scorer"] == task.metric]
+    block: dict[str, Any] = {
+        **outcome,
+        "title": task.title,
+        "metric": task.metric,
+        "metrics": dict(task.metrics),
+        "n_images": int(own["image_id"].nunique()),
+        "n_subjects": int(own["subject_id"].nunique()),
+        "n_judged": len(found),
+        "n_found": int(found.sum()),
+        "found_share": share,
+        "measurable": measurable,
+        "means": _means(part) if measurable else {},
+        "benchmark": None,
+        "within": [],
+    }
+    if not measurable or own["value"].isna().all():
+        block["verification"] = outcome.get("verification") if measurable else None
+        return block
+    scores = own[["image_id", "subject_id"]].assign(score=own["value"])
+    how = BenchmarkOptions(
+        top_k=options.top_k, alpha=analysis.alpha, min_subjects=analysis.min_subjects,
+        smallest_effect=options.smallest_effect, correction=analysis.correction,
+        n_permutations=analysis.n_permutations, n_bootstrap=analysis.n_bootstrap, seed=analysis.seed,
+    )  # fmt: skip
+    block["benchmark"] = benchmark(scores, people, every, how, tick)
+    for condition in options.within:
+        inside = benchmark(scores, people, every, replace(how, within=condition), tick)
+        block["within"].append({"condition": condition, "rows": inside["rows"], "n_subjects": inside["n_subjects"]})
+    return block
+
+
+def _means(part: pd.DataFrame) -> dict[str, float]:
+    """Return the mean over people of every metric (of each person's mean), in which nobody counts more than once."""
+    means = {}
+    for name, own in part.dropna(subset=["value"]).groupby("scorer", sort=False):
+        means[str(name)] = float(own.groupby("subject_id")["value"].mean().mean())
+    return means
+
+
+def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what MLflow and the passport are told: means, the share found, the largest published disparity."""
+    metrics: dict[str, float] = {}
+    headline: dict[str, Any] = {}
+    for one in outcomes:
+        name = one["probe"].replace(" / ", ".")
+        metrics[f"{name}.found_share"] = one["found_share"]
+        if not one["measurable"]:
+            headline[one["probe"]] = NOT_MEASURABLE
+            continue
+        metrics |= {f"{name}.{metric}": value for metric, value in one["means"].items() if metric != FOUND}
+        if one["benchmark"] is not None:
+            top = one["benchmark"]["top"]
+            largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
+            headline[one["probe"]] = {"mean": one["means"].get(one["metric"]), "largest": largest}
+            metrics[f"{name}.largest_disparity"] = top[0]["disparity"] if top else 0.0
+    return {"metrics": metrics, "headline": headline}
