@@ -148,10 +148,14 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
 
 
 def _detectable(test: MatchedTest) -> float | None:
-    """Return the difference that 80 of 100 such samples would have found before correction, or None."""
+    """Return the difference that 80 of 100 such samples would have found before correction, or None.
+
+    Rare differences do not tell their own spread: pairs in which few sets differ at all are left out.
+    """
+    from fp2.stats.matched import FEW
     from fp2.stats.power import minimum_detectable
 
-    errors = [pair.standard_error for pair in test.pairs if pair.standard_error]
+    errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
     if test.critical is None or not errors:
         return None
     return minimum_detectable(test.critical, max(errors))

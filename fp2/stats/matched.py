@@ -22,6 +22,8 @@ from fp2.stats.rows import FloatArray, finite
 from fp2.stats.sums import CHUNK_BYTES
 
 NO_SPREAD = 1e-12
+ROUNDING = 1e-7
+"""What is left of a standard error of 0, in units of the scale, after sums of squares were subtracted."""
 FEW = 10
 """Sets that differ below which a t test of the mean difference is too sure of itself (simulated in the tests)."""
 
@@ -239,19 +241,31 @@ def _enough(y: FloatArray, least: int) -> list[tuple[int, int]]:
 
 
 def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tuple[FloatArray, FloatArray]:
-    """|t| and mean difference of every pair in a batch of tables (b, sets, groups): each (b, pairs); 0/0 = 0."""
+    """|t| and mean difference of every pair in a batch of tables (b, sets, groups): each (b, pairs); 0/0 = 0.
+
+    The same cells are known in all tables of a batch. Sums of squared differences come from sums and cross products.
+    """
+    known = np.isfinite(y[0])
+    k = known.astype(np.float64)
+    filled = np.where(known, y, 0.0)
+    both = k.T @ k
+    turned = filled.transpose(0, 2, 1)
+    cross = turned @ filled
+    if known.all():
+        total = filled.sum(axis=1)[:, :, None] + np.zeros_like(k[0])
+        square = np.diagonal(cross, axis1=1, axis2=2)[:, :, None] + np.zeros_like(k[0])
+    else:
+        total, square = turned @ k, (turned * turned) @ k
     t, gap = [], []
     for g, h in pairs:
-        d = y[:, :, g] - y[:, :, h]
-        known = np.isfinite(d)
-        n = np.maximum(known.sum(axis=1), 2)
-        d = np.where(known, d, 0.0)
-        mean = d.sum(axis=1) / n
-        square = np.maximum((d * d).sum(axis=1) - n * mean * mean, 0.0) / (n - 1) / n
-        square[square <= (NO_SPREAD * max(scale, 1e-300)) ** 2] = 0.0
+        n = max(float(both[g, h]), 2.0)
+        mean = (total[:, g, h] - total[:, h, g]) / n
+        squares = square[:, g, h] + square[:, h, g] - 2 * cross[:, g, h]
+        variance = np.maximum(squares - n * mean * mean, 0.0) / (n - 1) / n
+        variance[variance <= (ROUNDING * max(scale, 1e-300)) ** 2] = 0.0
         tiny = np.abs(mean) <= NO_SPREAD * scale
         with np.errstate(divide="ignore", invalid="ignore"):
-            t.append(np.where(tiny, 0.0, np.abs(mean) / np.sqrt(square)))
+            t.append(np.where(tiny, 0.0, np.abs(mean) / np.sqrt(variance)))
         gap.append(mean)
     return np.stack(t, axis=1), np.stack(gap, axis=1)
 
@@ -273,6 +287,9 @@ def _permute(
         order = np.argsort(drawn, axis=2, kind="stable")
         from_version = np.take_along_axis(order, np.broadcast_to(back, (b, rows, k)), axis=2)
         for y, scale, parts in zip(tables, scales, found, strict=True):
+            if np.nanmax(np.abs(y)) <= NO_SPREAD * scale:  # every set gave the same answer to all its versions
+                parts.append((np.zeros(b), np.zeros(b)))
+                continue
             shuffled = np.take_along_axis(np.broadcast_to(y, (b, rows, k)), from_version, axis=2)
             t, gap = _statistics(shuffled, pairs, scale)
             parts.append((t.max(axis=1), np.abs(gap).max(axis=1)))
