@@ -114,7 +114,7 @@ def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scor
     from fp2.report.reading import DASH, cut_label, number, probability, scorer_label
 
     left = ("scorer", "cut") if scorer else ("cut",)
-    right = ("distance", "95 %", "chance", "p", *(() if scorer else ("correlation",)))
+    right = ("distance", "95 %", "chance", "p", *(() if scorer else ("corr.",)))
     table = _new(title, left, right, "difference")
     for row in rows:
         known = row["ci_low"] is not None
