@@ -1,0 +1,107 @@
+"""The experiments of GRAS: what they are made of, and the official form of the data from lists to scores."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fp2.commands.plan import plan_run
+from fp2.compose import jobs_of, load_config
+from fp2.jobs import job_of, run_job
+from fp2.probes.battery import load_battery
+from fp2.progress import Progress
+
+RACES = ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White")
+AGES = ("20-29", "30-39", "40-49", "50-59", "60-69")
+WORDS = ("kind,2.6,positive", "calm,1.7,positive", "cruel,-2.9,negative", "lazy,-1.9,negative")
+MODELS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"]
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in the official form: 70 FairFace pictures, 30 of AI-Face, four words."""
+    root = tmp_path_factory.mktemp("gras")
+    cells = [(age, gender, race) for race in RACES for age in AGES for gender in ("Female", "Male")]
+    faces = [f"FairFace/train/{n}.jpg,{a},{g},{r},True" for n, (a, g, r) in enumerate(cells)]
+    tones = [f"AI-Face/imdb/{n}.jpg,{1 + n % 10}" for n in range(30)]
+    for number, line in enumerate((*faces, *tones)):
+        path = root / "images" / line.split(",")[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(path, quality=100)
+    written = {
+        "fairface": ["file,age,gender,race,service_test", *faces],
+        "aiface": ["file,Skin Tone", *tones],
+    }
+    for name, lines in written.items():
+        (root / f"selected_images_{name}.csv").write_text("\n".join(lines) + "\n")
+    (root / "selected_trait_words.csv").write_text("\n".join(["WORD_ENGLISH,VAL_MEAN,pos/neg", *WORDS]) + "\n")
+    return root
+
+
+def test_the_demonstration_asks_the_embedded_model_everything_about_drawn_people() -> None:
+    config = load_config(["experiment=gras"])
+    assert (config.model.name, config.data.kind, job_of(config)) == ("peeps_vlm", "peeps", "blocks")
+    assert config.data.n_subjects * len(load_battery(asdict(config.probe)).questions) == 100_000
+    assert config.cut.each == ["region", "pronoun", "age", "skin_tone"]
+    assert config.scorer == {}
+
+
+def test_the_published_study_is_four_models_on_the_official_data(official: Path) -> None:
+    words = ["experiment=gras_paper", f"data.root={official}"]
+    assert [job[-1] for job in jobs_of(words)] == [f"model={name}" for name in MODELS]
+    config = load_config(words)
+    assert (config.data.kind, config.data.limit, job_of(config)) == ("gras", 5010, "blocks")
+    assert config.cut.each == ["gender", "race", "age", "skin_tone"]
+    asked = load_battery(asdict(config.probe))
+    assert [trait.word for trait in asked.traits] == ["kind", "calm", "cruel", "lazy"]
+    assert len(asked.questions) == 20
+
+
+def test_its_size_is_told_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+    plan_run(["experiment=gras_paper"])
+    told = capsys.readouterr().out
+    for part in ("5,010", "500", "2,505,000", "10,020,000", "data.root"):
+        assert part in told
+
+
+def test_the_battery_runs_on_fhibe_s_own_attributes() -> None:
+    config = load_config(["experiment=gras_fhibe", "data.root=/nowhere"])
+    assert (config.data.kind, config.data.stratify, job_of(config)) == ("fhibe", ["region"], "blocks")
+    assert config.cut.each == ["region", "pronoun", "age", "skin_tone"]
+
+
+def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> None:
+    """Each attribute is compared on its own set; what is planted is found, and the confounding is told."""
+    truth = (
+        "model.truth={yes_no: {effects: {skin_tone: {MST 10: -1.0}, gender: {Female: 1.0}}, unaffected: [calm, lazy],"
+        " item_sd: 0, noise: {subject_sd: 0.1, image_sd: 0.1}}}"
+    )
+    words = [
+        "experiment=gras_paper", "model=planted", truth, f"data.root={official}", "probe.options.permutations=50",
+        "probe.options.bootstrap=20", "analysis.min_subjects=3", "tracking=none", "report=none",
+    ]  # fmt: skip
+    results = run_job(load_config(words), tmp_path / "out", words, Progress(quiet=True)).results
+    assert results["answers"]["answered"] == 2_000
+    assert any("not balanced for gender, age or race" in note for note in results["limitations"])
+    warned = [*results["limitations"], *results["gras"]["warnings"]]
+    assert any("skin tone is known together with gender, race, age" in note for note in warned), warned
+    block = results["gras"]
+    assert block["battery"]["source"] == "selected_trait_words.csv"
+    sets = {entry["name"]: entry["set"] for entry in block["attributes"]}
+    assert sets["gender"] == sets["race"] == sets["age"] != sets["skin_tone"]
+    sizes = {entry["name"]: sum(group["n_images"] for group in entry["groups"]) for entry in block["attributes"]}
+    assert sizes == {"gender": 70, "race": 70, "age": 70, "skin_tone": 30}
+    shards = pd.read_parquet(tmp_path / "out" / "responses")
+    assert len(shards) == 2_000
+    tests = block["units"]["images"]["tests"]
+    p_values = {name: np.array(found["p_value"]) for name, found in tests.items()}  # (word, template)
+    assert [trait["word"] for trait in block["traits"]] == ["kind", "calm", "cruel", "lazy"]
+    for attribute in ("gender", "skin_tone"):
+        assert p_values[attribute][[0, 2]].max() < 1e-3
+        assert p_values[attribute][[1, 3]].min() > 1e-3
+    assert p_values["race"].min() > 1e-3
