@@ -9,6 +9,8 @@ from fp2.engines.base import Decoding, Engine
 from fp2.errors import Fp2Error, nearest
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from fp2.engines.dual import DualEncoder
     from fp2.engines.hf_loading import HfSpec
     from fp2.store.responses import ResponseStore
@@ -77,7 +79,8 @@ def build_engine(
     if name == "dual":
         from fp2.engines.dual_choice import DualEngine
 
-        return DualEngine(build_dual(model, engine, store, verify_files=verify_files))
+        connection = store.connection if store is not None else None
+        return DualEngine(build_dual(model, engine, connection, verify_files=verify_files))
     from fp2.engines.hf import HfEngine
 
     return HfEngine(
@@ -96,7 +99,7 @@ def build_engine(
 def build_dual(
     model: Mapping[str, Any],
     engine: Mapping[str, Any],
-    store: ResponseStore | None = None,
+    connection: sqlite3.Connection | None = None,
     *,
     verify_files: bool = False,
 ) -> DualEncoder:
@@ -114,7 +117,7 @@ def build_dual(
         batch_size=engine.get("batch_size"),
         device=str(engine.get("device") or "auto"),
         threads=engine.get("threads"),
-        connection=store.connection if store is not None else None,
+        connection=connection,
         verify_files=verify_files,
     )
 

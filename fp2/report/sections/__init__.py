@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-SECTIONS: tuple[str, ...] = ("matched", "gras", "fhibe_clip", "fhibe_vqa", "fhibe_scores")
+SECTIONS: tuple[str, ...] = ("matched", "gras", "fhibe_clip", "fhibe_vqa", "fhibe_scores", "fhibe_narrow", "diversity_report")
 """Names of the blocks that have a section, in the order of the page."""
 
 

@@ -1,0 +1,102 @@
+"""Embeddings of a data set's pictures: a file of the user's, or any dual encoder, also with person or scene removed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.config import Config, VariantConfig
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+FIX = "Give an .npz with `image_id` (n) and `embedding` (n, d), or a table with image_id and one column per dimension"
+
+
+def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
+    """Return vectors and the people whose picture has one, in the same order.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, has two vectors of one picture, or none of the people's pictures.
+    """
+    ids, vectors = _read(path)
+    where = "task.files.embeddings"
+    if len(set(ids)) < len(ids):
+        raise Fp2Error("a picture has two embeddings", where=where, fix="Keep one row per image_id")
+    place = {name: row for row, name in enumerate(ids)}
+    kept = people[people["image_id"].isin(place)].drop_duplicates("image_id")
+    if kept.empty:
+        raise Fp2Error("no embedding is of a picture of the data set", where=where, fix="Compare the image ids")
+    found = vectors[[place[name] for name in kept["image_id"]]]
+    if not np.isfinite(found).all() or not np.linalg.norm(found, axis=1).all():
+        raise Fp2Error("an embedding is empty or not finite", where=where)
+    return found, kept
+
+
+def _read(path: Path) -> tuple[list[str], Floats]:
+    import pandas as pd
+
+    where = "task.files.embeddings"
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as held:
+                return [str(name) for name in held["image_id"]], np.asarray(held["embedding"], dtype=np.float64)
+        table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"image_id": str})
+        return table["image_id"].astype(str).tolist(), table.drop(columns="image_id").to_numpy(dtype=np.float64)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Fp2Error(f"{path.name} cannot be read: {reason}", where=where, fix=FIX) from error
+
+
+def from_model(
+    config: Config, people: pd.DataFrame, kind: str, store: sqlite3.Connection, progress: Progress
+) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
+    """Return the dual encoder's vectors of one image variant, the people they are of, and why others have none.
+
+    Raises
+    ------
+    Fp2Error
+        If the model is no dual encoder or cannot be loaded.
+    """
+    from fp2.data.pixels import PixelIndex
+    from fp2.engines.build import build_dual
+    from fp2.prepare import show
+
+    first = people.drop_duplicates("image_id")
+    pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)
+    shown = show(replace(config, variant=VariantConfig(name=kind, kind=kind)), first, pixels, progress)
+    encoder = build_dual(asdict(config.model), asdict(config.engine), store)
+    reasons: dict[str, int] = {}
+    rows, vectors = [], []
+    seen = [(row, picture) for row, picture in enumerate(shown) if picture.error is None]
+    for picture in shown:
+        if picture.error is not None:
+            reasons[picture.error] = reasons.get(picture.error, 0) + 1
+    with progress.steps(f"Embedding, {kind.replace('_', ' ')}", len(seen)) as step:
+        embedded = encoder.embed(picture.task(()) for _, picture in seen)
+        for (row, _), one in zip(seen, embedded, strict=True):
+            step()
+            if one.vector is None:
+                reasons[one.error or "no embedding"] = reasons.get(one.error or "no embedding", 0) + 1
+                continue
+            rows.append(row)
+            vectors.append(one.vector)
+    if not vectors:
+        raise Fp2Error(f"no picture could be embedded as {kind}", where="task=diversity", fix=next(iter(reasons), ""))
+    return np.asarray(np.stack(vectors), dtype=np.float64), first.iloc[rows], reasons
+
+
+def named(config: Config) -> Mapping[str, Any]:
+    """Return the model as results name it."""
+    return {"name": config.model.name, "id": str(config.model.id or config.model.name), "engine": "dual"}

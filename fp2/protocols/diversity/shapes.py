@@ -1,0 +1,159 @@
+"""Boxes, masks and keypoints of the people in pictures: the numbers of FHIBE's Fig. 5 (Xiang et al. 2025)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHAPES: dict[str, str] = {
+    "box_area": "person box area / image area",
+    "face_area": "face box area / image area",
+    "box_ratio": "person box width / height",
+    "off_centre": "distance of the person box's middle from the image's, both in shares of width and height",
+    "centre_x": "person box's middle from the left, as a share of the width",
+    "centre_y": "person box's middle from the top, as a share of the height",
+    "mask_area": "mask area / image area",
+    "mask_concavity": "1 - mask area / area of its convex hull",
+    "keypoint_spread": "mean distance between pairs of seen keypoints, in shares of width and height",
+}
+"""Name -> meaning. The paper's own text of the concavity is damaged in print; this is the usual definition."""
+_GRID = 400  # cells along the longer side on which a mask's parts are put together
+Floats = NDArray[np.float64]
+
+
+def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None) -> tuple[pd.DataFrame, Floats]:
+    """Return one column per entry of `SHAPES` on the index of `people`, and all seen keypoints (k, 2) in shares.
+
+    What the data set does not tell is NaN.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, float]] = []
+    points: list[Floats] = []
+    for row in people.itertuples():
+        shape = _geometry(Path(str(row.image_path)), str(row.subject_id))
+        person, face = _table_box(row, "box") or shape.person_box, _table_box(row, "face") or shape.face_box
+        found, seen = shape_numbers(shape, person, face, _size(shape, row))
+        rows.append(found)
+        points.append(seen)
+        tick()
+    table = pd.DataFrame(rows, index=people.index, columns=list(SHAPES), dtype="float64")
+    return table, np.concatenate(points) if points else np.empty((0, 2))
+
+
+def shape_numbers(
+    shape: Geometry,
+    box: Sequence[float] | None,
+    face: Sequence[float] | None,
+    size: tuple[int, int] | None,
+) -> tuple[dict[str, float], Floats]:
+    """Return the numbers of one person in one picture of `size` (width, height), and the seen keypoints in shares."""
+    nothing = np.empty((0, 2))
+    if size is None or min(size) <= 0:
+        return {}, nothing
+    width, height = size
+    found: dict[str, float] = {}
+    if box is not None and box[2] > 0 and box[3] > 0:
+        x, y = (box[0] + box[2] / 2) / width, (box[1] + box[3] / 2) / height
+        found |= {
+            "box_area": box[2] * box[3] / (width * height),
+            "box_ratio": box[2] / box[3],
+            "centre_x": x,
+            "centre_y": y,
+            "off_centre": math.hypot(x - 0.5, y - 0.5),
+        }
+    if face is not None:
+        found["face_area"] = face[2] * face[3] / (width * height)
+    found |= _mask_numbers(shape, size)
+    seen = np.array([[p.x / width, p.y / height] for p in shape.keypoints.values() if p.visible])
+    if len(seen) >= 2:
+        from scipy.spatial.distance import pdist
+
+        found["keypoint_spread"] = float(pdist(seen).mean())
+    return found, seen if len(seen) else nothing
+
+
+def _mask_numbers(shape: Geometry, size: tuple[int, int]) -> dict[str, float]:
+    """Return area and concavity of the union of all segments, counted on a grid."""
+    from PIL import Image, ImageDraw
+
+    polygons = [polygon for parts in shape.polygons.values() for polygon in parts if len(polygon) >= 3]
+    if not polygons:
+        return {}
+    scale = _GRID / max(size)
+    grid = Image.new("1", (max(1, round(size[0] * scale)), max(1, round(size[1] * scale))))
+    draw = ImageDraw.Draw(grid)
+    for polygon in polygons:
+        draw.polygon([(float(x) * scale, float(y) * scale) for x, y in polygon], fill=1)
+    mask = np.asarray(grid)
+    area = float(mask.sum())
+    if not area:
+        return {}
+    return {"mask_area": area / mask.size, "mask_concavity": max(0.0, 1 - area / max(area, _hull_area(mask)))}
+
+
+def _hull_area(mask: NDArray[np.bool_]) -> float:
+    """Return the area of the convex hull of a mask's cells (their corners), 0 where there is none."""
+    from scipy.spatial import ConvexHull
+
+    ys, xs = np.nonzero(mask)
+    corners = np.concatenate([np.stack([xs + dx, ys + dy], axis=1) for dx in (0, 1) for dy in (0, 1)])
+    return float(ConvexHull(corners).volume)  # in two dimensions the volume is the area
+
+
+def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return for each number how many pictures have it, its mean, and its 5, 25, 50, 75 and 95 % quantiles."""
+    out = []
+    for name, meaning in SHAPES.items():
+        known = numbers[name].dropna()
+        if len(known):
+            quantiles = [float(x) for x in np.quantile(known, (0.05, 0.25, 0.5, 0.75, 0.95))]
+            out.append(
+                {"name": name, "meaning": meaning, "n": len(known), "mean": float(known.mean()), "quantiles": quantiles}
+            )
+    return out
+
+
+def heat(points: Floats, cells: int = 24) -> list[list[float]] | None:
+    """Return the shares of points (k, 2) in the cells of a square grid, rows from the top; None without points."""
+    inside = points[((points >= 0) & (points <= 1)).all(axis=1)] if len(points) else points
+    if not len(inside):
+        return None
+    counts, _, _ = np.histogram2d(inside[:, 1], inside[:, 0], bins=cells, range=((0, 1), (0, 1)))
+    return [[float(x) for x in row] for row in counts / counts.sum()]
+
+
+def _geometry(path: Path, subject_id: str) -> Geometry:
+    try:
+        return read_geometry(annotation_path(path), subject_id)
+    except Fp2Error:
+        return Geometry()
+
+
+def _table_box(row: Any, what: str) -> tuple[float, ...] | None:
+    values = tuple(float(getattr(row, f"{what}_{side}", math.nan)) for side in "xywh")
+    return None if any(math.isnan(value) for value in values) else values
+
+
+def _size(shape: Geometry, row: Any) -> tuple[int, int] | None:
+    """Return the picture's size from its annotation, or from its header."""
+    if shape.size:
+        return shape.size
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(row.image_path) as image:
+            return image.size
+    except (OSError, UnidentifiedImageError):
+        return None

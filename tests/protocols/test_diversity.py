@@ -1,0 +1,158 @@
+"""What a data set holds: Vendi scores of known sets, shapes counted by hand, counts of groups, a whole run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fp2.data.fhibe.geometry import Geometry, Keypoint
+from fp2.errors import Fp2Error
+from fp2.protocols.diversity import counts
+from fp2.protocols.diversity.shapes import shape_numbers
+from fp2.protocols.diversity.task import read_options
+from fp2.protocols.diversity.vendi import vendi, vendi_score
+
+
+def plainly(x: np.ndarray, q: float = 1.0) -> float:
+    """The definition, word for word: the entropy of the eigenvalues of K / n."""
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    weights = np.linalg.eigvalsh(x @ x.T / len(x))
+    p = weights[weights > 1e-12]
+    return float(np.exp(-(p * np.log(p)).sum())) if q == 1 else float((p**q).sum() ** (1 / (1 - q)))
+
+
+def test_the_score_counts_different_things() -> None:
+    assert vendi_score(np.eye(7)) == pytest.approx(7)
+    assert vendi_score(np.ones((5, 3))) == pytest.approx(1)
+    assert vendi_score(np.repeat(np.eye(4), 9, axis=0)) == pytest.approx(4)
+    unequal = np.concatenate([np.repeat([[1.0, 0]], 9, axis=0), [[0, 1.0]]])
+    assert vendi_score(unequal) == pytest.approx(np.exp(-(0.9 * np.log(0.9) + 0.1 * np.log(0.1))))
+    assert vendi_score(unequal, 2) == pytest.approx(1 / (0.81 + 0.01))
+    assert vendi_score(unequal, np.inf) == pytest.approx(1 / 0.9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(2, 30), d=st.integers(2, 30), seed=st.integers(0, 99), q=st.sampled_from([0.5, 1.0, 2.0]))
+def test_the_score_is_its_definition_whichever_matrix_is_smaller(n: int, d: int, seed: int, q: float) -> None:
+    x = np.random.default_rng(seed).normal(size=(n, d))
+    assert vendi_score(x, q) == pytest.approx(plainly(x, q), rel=1e-8)
+    assert 1 - 1e-9 <= vendi_score(x, q) <= min(n, d) + 1e-9
+
+
+def test_equal_samples_compare_sets_of_different_size() -> None:
+    rng = np.random.default_rng(1)
+    small, large = rng.normal(size=(60, 40)), rng.normal(size=(600, 40))
+    a = vendi(small, [f"s{k}" for k in range(60)], sample=40, repeats=30, seed=2)
+    b = vendi(large, [f"s{k // 2}" for k in range(600)], sample=40, repeats=30, seed=2)
+    assert b.score > a.score + 3
+    assert a.equal_n is not None
+    assert b.equal_n is not None
+    assert a.equal_n == pytest.approx(b.equal_n, abs=1.0)
+    assert vendi(small, [f"s{k}" for k in range(60)], sample=61).equal_n is None
+
+
+@pytest.mark.parametrize("bad", [np.empty((0, 3)), np.zeros((2, 3)), np.array([[1.0, np.nan]]), np.ones(3)])
+def test_what_is_no_embedding_is_refused(bad: np.ndarray) -> None:
+    with pytest.raises(ValueError):
+        vendi_score(bad)
+
+
+def test_shapes_are_those_counted_by_hand() -> None:
+    square = np.array([[20, 20], [60, 20], [60, 60], [20, 60]], dtype=float)
+    corner = np.array([[60, 60], [80, 60], [80, 80], [60, 80]], dtype=float)
+    points = {"a": Keypoint(0, 0, True), "b": Keypoint(60, 80, True), "c": Keypoint(9, 9, False)}
+    shape = Geometry(size=(100, 100), keypoints=points, polygons={"Face skin": [square], "Headwear": [corner]})
+    found, seen = shape_numbers(shape, (20, 20, 60, 60), (20, 20, 10, 10), (100, 100))
+    assert found["box_area"] == pytest.approx(0.36)
+    assert found["face_area"] == pytest.approx(0.01)
+    assert found["box_ratio"] == 1
+    assert found["off_centre"] == pytest.approx(0)
+    assert found["mask_area"] == pytest.approx(0.20, abs=0.01)
+    # hull of the two squares: the bounding square less two triangles of 40 x 20 / 2 each
+    assert found["mask_concavity"] == pytest.approx(1 - 2000 / 2800, abs=0.02)
+    assert found["keypoint_spread"] == pytest.approx(1.0)
+    assert len(seen) == 2
+    assert shape_numbers(Geometry(), None, None, None)[0] == {}
+
+
+def people() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "image_id": ["a", "b", "c", "d"],
+            "subject_id": ["1", "1", "2", "3"],
+            "attr_pronoun": [["she"], ["she"], ["he", "they"], []],
+            "attr_age": [["18-29"], ["18-29"], ["18-29"], ["60+"]],
+        }
+    )
+
+
+def test_counts_are_those_of_the_tables() -> None:
+    assert counts.totals(people()) == {"images": 4, "subjects": 3, "attributes": 2, "attribute_values": 5}
+    rows = {tuple(row["by"]): row for row in counts.intersections(people(), ["pronoun", "age"], 2)}
+    assert rows["pronoun",]["groups"] == 3
+    assert rows["pronoun",]["largest"] == 2
+    assert rows["pronoun",]["median_images"] == 1
+    assert rows["age",]["comparable"] == 1
+    assert rows["pronoun", "age"]["groups"] == 3
+    shares = counts.shares(people(), "age", 2)
+    assert [(row["group"], row["n_images"], row["share"]) for row in shares] == [
+        ("18-29", 3, 0.75), ("(1 smaller groups)", 1, 0.25),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"embedd": True}, "unknown option"),
+        ({"sample": 1}, "sample is 1"),
+        ({"variants": ["grey"]}, "cannot be embedded"),
+        ({"order": -1}, "order is -1"),
+    ],
+)
+def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(Fp2Error, match=says):
+        read_options(options)
+
+
+def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
+    from fp2.compose import load_config
+    from fp2.jobs import run_job
+    from fp2.progress import Progress
+
+    words = [
+        "task=diversity", "data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={tmp_path}",
+        "tracking=none", "cut=pronoun", "task.options.sample=20",
+    ]  # fmt: skip
+    first = run_job(load_config(words), tmp_path / "first", words, Progress(quiet=True))
+    block = first.results["diversity_report"]
+    assert block["vendi"] == []
+    assert any("no Vendi score" in line for line in first.results["limitations"])
+    names = {one["name"] for one in block["shapes"]}
+    assert {"box_area", "face_area", "mask_area", "mask_concavity", "keypoint_spread"} <= names
+    ids = [row for row in _image_ids(tmp_path)]
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "vectors.npz", image_id=np.array(ids), embedding=rng.normal(size=(len(ids), 8)))
+    words.append(f"task.files.embeddings={tmp_path / 'vectors.npz'}")
+    second = run_job(load_config(words), tmp_path / "second", words, Progress(quiet=True))
+    scores = second.results["diversity_report"]["vendi"]
+    assert scores[0]["by"] is None
+    assert scores[0]["n_images"] == 30
+    assert 1 < scores[0]["equal_n"] <= 8
+    page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
+    assert "What the data set holds" in page
+    assert "data:image/png" in page
+
+
+def _image_ids(root: Path) -> list[str]:
+    from fp2.compose import load_config
+    from fp2.data.load import load_configured
+    from fp2.progress import Progress
+
+    words = ["data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={root}"]
+    return load_configured(load_config(words), Progress(quiet=True)).people["image_id"].tolist()
