@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.gras_worlds import World
 from fp2.protocols.gras import GrasOptions
 from fp2.protocols.gras.analysis import holm_cells, prepare
+from fp2.protocols.gras.attribution import Errors, deviations, rate_intervals, rates
 from fp2.protocols.gras.compare import Comparison
 from fp2.protocols.gras.magnitude import Resampled, magnitude
 
@@ -131,6 +132,36 @@ def level_rows(n: Callable[[int], int]) -> list[Row]:
     return rows
 
 
+def rate_coverage(spread: float, data_sets: int, first: int = 0) -> float:
+    """Return how often a rate's interval holds the true share, over groups and polarities.
+
+    Every trait has a small effect of its own on one gender, normal with standard deviation `spread` in P(Yes).
+    """
+    inside: list[bool] = []
+    for k in range(first, first + data_sets):
+        size_of = np.random.default_rng([SEED, k, 3]).normal(size=20) * spread
+        effects = tuple(("gender", 1, (t,), float(size_of[t])) for t in range(20))
+        comparison = compare(World(200, groups={"gender": 2}, effects=effects), k)
+        own, errors = deviations(comparison, comparison.observed()[1])[0], Errors()
+        for sums in comparison.resamples(100):
+            errors.add(deviations(comparison, sums))
+        polarity = ["negative" if t % 2 else "positive" for t in range(20)]
+        low, high = rate_intervals(own, errors.all(), polarity)
+        true = rates(np.stack([-size_of, size_of])[:, :, None], polarity)  # by the sign of each group's deviation
+        inside += [bool(a <= b <= c) for a, b, c in zip(low - 1e-9, true, high + 1e-9, strict=True)]
+    return float(np.mean(inside))
+
+
+def rate_rows(n: Callable[[int], int]) -> list[Row]:
+    """Intervals of attribution rates hold the true share."""
+    claim, data_sets = "interval of an attribution rate holds the true share", n(200)
+    rows = []
+    for spread in (0.5, 1.0, 3.0):
+        found = rate_coverage(spread * 0.1 * 2 / 200**0.5, data_sets)
+        rows.append(Row(claim, f"200 people, effects of {spread:g} standard errors", found, data_sets, 0.93, 1.0))
+    return rows
+
+
 def size_rows(n: Callable[[int], int]) -> list[Row]:
     """Planted effects: found where they are and nowhere else; sizes that do not grow with n, intervals that cover."""
     rows: list[Row] = []
@@ -192,7 +223,7 @@ def main() -> None:
     def n(full: int) -> int:
         return max(2, round(full * args.share))
 
-    rows = [*level_rows(n), *size_rows(n)]
+    rows = [*level_rows(n), *size_rows(n), *rate_rows(n)]
     report(rows, args.docs / "gras_validity.md")
     failed = [row for row in rows if not row.holds]
     for row in failed:

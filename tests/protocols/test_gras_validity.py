@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.gras_validity import EFFECTS, null_coverage, null_mean, planted_cells, sizes
+from benchmarks.gras_validity import EFFECTS, null_coverage, null_mean, planted_cells, rate_coverage, sizes
 from benchmarks.gras_worlds import World
 
 SMALL = World(48, groups={"gender": 2}, traits=24, templates=5, trait_correlation=0.3)
@@ -56,6 +56,11 @@ def test_sizes_do_not_grow_with_the_number_of_pictures_and_significance_does() -
     assert all(s.found == planted for s in many)
     assert np.mean([len(s.found) for s in few]) < np.mean([len(s.found) for s in some]) < len(planted) + 0.5
     assert all(not s.found - planted for s in few + some)
+
+
+def test_intervals_of_rates_hold_the_true_shares() -> None:
+    """Where the sign of an effect cannot be known, the interval must say so."""
+    assert rate_coverage(0.01, 15) >= 0.93
 
 
 def test_a_world_without_effects_has_no_size() -> None:

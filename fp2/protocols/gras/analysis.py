@@ -10,7 +10,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.attribution import rates
+from fp2.protocols.gras.attribution import Errors, deviations, rates
 from fp2.protocols.gras.blocks import mean_block, rate_block, score_block, test_block, wording_block
 from fp2.protocols.gras.compare import Comparison, Tests
 from fp2.protocols.gras.groups import Design, make_design
@@ -136,9 +136,14 @@ def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
     tick()
     polarity = [trait.polarity for trait in answers.traits]
     chance: list[np.ndarray] = []
-    null = comparison.null(options.permutations, lambda sums: chance.append(rates(comparison, sums, polarity)))
+    null = comparison.null(
+        options.permutations, lambda batch: chance.append(rates(deviations(comparison, batch), polarity))
+    )
     tick()
-    resampled, drawn = _resample(comparison, polarity, options)
+    resampled, errors = Resampled(), Errors()
+    for batch in comparison.resamples(options.bootstrap):
+        resampled.add(comparison.tests(batch))
+        errors.add(deviations(comparison, batch))
     tick()
     names = [attribute.name for attribute in ready.design.attributes]
     holm = holm_cells(comparison, observed)
@@ -148,25 +153,17 @@ def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
         "tests": test_block(comparison, observed, holm),
         "group_means": mean_block(comparison, sums),
         "attribution": rate_block(
-            comparison, sums, drawn, np.concatenate(chance, axis=1), options.smallest_effect, polarity
+            comparison,
+            deviations(comparison, sums)[0],
+            errors.all(),
+            np.concatenate(chance),
+            options.smallest_effect,
+            polarity,
         ),
         "wording": wording_block(answers, comparison, sums, holm, options.outcome),
     }
     tick()
     return out
-
-
-def _resample(
-    comparison: Comparison, polarity: Sequence[str], options: GrasOptions
-) -> tuple[Resampled, list[np.ndarray]]:
-    """Gather magnitudes and attribution rates (plain, beyond the smallest effect) over resamples of subjects."""
-    gathered = Resampled()
-    parts: list[list[np.ndarray]] = [[], []]
-    for sums in comparison.resamples(options.bootstrap):
-        gathered.add(comparison.tests(sums))
-        for place, above in enumerate((0.0, options.smallest_effect)):
-            parts[place].append(rates(comparison, sums, polarity, above))
-    return gathered, [np.concatenate(part, axis=1) for part in parts]
 
 
 def holm_cells(comparison: Comparison, observed: Tests) -> np.ndarray:

@@ -102,7 +102,7 @@ def attribution_intervals(
     smallest_effect : float
         A trait counts only where the group's mean is above the overall mean by more than this in every template.
     level : float
-        Of the interval.
+        Of each trait's part in the interval, one-sided.
 
     Returns
     -------
@@ -122,26 +122,12 @@ def attribution_intervals(
     settings = options or GrasOptions()
     comparison = prepare(answers, people, attributes, settings).comparison(units)
     polarity = [trait.polarity for trait in answers.traits]
-    share = rates(comparison, comparison.observed()[1], polarity, smallest_effect)[:, 0]
-    drawn = [rates(comparison, sums, polarity, smallest_effect) for sums in comparison.resamples(settings.bootstrap)]
-    low, high = rate_intervals(share, np.concatenate(drawn, axis=1), level)
+    own, errors = deviations(comparison, comparison.observed()[1])[0], Errors()
+    for sums in comparison.resamples(settings.bootstrap):
+        errors.add(deviations(comparison, sums))
+    low, high = rate_intervals(own, errors.all(), polarity, smallest_effect, level)
     table = pd.DataFrame(rate_labels(comparison, polarity), columns=["attribute", "group", "polarity"])
-    return table.assign(share=share, low=low, high=high)
-
-
-def rate_intervals(share: FloatArray, drawn: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    """Return bias-corrected percentile intervals (Efron 1987, BC) of rates (rows,) from their resamples (rows, B).
-
-    A resample has more noise than the data, and noise makes it rarer that all templates agree: plain percentiles would
-    lie too low.
-    """
-    from scipy.special import ndtr, ndtri
-
-    below = ((drawn < share[:, None]).mean(axis=1) + (drawn <= share[:, None]).mean(axis=1)) / 2
-    shift = ndtri(np.clip(below, 0.5 / drawn.shape[1], 1 - 0.5 / drawn.shape[1]))
-    ends = [ndtr(2 * shift + ndtri(q)) for q in ((1 - level) / 2, (1 + level) / 2)]
-    low, high = (np.array([np.quantile(row, at) for row, at in zip(drawn, end, strict=True)]) for end in ends)
-    return np.minimum(low, share), np.maximum(high, share)
+    return table.assign(share=rates(own, polarity, smallest_effect), low=low, high=high)
 
 
 def rate_labels(comparison: Comparison, polarity: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -154,16 +140,58 @@ def rate_labels(comparison: Comparison, polarity: Sequence[str]) -> list[tuple[s
     ]
 
 
-def rates(comparison: Comparison, sums: Sequence[Sums], polarity: Sequence[str], above: float = 0.0) -> FloatArray:
-    """Return the rates (groups x polarities, b) of sums (one per image set) that `comparison` gave."""
-    signs = {sign: np.array([own == sign for own in polarity]) for sign in dict.fromkeys(polarity)}
-    found: dict[int, list[FloatArray]] = {}
+def deviations(comparison: Comparison, sums: Sequence[Sums]) -> FloatArray:
+    """Return group mean less everybody's (b, groups, K, T), all attributes' groups in the order of `rate_labels`."""
+    found: dict[int, FloatArray] = {}
     for part, own in zip(comparison.design.sets, sums, strict=True):
         mean = own.mean
         for place, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
             everybody = part.everybody(place)
-            with np.errstate(invalid="ignore"):
-                higher = mean[:, span] - mean[:, everybody : everybody + 1] > above
-            counts = np.asarray(higher.reshape(*higher.shape[:2], *comparison.shape).all(axis=3))  # (b, G, K)
-            found[number] = [counts[:, g][:, on].mean(axis=1) for g in range(counts.shape[1]) for on in signs.values()]
-    return np.stack([row for number in range(len(found)) for row in found[number]])
+            found[number] = mean[:, span] - mean[:, everybody : everybody + 1]
+    joined = np.concatenate([found[number] for number in range(len(found))], axis=1)
+    return joined.reshape(*joined.shape[:2], *comparison.shape)
+
+
+def rates(deviation: FloatArray, polarity: Sequence[str], above: float = 0.0) -> FloatArray:
+    """Return the share of traits of each polarity above in all templates: (..., G, K, T) -> (..., G * polarities)."""
+    signs = [np.array([own == sign for own in polarity]) for sign in dict.fromkeys(polarity)]
+    with np.errstate(invalid="ignore"):
+        counts = np.asarray((deviation > above).all(axis=-1))
+    shares = np.stack([counts[..., on].mean(axis=-1) for on in signs], axis=-1)
+    return shares.reshape(*shares.shape[:-2], -1)
+
+
+class Errors:
+    """Gathers the standard error of each deviation over resamples of whole subjects."""
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._sum: FloatArray | float = 0.0
+        self._square: FloatArray | float = 0.0
+
+    def add(self, deviation: FloatArray) -> None:
+        """Take in one batch (b, G, K, T)."""
+        self._n += len(deviation)
+        self._sum = self._sum + deviation.sum(axis=0)
+        self._square = self._square + (deviation**2).sum(axis=0)
+
+    def all(self) -> FloatArray:
+        """Return the standard errors (G, K, T)."""
+        spread = np.asarray(self._square - self._sum * self._sum / self._n) / (self._n - 1)
+        return np.asarray(np.sqrt(np.maximum(spread, 0.0)))
+
+
+def rate_intervals(
+    deviation: FloatArray, error: FloatArray, polarity: Sequence[str], above: float = 0.0, level: float = 0.95
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the rates' intervals (rows,) from deviations and their standard errors (G, K, T).
+
+    Lower end: traits that are surely above in every template (one-sided `level` in each); upper end: traits that are
+    surely at or below in none. Where differences are small against their error that is wide, and must be: a sign cannot
+    be known then. Percentiles of resampled rates cover the true share in 25 to 86 % of simulated data sets, this in at
+    least 93 % (docs/gras_validity.md).
+    """
+    from scipy.special import ndtri
+
+    reach = float(ndtri(level)) * error
+    return rates(deviation - reach, polarity, above), rates(deviation + reach, polarity, above)

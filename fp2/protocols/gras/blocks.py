@@ -96,29 +96,28 @@ def mean_block(comparison: Comparison, sums: Sequence[Sums]) -> dict[str, Any]:
 
 
 def rate_block(
-    comparison: Comparison,
-    sums: Sequence[Sums],
-    drawn: Sequence[FloatArray],
-    chance: FloatArray,
-    smallest: float,
+    comparison: Comparison, own: FloatArray, error: FloatArray, chance: FloatArray, smallest: float,
     polarity: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return one row per attribute, group and polarity: `share` and its interval, and beyond the smallest effect.
 
-    drawn: the rates in resamples, plain and beyond the smallest effect, each (rows, B). chance: the plain rates under
-    permuted labels (rows, B), of which mean and central 95 % are given: one picture that looks nice looks so in many
+    own, error: deviations of the group means and their standard errors (G, K, T). chance: the plain rates under
+    permuted labels (B, rows), of which mean and central 95 % are given: one picture that looks nice looks so in many
     traits, so that rates far from each other come about by chance.
     """
-    both = [rates(comparison, sums, polarity, above)[:, 0] for above in (0.0, smallest)]
-    ends = [rate_intervals(share, part) for share, part in zip(both, drawn, strict=True)]
-    null = [chance.mean(axis=1), *np.quantile(chance, [0.025, 0.975], axis=1)]
+    found = {
+        "": (rates(own, polarity), *rate_intervals(own, error, polarity)),
+        "beyond_": (rates(own, polarity, smallest), *rate_intervals(own, error, polarity, smallest)),
+    }
+    null = [chance.mean(axis=0), *np.quantile(chance, [0.025, 0.975], axis=0)]
     rows = []
     for i, (attribute, group, sign) in enumerate(rate_labels(comparison, polarity)):
         row: dict[str, Any] = {"attribute": attribute, "group": group, "polarity": sign}
-        for prefix, share, (low, high) in zip(("", "beyond_"), both, ends, strict=True):
-            row[f"{prefix}share"] = plain(float(share[i]))
-            row[f"{prefix}low"], row[f"{prefix}high"] = plain(float(low[i])), plain(float(high[i]))
-        row.update({f"null_{end}": plain(float(x[i])) for end, x in zip(("mean", "low", "high"), null, strict=True)})
+        for prefix, numbers in found.items():
+            row |= {
+                f"{prefix}{name}": plain(float(x[i])) for name, x in zip(("share", "low", "high"), numbers, strict=True)
+            }
+        row |= {f"null_{end}": plain(float(x[i])) for end, x in zip(("mean", "low", "high"), null, strict=True)}
         rows.append(row)
     return rows
 

@@ -18,6 +18,7 @@ Block = Mapping[str, Any]
 Results = Mapping[str, Any]
 POSITIVE, NEGATIVE = "positive", "negative"
 _ROW, _TOP, _FOOT, _WORD = 0.158, 1.2, 0.3, 1.25
+_FADED = 0.4
 _MARKS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -53,7 +54,7 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
     part, people = unit["group_means"][attribute], sizes(block, attribute)
     groups = [(g, name) for g, name in enumerate(part["groups"]) if people.get(name, 0) >= least]
     table = [_deviations(part, g) for g, _ in groups]
-    limit = _round_up(max((abs(x) for row in table for x in row if x is not None), default=0.0))
+    limit = _limit(block, unit, least)
     panels, marked = ordered(block), significant(block, unit, attribute)
     colours: Any = matplotlib.colormaps["PuOr"]
     with style():
@@ -63,7 +64,10 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
         for axes, (sign, places) in zip(boxes, panels.items(), strict=True):
             values = [[table[g][k] for g in range(len(groups))] for k in places]
             shown = [[math.nan if x is None else x for x in row] for row in values]
-            axes.imshow(shown, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+            faded = [[1.0 if marked[k] else _FADED] * len(groups) for k in places]
+            axes.imshow(
+                shown, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest", alpha=faded
+            )
             _trait_names(axes, block, places, marked)
             axes.set_xticks(range(len(groups)), [shorten(plain(name), 16) for _, name in groups], rotation=90)
             axes.tick_params(axis="x", labelsize=7.5, length=0, labelcolor=INK, top=False, bottom=True)
@@ -71,7 +75,7 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
             axes.spines[:].set_visible(False)
         _scale(drawn, colours, limit)
         head(drawn, f"P(Yes) of a group less everybody's, by {shorten(cut_label(attribute), 40)}", [results])
-        note = "Mean over templates. Bold with a dot: differs between groups after Holm's correction over all tests."
+        note = "Mean over templates. Faded: no difference between groups found after Holm's correction over all tests."
         drawn.text(0.15 / drawn.get_figwidth(), 0.12 / drawn.get_figheight(), note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
@@ -128,9 +132,7 @@ def attribution_bars(block: Block, results: Results, path: Path, least: int) -> 
         axes.set_xlabel("share of traits with a mean above everybody's in all templates", fontsize=8.5)
         _bar_legend(drawn)
         head(drawn, "To whom more traits are attributed than to all", [results])
-        note = (
-            "Grey: what chance gives in 95 %. Thin lines: 95 % intervals. Black: gaps above the smallest effect only."
-        )
+        note = "Grey: what chance gives in 95 %. Lines: surely above, to not surely below. Black: over smallest effect."
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
@@ -182,6 +184,17 @@ def _deviations(part: Mapping[str, Any], g: int) -> list[float | None]:
         gaps = [a - b for a, b in zip(own, overall, strict=True) if a is not None and b is not None]
         out.append(sum(gaps) / len(gaps) if gaps else None)
     return out
+
+
+def _limit(block: Block, unit: Mapping[str, Any], least: int) -> float:
+    """Return one end of the colours for all attributes of a run, so that its heatmaps compare."""
+    found = [0.0]
+    for attribute, part in unit["group_means"].items():
+        people = sizes(block, attribute)
+        for g, name in enumerate(part["groups"]):
+            if people.get(name, 0) >= least:
+                found += [abs(x) for x in _deviations(part, g) if x is not None]
+    return _round_up(max(found))
 
 
 def _round_up(value: float) -> float:
