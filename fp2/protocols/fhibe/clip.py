@@ -88,16 +88,22 @@ class _World:
         column = ATTRIBUTE_PREFIX + truth.attribute if truth else ""
         if truth is None or column not in self.told:
             return None
-        return self.told[["image_id", "subject_id"]].assign(right=[truth.of(cell) for cell in self.told[column]])
+        import pandas as pd
+
+        right = pd.Series([truth.of(cell) for cell in self.told[column]], index=self.told.index, dtype=object)
+        return self.told[["image_id", "subject_id"]].assign(right=right)
 
 
 def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
     """Return the people with the values of `options.merge` put together; values that are in no group are dropped."""
-    changed = {}
+    import pandas as pd
+
+    changed: dict[str, Any] = {}
     for attribute, groups in options.merge.items():
         column = ATTRIBUTE_PREFIX + attribute
         if column in people:
-            changed[column] = [_merge(cell, groups) for cell in people[column]]
+            cells = [_merge(cell, groups) for cell in people[column]]
+            changed[column] = pd.Series(cells, index=people.index, dtype=object)
     return people.assign(**changed)
 
 
@@ -112,6 +118,8 @@ def _is(value: str, held: str) -> bool:
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
     """Return the answered rows with the `label` that each wording stands for."""
+    import pandas as pd
+
     label_of = {
         (question, wording): label
         for question, labels in battery.classes.items()
@@ -120,7 +128,8 @@ def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
     }
     answered = answers[(answers["status"] == "answered") & answers["question_id"].isin(list(battery.classes))]
     pairs = zip(answered["question_id"], answered["text"], strict=True)
-    return answered.assign(label=[label_of.get(pair) for pair in pairs])
+    labels = [label_of.get(pair) for pair in pairs]
+    return answered.assign(label=pd.Series(labels, index=answered.index, dtype=object))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ than `min_cell` people. It has
 - `context(block, results, min_cell)`: what its template `templates/sections/<name>.html.j2` needs; with the key `alts`
   (file name -> text) for the figures that are shown there,
 - `figures(block, results, folder)`: draws PNG files named `<name>_*.png` into `folder` and yields their paths,
-- `lines(block, results)`: the headline in the terminal.
+- `lines(block, results)`: the headline in the terminal,
+- `DETAIL = True`, where the section stands behind the group means of the fingerprint that it explains.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-SECTIONS: tuple[str, ...] = ("matched", "gras", "fhibe_clip", "fhibe_vqa", "fhibe_scores", "fhibe_narrow", "diversity_report")
+SECTIONS: tuple[str, ...] = (
+    "matched",
+    "pairwise",
+    "missing",
+    "templates",
+    "intersections",
+    "gras",
+    "fhibe_clip",
+    "fhibe_vqa",
+    "fhibe_scores",
+    "fhibe_narrow",
+    "diversity_report",
+)  # fmt: skip
 """Names of the blocks that have a section, in the order of the page."""
 
 
@@ -37,6 +50,11 @@ def draw(results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
 def shown(results: Mapping[str, Any], min_cell: int) -> list[dict[str, Any]]:
     """Return name, title and template context of every section that is present."""
     return [
-        {"name": name, "title": module.TITLE, **module.context(results[name], results, min_cell)}
+        {
+            "name": name,
+            "title": module.TITLE,
+            "detail": getattr(module, "DETAIL", False),
+            **module.context(results[name], results, min_cell),
+        }
         for name, module in present(results)
     ]
