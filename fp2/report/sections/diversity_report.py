@@ -82,9 +82,7 @@ def _shapes(block: Block, results: Results, path: Path) -> Path:
         axes = drawn.add_axes((3.1 / width, low, 1 - 3.4 / width, 1 - low - 1.0 / height))
         for place, row in enumerate(rows):
             _quantiles(axes, place, row["quantiles"])
-        axes.set_yticks(
-            range(len(rows)), [row["meaning"].replace(" and ", "\nand ", 1)[:60] for row in rows], fontsize=7.5
-        )
+        axes.set_yticks(range(len(rows)), ["\n".join(wrap(row["meaning"], 36)) for row in rows], fontsize=7.5)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(left=0)
         for place, (name, cells) in enumerate(maps):
