@@ -46,7 +46,8 @@ def context(block: Block, results: Results, min_cell: int) -> dict[str, Any]:
     tables = [table for table in tables if table["lines"]]
     first = primary_scorer(results)
     scorers = sorted(dict.fromkeys(str(table["scorer"]) for table in tables), key=lambda name: name != first)
-    return {"matched": block, "tables": tables, "scorers": scorers, "alts": alts}
+    pictures = [(cut["cut"], _file(cut["cut"])) for cut in block["cuts"] if _file(cut["cut"]) in alts]
+    return {"matched": block, "own_pictures": pictures, "tables": tables, "scorers": scorers, "alts": alts}
 
 
 def figures(block: Block, results: Results, folder: Path) -> Iterator[Path]:
@@ -109,7 +110,7 @@ def _levels(rows: list[Mapping[str, Any]], cut: str, results: Results, path: Pat
         for y, row in enumerate(rows):
             _probe(axes, y, row, reach)
         axes.axvline(0, color=FAINT, linewidth=0.8, zorder=1)
-        axes.set(xlim=(-1.15 * reach, 1.15 * reach), ylim=(len(rows) - 0.4, -0.6))
+        axes.set(xlim=(-1.8 * reach, 1.8 * reach), ylim=(len(rows) - 0.4, -0.6))
         axes.set_yticks(range(len(rows)), [shorten(labels[row["probe"]], 20) for row in rows])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -142,4 +143,4 @@ def _probe(axes: Axes, y: int, row: Mapping[str, Any], reach: float) -> None:
                     textcoords="offset points", ha="right" if left else "left", va="center", fontsize=8, color=INK,
                 )  # fmt: skip
     gap = f"{number(row['raw'])} {verdict_words(row['verdict'])}"
-    axes.text(1.2 * reach, y, gap, va="center", ha="left", fontsize=8, color=INK if row["significant"] else FAINT)
+    axes.text(1.85 * reach, y, gap, va="center", ha="left", fontsize=8, color=INK if row["significant"] else FAINT)
