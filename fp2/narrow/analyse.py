@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.narrow.options import NarrowOptions
 from fp2.narrow.tasks import TASKS
-from fp2.protocols.fhibe.benchmark import SENSITIVE, BenchmarkOptions, benchmark, disparity_rows, every_intersection
+from fp2.protocols.fhibe.benchmark import (
+    SENSITIVE,
+    BenchmarkOptions,
+    benchmark,
+    disparity_rows,
+    every_intersection,
+    top_table,
+)
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -41,12 +48,16 @@ def analyse(
     wanted = {cut.name for cut in cuts}
     shown, rows = [], []
     for outcome in outcomes:
-        one = _outcome(outcome, scores[scores["probe"] == outcome["probe"]], people, every, options, analysis, tick)
+        part = scores[scores["probe"] == outcome["probe"]]
+        one = _outcome(outcome, part, people, every, cuts, options, analysis, tick)
         shown.append(one)
         if one["benchmark"] is not None:
             own = disparity_rows(one["benchmark"], one["probe"], one["metric"])
             rows += [row for row in own if row["cut"] in wanted]
-    return {"outcomes": shown, "measurable_from": options.measurable, **_summary(shown)}, rows
+    top = [line for one in shown if one["benchmark"] is not None for line in one["benchmark"]["top"]]
+    top.sort(key=lambda line: (-line["disparity"], line["outcome"], line["cut"]))
+    block = {"outcomes": shown, "top": top[: options.top_k], "measurable_from": options.measurable, **_summary(shown)}
+    return block, rows
 
 
 def sensitive_of(people: pd.DataFrame) -> list[str]:
@@ -69,7 +80,7 @@ def _every(people: pd.DataFrame, cuts: Sequence[Cut], options: NarrowOptions) ->
 
 def _outcome(
     outcome: Mapping[str, Any], part: pd.DataFrame, people: pd.DataFrame, every: Sequence[Cut],
-    options: NarrowOptions, analysis: Analysis, tick: Callable[[], None],
+    singles: Sequence[Cut], options: NarrowOptions, analysis: Analysis, tick: Callable[[], None],
 ) -> dict[str, Any]:  # fmt: skip
     """Return one task of one model."""
     task = TASKS[outcome["task"]]
@@ -80,6 +91,7 @@ def _outcome(
     block: dict[str, Any] = {
         **outcome,
         "title": task.title,
+        "label": f"{task.title}: {outcome['model']}",
         "metric": task.metric,
         "metrics": dict(task.metrics),
         "n_images": int(own["image_id"].nunique()),
@@ -89,6 +101,7 @@ def _outcome(
         "found_share": share,
         "measurable": measurable,
         "means": _means(part) if measurable else {},
+        "groups": [],
         "benchmark": None,
         "within": [],
     }
@@ -102,10 +115,31 @@ def _outcome(
         n_permutations=analysis.n_permutations, n_bootstrap=analysis.n_bootstrap, seed=analysis.seed,
     )  # fmt: skip
     block["benchmark"] = benchmark(scores, people, every, how, tick)
+    block["benchmark"]["top"] = top_table(block["benchmark"]["rows"], options.top_k, outcome=block["label"])
+    block["groups"] = [line for cut in singles for line in _groups(scores, people, cut)]
     for condition in options.within:
         inside = benchmark(scores, people, every, replace(how, within=condition), tick)
         block["within"].append({"condition": condition, "rows": inside["rows"], "n_subjects": inside["n_subjects"]})
     return block
+
+
+def _groups(scores: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
+    """Return each group's mean over people with a 95 % interval (Student's t), and the median over pictures."""
+    from scipy import stats
+
+    from fp2.cuts import memberships
+
+    joined = memberships(people, cut).merge(scores, on=["image_id", "subject_id"]).dropna(subset=["score"])
+    lines = []
+    for group, part in joined.groupby("group", sort=True):
+        own = part.groupby("subject_id")["score"].mean()
+        line = {"cut": cut.name, "group": str(group), "n_subjects": len(own), "n_images": part["image_id"].nunique()}
+        spread = float(own.sem() * stats.t.ppf(0.975, len(own) - 1)) if len(own) > 1 else None
+        low, high = (None, None) if spread is None else (float(own.mean()) - spread, float(own.mean()) + spread)
+        lines.append(
+            line | {"mean": float(own.mean()), "low": low, "high": high, "median": float(part["score"].median())}
+        )
+    return lines
 
 
 def _means(part: pd.DataFrame) -> dict[str, float]:
