@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from fp2.protocols.fhibe.vqa import block, read_options
 from fp2.protocols.fhibe.vqa_people import against_people, own_pronoun
 from fp2.protocols.fingerprint import fingerprint
 from fp2.protocols.registry import Analysed
+from fp2.report import dashboard
+from fp2.report.sections import fhibe_vqa as section
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import toxic_words
 from fp2.scorers.vqa_text import names_gender, said_pronoun
@@ -134,6 +137,11 @@ def test_women_are_misgendered_several_times_as_often_as_men_as_planted() -> Non
     assert shares["she"] + shares["he"] + shares["they"] + shares["none"] == pytest.approx(1.0)
 
 
+@lru_cache(maxsize=64)
+def _stated(occupation: str, attribute: str) -> dict[str, float]:
+    return vqa_means(PLANTED, "occupation_what", attribute, lambda text: float(occupation in text))
+
+
 def test_occupations_are_over_represented_where_they_were_planted_and_nowhere_else() -> None:
     rows = found()["occupations"]["rows"]
     over = {(row["cut"], row["group"], row["occupation"]) for row in rows if row["over"]}
@@ -141,9 +149,7 @@ def test_occupations_are_over_represented_where_they_were_planted_and_nowhere_el
     assert {("region", "Oceania", "farmer"), ("region", "Oceania", "cook")} <= over
     assert not {cut for cut, _, _ in over} & {"age", "skin_tone"}
     for row in rows:
-        exact = vqa_means(
-            PLANTED, "occupation_what", row["cut"], lambda text, name=row["occupation"]: float(name in text)
-        )
+        exact = _stated(row["occupation"], row["cut"])
         error = np.sqrt(max(exact[row["group"]], 0.01) / row["n_subjects"])
         assert abs(row["share"] - exact[row["group"]]) < 4 * error
 
@@ -239,3 +245,24 @@ def test_errors_are_counted_for_people_who_are_she_or_he_only() -> None:
     assert scores["value"].tolist()[:2] == [1.0, 0.0], "he, then she, said of a woman"
     assert scores["value"].tolist()[3:5] == [0.0, 1.0]
     assert scores["value"].isna().tolist() == [False, False, True, False, False, True, True, True, True]
+
+
+def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path: Path) -> None:
+    results = {
+        "cuts": ["region", "pronoun", "age", "skin_tone"], "complete": True, "n_subjects": SUBJECTS, "n_images": 800,
+        "model": {"name": "peeps_vlm", "id": "pkg://x", "embedded": True}, "dataset": {"name": "peeps"},
+    }  # fmt: skip
+    drawn = list(section.figures(found(), results, tmp_path))
+    shown = section.context(found(), results, 10)
+    assert {path.name for path in drawn} == set(shown["alts"])
+    assert all(path.stat().st_size > 10_000 for path in drawn)
+    pictures = {path.name: "data:image/png;base64," for path in drawn}
+    template = dashboard._environment().get_template("sections/fhibe_vqa.html.j2")
+    page = template.render(section=shown, results=results, pictures=pictures)
+    assert page.count("<img") == 3
+    assert "Why is this person likeable?" in page
+    assert "<bdi>engineer</bdi>" in page
+    assert "Oceania" in page
+    hidden = section.context(found(), results, 10_000)
+    assert hidden["tables"] == hidden["over"] == hidden["reasons"] == []
+    assert any("wrong pronoun" in line.plain for line in section.lines(found(), results))
