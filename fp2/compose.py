@@ -16,7 +16,7 @@ from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 CONFIG_NAME = "config"
-OPEN = ("data.columns=", "data.columns.")
+OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has."""
 
 

@@ -56,11 +56,12 @@ class Found:
 
 
 def sensitive_of(people: pd.DataFrame, cuts: Sequence[Cut], options: ScoresOptions) -> tuple[str, ...]:
-    """Return the sensitive attributes: those named, else the paper's that the data set has, else those of the cuts."""
+    """Return the sensitive attributes: those named, else the paper's that the data set has and those of the cuts."""
     known = [name for name in attribute_columns(people) if people[ATTRIBUTE_PREFIX + name].map(len).any()]
     if options.sensitive is not None:
         return tuple(name for name in options.sensitive if name in known)
-    return tuple(n for n in SENSITIVE if n in known) or tuple(dict.fromkeys(part for cut in cuts for part in cut.by))
+    papers = (name for name in SENSITIVE if name in known)
+    return tuple(dict.fromkeys((*papers, *(part for cut in cuts for part in cut.by))))
 
 
 def analyse_scores(

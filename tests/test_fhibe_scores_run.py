@@ -1,0 +1,224 @@
+"""`task=fhibe_scores` as a whole: the user's file, both ids, features, conditions, report, purge, rerun, mistakes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bench import Bench
+
+from fp2.cli import main
+from fp2.compose import load_config
+from fp2.config import config_hash
+from fp2.data.identity import local_salt, salted
+from fp2.errors import Fp2Error
+from fp2.jobs import run_job
+from fp2.progress import Progress
+
+SMALL = (
+    "task=fhibe_scores",
+    "task.options.metrics={recall: {higher_is_better: true, range: [0, 1]}, miss: {higher_is_better: false, yes_no: true}}",  # noqa: E501
+    "task.options.error_model={trees: 5, folds: 2, repeats: 1, resamples: 100}",
+    "task.options.patterns={permutations: 100}",
+)  # fmt: skip
+
+
+def words(bench: Bench, *overrides: str) -> list[str]:
+    own = [word for word in bench.words(*overrides) if not word.startswith(("cut.by", "cut=", "scorer"))]
+    return [*own, "cut.each=[gender,region]"]
+
+
+def run(bench: Bench, *overrides: str, folder: str = "one") -> Any:
+    return start(bench, words(bench, *SMALL, *overrides), folder)
+
+
+def start(bench: Bench, given: list[str], folder: str) -> Any:
+    return run_job(load_config(given), bench.root / "outputs" / folder, given, Progress(quiet=True))
+
+
+def write_scores(bench: Bench, name: str = "scores.csv", **more: Any) -> Path:
+    """Scores with a planted gap by gender (f 0.2 lower), one empty cell and one row of nobody."""
+    people = pd.read_csv(bench.table)
+    rng = np.random.default_rng(0)
+    recall = (0.8 - 0.2 * (people["gender"] == "f") + rng.normal(0, 0.05, len(people))).clip(0, 1).round(4)
+    table = pd.DataFrame({"image_id": people["file"], "subject_id": people["person"], "recall": recall})
+    table["miss"] = (table["recall"] < 0.65).astype(int)
+    table.loc[3, "recall"] = None
+    table.loc[len(table)] = {"image_id": "nobody.png", "subject_id": "nobody", "recall": 0.1, "miss": 1}
+    path = bench.root / name
+    table.assign(**more).to_csv(path, index=False)
+    return path
+
+
+def fp2(*given: str) -> int:
+    before, sys.argv = sys.argv, ["fp2", *given]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Path]:
+    bench = Bench(tmp_path_factory.mktemp("scores"), squares)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FP2_ROOT", str(bench.root))
+        within = "task.options.within=['brightness > 0.3']"
+        outcome = run(bench, f"task.files.scores={write_scores(bench)}", within, "report=default")
+    return bench, outcome.folder
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
+
+
+def test_the_planted_gap_is_found_by_both_and_reported(whole: tuple[Bench, Path]) -> None:
+    results = results_of(whole[1])
+    recall, miss = results["fhibe_scores"]["outcomes"]
+    rows = {row["cut"]: row for row in recall["benchmark"]["rows"]}
+    assert set(rows) == {"gender", "region", "region_x_gender"}
+    assert rows["gender"]["agreement"] == "both"
+    assert rows["gender"]["published"]["worst"] == "f"
+    assert rows["gender"]["ours"]["raw"] == pytest.approx(0.2, abs=0.03)
+    assert rows["region"]["agreement"] == "neither"
+    assert recall["benchmark"]["n_without"] == 1
+    assert miss["yes_no"]
+    assert {row["cut"] for row in results["disparities"]} == {"gender", "region"}
+    assert {row["scorer"] for row in results["disparities"]} == {"recall", "miss"}
+    assert any("nobody in the data set" in line for line in results["limitations"])
+    within = recall["within"][0]
+    assert 0 < within["n_images"] < 71
+
+
+def test_figures_dashboard_passport_and_metrics_have_it(whole: tuple[Bench, Path]) -> None:
+    folder = whole[1]
+    assert (folder / "figures" / "fhibe_scores_top.png").stat().st_size > 5000
+    assert not (folder / "figures" / "fingerprint.png").exists()
+    page = (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert "Both methods, cut by cut" in page
+    assert "data:image/png;base64" in page
+    passport = (folder / "passport.json").read_text(encoding="utf-8")
+    import base64
+
+    predicate = json.loads(base64.b64decode(json.loads(passport)["payload"]))["predicate"]
+    assert "fhibe_scores" in json.dumps(predicate)
+    metrics = results_of(folder)["fhibe_scores"]["metrics"]
+    assert metrics["scores.recall.found_both"] == 1
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert fp2("verify", str(folder / "passport.json")) == 0
+
+
+def test_no_id_and_no_path_leaves(whole: tuple[Bench, Path]) -> None:
+    bench, folder = whole
+    people = pd.read_csv(bench.table)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            text = path.read_bytes()
+            if path.suffix == ".parquet":
+                text += pd.read_parquet(path).to_csv().encode()
+            assert str(bench.root).encode() not in text, path.name
+            assert people["person"].iloc[0].encode() not in text, path.name
+            assert people["file"].iloc[0].encode() not in text, path.name
+
+
+def test_a_rerun_gives_the_same_numbers(whole: tuple[Bench, Path]) -> None:
+    bench, folder = whole
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert (
+        fp2("rerun", str(folder), "tracking.enabled=false", "report.figures=false", "report.dashboard=false", *places)
+        == 0
+    )
+
+
+def test_the_same_file_elsewhere_has_the_same_hash(bench: Bench) -> None:
+    first = load_config(words(bench, "task=fhibe_scores", f"task.files.scores={write_scores(bench)}"))
+    second = load_config(words(bench, "task=fhibe_scores", f"task.files.scores={write_scores(bench, 'other.csv')}"))
+    assert config_hash(first) == config_hash(second)
+
+
+def test_purging_a_person_makes_the_analysis_again_without_them(bench: Bench) -> None:
+    small = ("task.options.error_model=null", "task.options.patterns=null", "report=default", "report.figures=false")
+    path = write_scores(bench)
+    one = run(bench, f"task.files.scores={path}", *small)
+    subject = pd.read_csv(bench.table)["person"].iloc[0]
+    places = [place for place in bench.places if place.startswith("paths")]
+    key = salted([subject], local_salt(bench.root / "state"))[0]
+    assert fp2("purge", "--subject", subject, "--yes", *places) == 0
+    purged = results_of(one.folder)
+    assert purged["n_subjects"] == 35
+    assert "supersedes" in json.dumps(purged) or purged["purged"]
+    for name in ("people", "scores"):
+        assert key not in set(pd.read_parquet(one.folder / f"{name}.parquet")["subject_id"])
+    with closing(sqlite3.connect(bench.store)) as store:
+        assert store.execute("SELECT count(*) FROM picture_numbers").fetchone() == (70,)
+    people = pd.read_csv(bench.table)
+    left = people[people["person"] != subject]
+    scores = pd.read_csv(path).merge(left, left_on=["image_id", "subject_id"], right_on=["file", "person"])
+    by_gender = scores.groupby(["gender", "subject_id"])["recall"].mean().groupby("gender").mean()
+    row = next(r for r in purged["disparities"] if r["cut"] == "gender" and r["scorer"] == "recall")
+    assert row["raw"] == pytest.approx(by_gender.max() - by_gender.min())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_other_formats_long_tables_and_files_without_subjects(bench: Bench, kind: str) -> None:
+    table = pd.read_csv(write_scores(bench)).dropna()
+    long = pd.concat([table.assign(who="A"), table.assign(who="B", recall=1 - table["recall"])])
+    long = long.drop(columns="subject_id").rename(columns={"image_id": "picture"})
+    path = bench.root / f"scores.{kind}"
+    if kind == "parquet":
+        long.to_parquet(path)
+    else:
+        long.to_json(path, orient="records", lines=True)
+    found = run(
+        bench, f"task.files.scores={path}", "task.options.columns={image: picture, model: who}",
+        "task.options.error_model=null", "task.options.patterns=null", "task.options.pixels=false",
+    ).results  # fmt: skip
+    assert [one["label"] for one in found["fhibe_scores"]["outcomes"]][:2] == ["A · recall", "B · recall"]
+    assert {row["probe"] for row in found["disparities"]} == {"A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("task.files.scores=", "there are no scores"),
+        ("task.files.scores=/nowhere.csv", "cannot be read"),
+        ("task.options.mettrics={}", "metrics"),
+        ("task.options.metrics={}", "which way is better"),
+        ("task.options.metrics={recal: true}", "recall"),
+        ("task.options.error_model.tree=3", "trees"),
+        ("task.options.within=['brightnes > 1']", "brightness"),
+        ("task.options.columns={picture: x}", "image"),
+        ("task.options.columns={image: nothing}", "no column 'nothing'"),
+    ],
+)
+def test_mistakes_end_in_one_line(bench: Bench, override: str, message: str) -> None:
+    given = [f"task.files.scores={write_scores(bench)}", "task.options.pixels=true", override]
+    keys = {override.partition("=")[0].lstrip("+")}
+    given = [word for word in given[:-1] if word.partition("=")[0] not in keys] + [override]
+    own = [word for word in SMALL if word.partition("=")[0] not in keys]
+    with pytest.raises(Fp2Error) as error:
+        start(bench, words(bench, *own, *given), "bad")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_simulated_scores_are_marked_as_calibration(bench: Bench) -> None:
+    simulate = (
+        "task.options.simulate={recall: {base: 0.9, effects: [{where: 'gender == f', add: -0.3}]}, miss: {base: 0.1}}"
+    )
+    results = run(bench, simulate, "task.options.error_model=null", "task.options.patterns=null").results
+    assert results["model"]["embedded"]
+    row = next(r for r in results["disparities"] if r["cut"] == "gender" and r["scorer"] == "recall")
+    assert row["worst_group"] == "f"
+    assert row["verdict"] == "biased"
+    assert any("simulated" in line for line in results["limitations"])
