@@ -17,6 +17,8 @@ PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
 """Keys that say where something is, or which pictures, without being a path; and what is put in their place."""
 FILES = "task.files."
 """Below it are files of the user's, whichever way their paths are written."""
+TRAITS = "probe.traits_file"
+"""The one key of a battery that is a path."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
@@ -94,7 +96,8 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
     if dotted.startswith(FILES) and value:
         places[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
-    if isinstance(value, str) and not dotted.startswith("probe.") and _PATH.fullmatch(value):
+    is_text = dotted.startswith("probe.") and dotted != TRAITS  # a question may begin with a stroke
+    if isinstance(value, str) and not is_text and _PATH.fullmatch(value):
         places[dotted] = value
         return MARK + _name(value)
     return value

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from bench import Bench
 from PIL import Image
 
 from fp2.commands.plan import plan_run
@@ -105,3 +109,28 @@ def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> No
         assert p_values[attribute][[0, 2]].max() < 1e-3
         assert p_values[attribute][[1, 3]].min() > 1e-3
     assert p_values["race"].min() > 1e-3
+
+
+def test_a_purge_needs_the_official_list_no_more(bench: Bench, official: Path, tmp_path: Path) -> None:
+    """The words' facts stay with the run; where the list lies is not published."""
+    listed = tmp_path / "elsewhere" / "selected_trait_words.csv"
+    listed.parent.mkdir()
+    listed.write_text((official / listed.name).read_text())
+    words = [
+        "model=planted", "probe=gras", f"probe.traits_file={listed}", "probe.select=[direct,judgment]", *bench.places,
+        "probe.options.permutations=20", "probe.options.bootstrap=20", "data=table", "cut.by=[gender]",
+        "data.columns={image: file, subject: person, gender: gender}", "report=none", "tracking=none",
+    ]  # fmt: skip
+    folder = bench.root / "outputs" / "one"
+    before = run_job(load_config(words), folder, words, Progress(quiet=True)).results
+    assert "elsewhere" not in (folder / "config.yaml").read_text()
+    listed.unlink()
+    person = pd.read_csv(bench.table)["person"].iloc[0]
+    places = [place for place in bench.places if place.startswith("paths")]
+    command = [sys.executable, "-c", "from fp2.cli import main; main()", "purge", "--subject", person, "--yes", *places]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    after = json.loads((folder / "results.json").read_text())
+    assert after["gras"]["battery"] == before["gras"]["battery"]
+    assert after["gras"]["traits"] == before["gras"]["traits"]
+    assert after["n_subjects"] == before["n_subjects"] - 1
