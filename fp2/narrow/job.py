@@ -156,9 +156,9 @@ def _score(
                 task, people, source.predictions, two_person=options.two_person, thresholds=options.pck, tick=tick
             )
         elif task.form == EMBEDDING:
-            kept, vectors, scores = embeddings_of(people, source.predictions, task)
+            faces, scores = embeddings_of(people, source.predictions, task)
             scores.rows, block = verify(
-                kept, given.people, vectors, given.cuts, similarity=source.similarity, seed=config.seed,
+                faces, given.people, given.cuts, similarity=source.similarity, seed=config.seed,
                 min_subjects=config.analysis.min_subjects, tick=tick,
             )  # fmt: skip
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +166,19 @@ def _open(path: Path | None, mode: str) -> npt.NDArray[np.uint8]:
         raise Fp2Error(f"a picture cannot be read: {type(error).__name__}", where=str(path)) from None
 
 
+@dataclass(frozen=True)
+class Faces:
+    """Faces, their embeddings (n, d), and whether the model saw a face there (a score above 0)."""
+
+    people: list[Person]
+    vectors: Floats
+    seen: list[bool]
+
+
 def embeddings_of(
     people: Sequence[Person], predictions: Sequence[Prediction], task: NarrowTask
-) -> tuple[list[Person], Floats, TaskScores]:
-    """Return the faces that have an embedding, their embeddings (n, d), and what was left out.
+) -> tuple[Faces, TaskScores]:
+    """Return the faces that have an embedding, and what was left out.
 
     Raises
     ------
@@ -179,6 +189,7 @@ def embeddings_of(
     found = by_face(people, predictions, task)
     scores = TaskScores()
     kept, vectors = [], []
+    seen: list[bool] = []
     for person in people:
         prediction = found.get(person.face_id)
         if prediction is None or prediction.embedding is None:
@@ -186,27 +197,28 @@ def embeddings_of(
             continue
         kept.append(person)
         vectors.append(prediction.embedding)
+        seen.append(prediction.score > 0)
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         what = f"embeddings have different lengths: {lengths[0]} and {lengths[-1]} numbers"
         raise Fp2Error(what, where=f"task.files.{task.name}")
-    return kept, np.array(vectors, dtype=np.float64).reshape(len(kept), -1), scores
+    return Faces(kept, np.array(vectors, dtype=np.float64).reshape(len(kept), -1), seen), scores
 
 
-def accepted_share(people: Sequence[Person], same: tuple[Any, Any], accepted: npt.NDArray[np.bool_]) -> list[Any]:
+def accepted_share(faces: Faces, same: tuple[Any, Any], accepted: npt.NDArray[np.bool_]) -> list[Any]:
     """Return one row a face that is in a pair: the share of its true pairs that are accepted."""
     first, second = same
     every = np.concatenate([first, second])
-    hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(people))
-    pairs = np.bincount(every, minlength=len(people))
+    hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(faces.people))
+    pairs = np.bincount(every, minlength=len(faces.people))
     return [
         {
             "image_id": person.image_id,
             "subject_id": person.subject_id,
             "score": float(hit / n),
-            "found": True,
+            "found": seen,
             "accepted": float(hit / n),
         }
-        for person, hit, n in zip(people, hits, pairs, strict=True)
+        for person, seen, hit, n in zip(faces.people, faces.seen, hits, pairs, strict=True)
         if n
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.narrow.metrics import verification
-from fp2.narrow.score_faces import accepted_share
+from fp2.narrow.score_faces import Faces, accepted_share
 from fp2.narrow.truth import Person
 from fp2.tables import ATTRIBUTE_PREFIX
 
@@ -25,15 +25,15 @@ _TONE, _STYLE, _PRONOUN = ("apparent_skin_tone", "skin_tone"), ("hairstyle",), (
 
 
 def verify(
-    people: Sequence[Person], table: pd.DataFrame, vectors: Floats, cuts: Sequence[Cut], *, similarity: str,
-    seed: int, min_subjects: int, tick: Callable[[], None] = lambda: None,
+    faces: Faces, table: pd.DataFrame, cuts: Sequence[Cut], *, similarity: str, seed: int, min_subjects: int,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:  # fmt: skip
     """Return one row a face (see `accepted_share`) and the block of both protocols.
 
     Parameters
     ----------
-    people, vectors
-        The faces, and their embeddings (n, d).
+    faces : Faces
+        The faces with their embeddings.
     table : DataFrame
         The people table, for the attributes.
     similarity : {"cosine", "euclidean"}
@@ -41,9 +41,10 @@ def verify(
     min_subjects : int
         A subgroup with fewer people is listed without a rate.
     """
-    ready = verification.unit(vectors, similarity)
+    people = faces.people
+    ready = verification.unit(faces.vectors, similarity)
     facts = _facts(people, table)
-    whole, rows = _whole(people, facts, ready, similarity, seed)
+    whole, rows = _whole(faces, facts, ready, similarity, seed)
     groups = []
     for cut in cuts:
         groups += _groups(people, table, ready, similarity, cut, seed, min_subjects)
@@ -72,11 +73,11 @@ def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tupl
 
 
 def _whole(
-    people: Sequence[Person], facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int
+    faces: Faces, facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return protocol (ii), and each face's share of accepted true pairs at its threshold."""
-    subjects = [person.subject_id for person in people]
-    everyone = len(people)
+    subjects = [person.subject_id for person in faces.people]
+    everyone = len(subjects)
     pronouns = [frozenset(own) for own in facts.get("pronoun", [("",)] * everyone)]
     tones = [_tone(own) for own in facts["tone"]] if "tone" in facts else [0] * everyone
     first, second = verification.same_pairs(subjects)
@@ -96,7 +97,7 @@ def _whole(
         pairs = _Pairs(subjects, pronouns, facts["hairstyle"])
         block["hairstyles"] = pairs.errors((first, second, ~accepted), (one, two, wrong))
         block["by_hairstyle"] = pairs.same_or_not((first, second, ~accepted))
-    return block, accepted_share(people, (first, second), accepted)
+    return block, accepted_share(faces, (first, second), accepted)
 
 
 def _tone(values: tuple[str, ...]) -> int | None:

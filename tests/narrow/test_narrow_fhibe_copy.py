@@ -1,0 +1,203 @@
+"""All eight tasks on the synthetic FHIBE copy: perfect predictions score 1, shifted ones what is counted by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fp2.data.fhibe.load import load_fhibe
+from fp2.errors import Fp2Error
+from fp2.narrow.metrics import keypoints, parsing
+from fp2.narrow.predictions import Prediction
+from fp2.narrow.rle import Rle
+from fp2.narrow.score import TaskScores, score_pictures
+from fp2.narrow.score_faces import embeddings_of, score_faces
+from fp2.narrow.tasks import narrow_task
+from fp2.narrow.truth import Person, people_of, person_mask, size_of
+from fp2.narrow.verify import verify
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+from fhibe_copy import SIDE, write_copy
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A release with the maps of face parts that the real one has."""
+    made = write_copy(tmp_path_factory.mktemp("fhibe"))
+    labels = np.zeros((SIDE, SIDE), np.uint8)
+    labels[4:20, 4:20], labels[6:8, 6:9], labels[:4] = 1, 4, 13
+    for face in made.faces:
+        folder = made.root / "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format" / face["image_id"]
+        folder.mkdir(parents=True)
+        Image.fromarray(labels).save(folder / "combined.png")
+    return made, load_fhibe(made.root)
+
+
+def _people(copy: Any) -> list[Person]:
+    return people_of(copy[1].people)
+
+
+def _means(scores: TaskScores) -> Any:
+    return scores.frame().drop(columns=["image_id", "subject_id"]).astype(float).mean()
+
+
+def _scored(name: str, people: list[Person], predictions: list[Prediction], **more: Any) -> TaskScores:
+    return score_pictures(narrow_task(name), people, predictions, **more)
+
+
+@pytest.mark.parametrize(("name", "box"), [("person_detection", "person_box"), ("face_detection", "face_box")])
+def test_boxes(copy: Any, name: str, box: str) -> None:
+    people = _people(copy)
+    singles = [person for person in people if person.n_people == 1]
+    true = [getattr(person.geometry(), box) for person in singles]
+    perfect = [Prediction(p.image_id, box=tuple(b)) for p, b in zip(singles, true, strict=True)]  # type: ignore[arg-type]
+    means = _means(_scored(name, singles, perfect))
+    assert (means["score"], means["iou"], means["found"]) == (1.0, 1.0, 1.0)
+    # moved right by a third of the width: IoU = (2/3) / (4/3) = 0.5, reached at the first of ten thresholds
+    moved = [replace(p, box=(b.x + b.width / 3, *b[1:])) for p, b in zip(perfect, true, strict=True)]
+    means = _means(_scored(name, singles, moved))
+    assert means["iou"] == pytest.approx(0.5)
+    assert means["score"] in (0.0, pytest.approx(0.1))  # 0.5 but for rounding
+    assert _means(_scored(name, singles, perfect[:1]))["score"] == pytest.approx(1 / len(singles))
+
+
+def test_pictures_of_two_are_matched_to_the_right_person_or_left_out(copy: Any) -> None:
+    people = _people(copy)
+    pair = [person for person in people if person.n_people == 2][:2]
+    assert pair[0].image_id == pair[1].image_id
+    apart = [replace(pair[0], image_path=Path("a.png"), person_box=(0, 0, 10, 10)),  # no annotation: the table's boxes
+             replace(pair[1], image_path=Path("a.png"), person_box=(12, 0, 10, 10))]  # fmt: skip
+    apart = [replace(p, person_box=_as_box(p.person_box)) for p in apart]
+    found = [Prediction(pair[0].image_id, box=(12, 0, 10, 10), score=0.9)]
+    rows = _scored("person_detection", apart, found).rows
+    assert [row["score"] for row in rows] == [0.0, 1.0]
+    # the copy's two people have one and the same box: one detection finds one of them, two find both
+    box = tuple(pair[0].geometry().person_box)  # type: ignore[arg-type]
+    one = [Prediction(pair[0].image_id, box=box)]
+    assert sum(row["score"] for row in _scored("person_detection", pair, one).rows) == 1.0
+    assert sum(row["score"] for row in _scored("person_detection", pair, one * 2).rows) == 2.0
+    left = _scored("person_detection", people, one, two_person="leave_out")
+    assert left.left_out["in a picture of two people"] == sum(person.n_people == 2 for person in people)
+
+
+def _as_box(values: Any) -> Any:
+    from fp2.data.fhibe.geometry import Box
+
+    return Box(*map(float, values))
+
+
+def test_masks(copy: Any) -> None:
+    everyone = [person for person in _people(copy) if person.n_people == 1]
+    every = [person_mask(p, p.geometry(), size_of(p.image_path, p.geometry())) for p in everyone]
+    assert sum(mask is None for mask in every) == 1  # one row's polygon is a line
+    singles = [person for person, mask in zip(everyone, every, strict=True) if mask is not None]
+    masks = [mask for mask in every if mask is not None]
+    left = _scored("person_segmentation", everyone, []).left_out
+    assert left["without a mask in the data"] == 1
+    perfect = [Prediction(p.image_id, mask=Rle.of(m)) for p, m in zip(singles, masks, strict=True) if m is not None]
+    assert _means(_scored("person_segmentation", singles, perfect))["score"] == 1.0
+    half = []
+    for prediction, mask in zip(perfect, masks, strict=True):
+        assert mask is not None
+        kept = np.flatnonzero(mask)[: int(mask.sum()) * 4 // 5]  # four fifths of the person: IoU 0.8 or a little less
+        part = np.zeros(mask.size, dtype=bool)
+        part[kept] = True
+        half.append(replace(prediction, mask=Rle.of(part.reshape(mask.shape))))
+    assert 0.59 < _means(_scored("person_segmentation", singles, half))["score"] <= 0.7
+    wrong = [replace(perfect[0], mask=Rle.of(np.ones((3, 3), dtype=bool)))]
+    with pytest.raises(Fp2Error, match="3 x 3 pixels, its picture 24 x 24"):
+        _scored("person_segmentation", singles, wrong)
+
+
+def test_poses(copy: Any) -> None:
+    people = _people(copy)
+    predictions, moved = [], []
+    for person in people:
+        points = {name: (p.x, p.y) for name, p in person.geometry().keypoints.items()}
+        pose = np.array([points.get(name, (np.nan, np.nan)) for name in keypoints.COCO_KEYPOINTS])
+        predictions.append(Prediction(person.image_id, person.subject_id, keypoints=pose))
+        moved.append(replace(predictions[-1], keypoints=pose + np.array([6.0, 0.0])))
+    scores = _scored("pose_estimation", people, predictions)
+    means = _means(scores)
+    assert (means["score"], means["oks"], means["found"]) == (1.0, 1.0, 1.0)
+    assert +Counter(scores.left_out) == {"without a visible keypoint in the data": 1}  # the row whose nose is hidden
+    # 6 pixels of a 6 x 6 face box are 0.71 diagonals: wrong at 0.5, right at 0.8 and 0.9 of the nine thresholds
+    assert _means(_scored("pose_estimation", people, moved))["score"] == 0.0
+    assert _means(_scored("pose_estimation", people, moved, thresholds="api"))["score"] == pytest.approx(2 / 9)
+    loose = [replace(one, subject_id=None) for one in predictions]
+    assert _means(_scored("pose_estimation", people, loose))["score"] == 1.0  # each goes to whom it resembles
+    assert _means(_scored("pose_estimation", people, []))["score"] == 0.0
+
+
+def _crops(copy: Any) -> list[Person]:
+    return [person for person in _people(copy) if person.face_crop() is not None]
+
+
+def test_face_parsing(copy: Any, tmp_path: Path) -> None:
+    people, task = _crops(copy), narrow_task("face_parsing")
+    true = np.zeros((SIDE, SIDE), np.uint8)
+    true[4:20, 4:20], true[6:8, 6:9], true[:4] = 1, 4, 13
+    Image.fromarray(true).save(tmp_path / "true.png")
+    perfect = [Prediction(person.face_id, file=tmp_path / "true.png") for person in people]
+    scores = score_faces(task, _people(copy), perfect)
+    assert _means(scores)["f1"] == 1.0
+    assert scores.left_out["without an aligned face crop in the data"] == len(_people(copy)) - len(people)
+    mirrored = np.where(true == 4, 5, true).astype(np.uint8)
+    Image.fromarray(mirrored).save(tmp_path / "mirrored.png")
+    wrong = [replace(one, file=tmp_path / "mirrored.png") for one in perfect]
+    assert _means(score_faces(task, people, wrong))["f1"] == pytest.approx(2 / 4)  # skin, hair; both eyes wrong
+    assert _means(score_faces(task, people, wrong, mirrored=True))["f1"] == 1.0
+    assert parsing.PARTS[13] == "hair"
+    with pytest.raises(Fp2Error, match="two predictions are about the face"):
+        score_faces(task, people, [perfect[0], perfect[0]])
+
+
+@pytest.mark.parametrize("name", ["face_reconstruction", "face_super_resolution"])
+def test_made_pictures(copy: Any, tmp_path: Path, name: str) -> None:
+    people, task = _crops(copy), narrow_task(name)
+    same = [Prediction(p.image_id, p.subject_id, file=p.face_crop()) for p in people]
+    means = _means(score_faces(task, people, same))
+    assert (means["psnr"], means["score"]) == (100.0, 1.0)  # without LPIPS: PSNR / 100
+    told = [replace(one, numbers={"lpips": 0.3, "identity": 0.9}) for one in same]
+    means = _means(score_faces(task, people, told))
+    assert means["score"] == pytest.approx(0.7)
+    assert means["psnr"] == 100.0
+    far = [replace(one, numbers={"lpips": 1.4}) for one in same]
+    assert _means(score_faces(task, people, far))["score"] == 0.0
+    mixed = [replace(same[0], file=None, numbers={"lpips": 0.3}), *same[1:]]
+    with pytest.raises(Fp2Error, match="some have one number beside them and some another"):
+        score_faces(task, people, mixed)
+
+
+def test_verification(copy: Any) -> None:
+    people, task = _people(copy), narrow_task("face_verification")
+    names = sorted({person.subject_id for person in people})
+    eye = np.eye(len(names))
+    perfect = [Prediction(p.image_id, p.subject_id, embedding=eye[names.index(p.subject_id)]) for p in people]
+    faces, scores = embeddings_of(people, perfect, task)
+    assert not scores.left_out
+    rows, block = verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)
+    assert block["whole"]["tar"] == 1.0
+    assert block["whole"]["far"] == 0.0
+    assert all(row["accepted"] == 1.0 for row in rows)
+    sizes = Counter(person.subject_id for person in people)
+    assert len(rows) == sum(n for n in sizes.values() if n > 1)
+    same = [replace(one, embedding=np.ones(3)) for one in perfect]
+    faces, _ = embeddings_of(people, same, task)
+    assert verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)[1]["whole"]["tar"] == 0.0
+    with pytest.raises(Fp2Error, match="embeddings have different lengths: 2 and 3"):
+        embeddings_of(people, [replace(same[0], embedding=np.ones(2)), *same[1:]], task)
+
+
+def test_predictions_about_another_data_set_are_refused(copy: Any) -> None:
+    with pytest.raises(Fp2Error, match="none of the predictions is about a picture of the data set"):
+        _scored("person_detection", _people(copy), [Prediction("elsewhere", box=(0, 0, 1, 1))])
+    with pytest.raises(Fp2Error, match="none of the predictions"):
+        embeddings_of(_people(copy), [Prediction("x", embedding=np.ones(2))], narrow_task("face_verification"))
