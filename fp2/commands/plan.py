@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from fp2.commands import plan_blocks
 from fp2.compose import compose_config, jobs_of
 from fp2.errors import Fp2Error
+from fp2.jobs import job_of
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -31,12 +33,13 @@ def plan_run(overrides: Sequence[str]) -> None:
     console = Console()
     jobs = jobs_of(overrides)
     configs = [_config(job) for job in jobs]
+    in_blocks = job_of(configs[0]) == "blocks"
     if missing := _missing(configs[0]):
-        _print_size(configs, missing, console)
+        (plan_blocks.print_sizes if in_blocks else _print_size)(configs, missing, console)
         return
     for config in configs:
         try:
-            _print_plan(config, console)
+            (plan_blocks.print_plan if in_blocks else _print_plan)(config, console)
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
@@ -93,11 +96,12 @@ def _print_size(configs: Sequence[Config], missing: str, console: Console) -> No
         "cuts": ", ".join(cut.name for cut in resolve_cuts(asdict(first.cut))),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
-    _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
+    print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
     console.print(f"{missing}: these are the sizes that the config asks for", soft_wrap=True)
 
 
-def _print_rows(title: str, rows: dict[str, str], console: Console) -> None:
+def print_rows(title: str, rows: dict[str, str], console: Console) -> None:
+    """Print names and values as a table of two columns."""
     table = Table(title=title, show_header=False)
     for name, value in rows.items():
         table.add_row(name, value)
@@ -135,4 +139,4 @@ def _print_plan(config: Config, console: Console) -> None:
         "config hash": config_hash(config)[:16],
         "response set": prepared.plan.response_set[:16],
     }
-    _print_rows(f"{config.model.name} on {config.data.name}", rows, console)
+    print_rows(f"{config.model.name} on {config.data.name}", rows, console)
