@@ -241,18 +241,21 @@ def _primary(config: Config) -> str:
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
     """Return the comparison's settings; the number of permutations follows the size of the largest family."""
-    from fp2.protocols.fingerprint import Comparison
+    from fp2.protocols.fingerprint import STEP_DOWN, Comparison
     from fp2.stats import default_permutations
+    from fp2.stats.stepdown import LARGE_FAMILY
 
     analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
+    # Holm needs permutations in proportion to the family
+    large = analysis.correction == "holm" and family > LARGE_FAMILY
     return Comparison(
         alpha=analysis.alpha,
-        correction=analysis.correction,
+        correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
         primary=_primary(config),
         min_subjects=analysis.min_subjects,
-        n_permutations=analysis.permutations or default_permutations(family, analysis.alpha),
+        n_permutations=analysis.permutations or default_permutations(1 if large else family, analysis.alpha),
         n_bootstrap=analysis.bootstrap,
         seed=config.seed,
     )

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
-    from fp2.stats import CompositeTest, DisparityRow
+    from fp2.stats import CompositeTest, DisparityRow, Panel
 
 REFUSAL = "refusal"
+STEP_DOWN = "step-down max-T"
+"""What takes Holm's place in families of more than `fp2.stats.stepdown.LARGE_FAMILY` rows."""
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: dict[str, Any] = {
     "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
@@ -130,6 +132,7 @@ def fingerprint(
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
     worst: list[Bounds] = []
+    panels: list[Panel] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     for cut in cuts:
         table = members(people, cut)
@@ -138,12 +141,13 @@ def fingerprint(
             composites[cut.name] = dict(NO_COMPOSITE)
             continue
         panel = _panel(entries, columns, scorers, comparison)
+        panels.append(panel)
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
         composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
         coverage += _coverage(entries, columns, cut.name)
         worst += _refusal_bounds(scores, table, columns, scorers, comparison.min_subjects)
         tick()
-    disparities = _adjusted(rows, comparison)
+    disparities = _adjusted(rows, panels, comparison)
     for row, (low, high) in zip(disparities, worst, strict=True):
         row.update(bounds_low=low, bounds_high=high)
     return Fingerprint(disparities, composites, coverage)
@@ -300,19 +304,43 @@ def _coverage(entries: _Entries, columns: list[tuple[str, str]], cut: str) -> li
     return out
 
 
-def _adjusted(rows: list[tuple[str, str, str, DisparityRow]], c: Comparison) -> list[dict[str, Any]]:
-    """Correct each family and return plain rows. `family=scorer`: all probes x cuts of one scorer; `run`: all rows."""
-    from fp2.stats import adjust
+def _adjusted(
+    rows: list[tuple[str, str, str, DisparityRow]], panels: Sequence[Panel], c: Comparison
+) -> list[dict[str, Any]]:
+    """Correct each family and return plain rows. `family=scorer`: all probes x cuts of one scorer; `run`: all rows.
+
+    `panels` hold the rows' columns in the same order.
+    """
+    from fp2.stats import adjust, decide
 
     families: dict[str, list[int]] = {}
     for place, (_, scorer, _, _) in enumerate(rows):
         families.setdefault("run" if c.family == "run" else scorer, []).append(place)
     out: list[dict[str, Any]] = [{} for _ in rows]
     for members in families.values():
-        for place, row in zip(members, adjust([rows[i][3] for i in members], c.correction, c.alpha), strict=True):
+        family = [rows[i][3] for i in members]
+        if c.correction == STEP_DOWN:
+            corrected = decide(family, _stepped_down(family, members, panels), c.alpha)
+        else:
+            corrected = adjust(family, c.correction, c.alpha)
+        for place, row in zip(members, corrected, strict=True):
             probe, scorer, cut, _ = rows[place]
             out[place] = {"probe": probe, "scorer": scorer, "cut": cut, "family_size": len(members), **row.to_dict()}
     return out
+
+
+def _stepped_down(
+    family: Sequence[DisparityRow], members: Sequence[int], panels: Sequence[Panel]
+) -> list[float | None]:
+    """Return step-down max-T p-values of a family from the panels' joint permutations."""
+    import numpy as np
+
+    from fp2.stats import step_down_max_t
+
+    tested = np.array([row.p_value is not None for row in family], dtype=bool)
+    seen = np.where(tested, np.concatenate([panel.max_t for panel in panels])[list(members)], np.nan)
+    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, list(members)]
+    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(seen, permuted)]
 
 
 def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:

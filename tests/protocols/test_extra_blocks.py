@@ -154,3 +154,19 @@ def test_an_intersection_shows_its_combinations_and_what_is_beyond_their_parts()
     assert set(extra) == {row["group"] for row in cut["groups"]}
     assert max(abs(value) for value in extra.values()) < 0.1  # one attribute alone: nothing beyond the sum
     assert "intersections" not in analysed({"each": ["skin"]})[0].blocks
+
+
+def test_a_large_family_is_corrected_by_its_joint_permutations(monkeypatch: pytest.MonkeyPatch, found: Any) -> None:
+    """What was planted is found with it too; a row's p is never smaller than before the correction."""
+    monkeypatch.setattr("fp2.stats.stepdown.LARGE_FAMILY", 3)
+    stepped = analysed({"each": ["skin", "age"]})[0]
+    assert stepped.comparison.correction == "step-down max-T"
+    for old, new in zip(found[0].fingerprint.disparities, stepped.fingerprint.disparities, strict=True):
+        assert (old["raw"], old["p_value"]) == (new["raw"], new["p_value"])
+        if new["p_value"] is None:
+            assert new["adjusted_p"] is None
+        else:
+            assert new["p_value"] <= new["adjusted_p"] + 1e-12
+    rows = {(r["probe"], r["scorer"], r["cut"]): r for r in stepped.fingerprint.disparities}
+    assert rows["occupation", "valence", "skin"]["verdict"] == "biased"
+    assert rows["occupation", "valence", "age"]["verdict"] != "biased"
