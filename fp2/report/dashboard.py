@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from fp2.errors import Fp2Error
 from fp2.report import reading, sections, wording
+from fp2.report.figures.fingerprint import FEWEST_SPOKES
 from fp2.report.figures.style import axis_end
 from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
@@ -27,7 +28,6 @@ _TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that came once is about one picture, and may describe who is in it
 _EXAMPLES_PER_PROBE = 8
 _EXAMPLE_LENGTH = 400
-_FEWEST_SPOKES = 3  # fewer make no area
 
 
 def write_dashboard(
@@ -97,7 +97,7 @@ def render_dashboard(
         "attention": results.get("attention"),
         "balance": results.get("balance"),
         "radars": (radars := _radars(shown)),
-        "has_radar": any(len(radar.spokes) >= _FEWEST_SPOKES for radar in radars),
+        "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
         "svg": {"width": WIDTH, "height": HEIGHT},
         "means": _means(shown),
         "tables": _tables(shown),

@@ -12,7 +12,7 @@ from typing import Any
 
 from fp2.report import sections
 from fp2.report.figures.disparity_intervals import intervals
-from fp2.report.figures.fingerprint import radar
+from fp2.report.figures.fingerprint import FEWEST_SPOKES, radar
 from fp2.report.figures.group_means import heatmap
 from fp2.report.reading import rows_of, scorer_names
 
@@ -22,7 +22,8 @@ __all__ = ["heatmap", "intervals", "radar", "write_figures"]
 def write_figures(results: Mapping[str, Any], folder: Path, tick: Callable[[], None] = lambda: None) -> dict[str, Path]:
     """Draw every figure that the run has rows for and return them by file name; `tick` is told after each.
 
-    `fingerprint.png` and `heatmap_CUT.png` need the valence scorer, `intervals.png` shows the first scorer there is.
+    `fingerprint.png` and `heatmap_CUT.png` show the primary scorer, and a radar needs three probes; `intervals.png`
+    shows the first scorer there is.
     A protocol's section draws its own.
     """
     paths: dict[str, Path] = {}
@@ -35,8 +36,8 @@ def write_figures(results: Mapping[str, Any], folder: Path, tick: Callable[[], N
 def _drawn(results: Mapping[str, Any], folder: Path) -> Iterator[Path]:
     """Draw one figure after the other."""
     cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
-    if cuts:
-        yield radar(results, folder / "fingerprint.png", cuts=cuts)
+    if spread := [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]:
+        yield radar(results, folder / "fingerprint.png", cuts=spread)
     for cut in cuts:
         yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png")
     if scorer_names(results):

@@ -20,19 +20,20 @@ from fp2.report.figures.style import (
     shorten,
     style,
 )
-from fp2.report.reading import cut_label, model_name, number, probe_labels, rows_of
+from fp2.report.reading import cut_label, model_name, number, primary_scorer, probe_labels, rows_of, scorer_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = Mapping[str, Any]
+FEWEST_SPOKES = 3  # fewer make no area
 _COLUMNS = 2
 # Inches: a panel's cell with its circle inside, the heading above all panels and the legend below them.
 _CELL, _CIRCLE, _BASE, _HEAD, _FOOT = (4.7, 4.3), 2.7, 0.55, 0.95, 0.75
 
 
 def radar(results: Results | Sequence[Results], path: Path, cuts: Sequence[str] | None = None) -> Path:
-    """Draw the bias fingerprint: raw valence disparity per probe, a panel per cut, a line per model.
+    """Draw the bias fingerprint: raw disparity of the primary scorer per probe, a panel per cut, a line per model.
 
     The shaded ring is what chance alone gives: its dashed line is the mean, its outer edge the 95th percentile (with
     several models, the largest of theirs). Filled points are significant after correction. All panels share one axis
@@ -63,7 +64,7 @@ def radar(results: Results | Sequence[Results], path: Path, cuts: Sequence[str] 
         drawn = figure(_CELL[0] * columns, _CELL[1] * lines + _HEAD + _FOOT)
         for place, cut in enumerate(panels):
             _radar_panel(_panel_axes(drawn, place % columns, lines - 1 - place // columns), runs, cut, labels, end)
-        head(drawn, "Bias fingerprint: valence disparity by probe", runs)
+        head(drawn, f"Bias fingerprint: {scorer_label(primary_scorer(runs[0]))} disparity by probe", runs)
         _radar_legend(drawn, runs)
         return save(drawn, path)
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.report.figures.style import FAINT, INK, figure, head, save, shorten, style
-from fp2.report.reading import cut_label, group_order, number, plain, probe_labels, rows_of
+from fp2.report.reading import (
+    cut_label,
+    group_order,
+    number,
+    plain,
+    primary_scorer,
+    probe_labels,
+    rows_of,
+    scorer_label,
+)
 from fp2.report.suppress import MIN_CELL, suppress_small_cells
 
 if TYPE_CHECKING:
@@ -19,26 +28,23 @@ Results = Mapping[str, Any]
 
 
 def heatmap(results: Results, cut: str, path: Path) -> Path:
-    """Draw the mean valence of each group of `cut` under each probe (rows groups, columns probes), n beside the group.
+    """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
-    The colours diverge around 0. ▼ and ▲ mark the lowest and highest group where the disparity is significant. Groups
-    below the reporting minimum are hatched and blank.
+    The number of people stands beside the group. The colours diverge around 0 where the scale does, and run over it
+    otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups below the reporting
+    minimum are hatched and blank.
     """
-    import matplotlib
-
     shown = suppress_small_cells(results)
     rows, groups, labels = rows_of(shown, cut), group_order(shown, cut), probe_labels(shown)
     cells = {(probe, group["group"]): group for probe, row in rows.items() for group in row["groups"]}
-    means = [abs(cell["mean"]) for cell in cells.values() if cell["mean"] is not None]
-    limit = math.ceil(max([*means, 0.2]) * 5) / 5
+    colours, low, high = _scale(shown, [cell["mean"] for cell in cells.values() if cell["mean"] is not None])
     with style():
         drawn = figure(3.1 + 1.08 * max(len(rows), 3), 2.0 + 0.42 * max(len(groups), 2))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         axes = drawn.add_axes((2.2 / width, 0.95 / height, 1 - 3.0 / width, 1 - 1.85 / height))
-        colours: Any = matplotlib.colormaps["PuOr"]
         for x, (probe, row) in enumerate(rows.items()):
             for y, group in enumerate(groups):
-                _cell(axes, x, y, cells.get((probe, group)), row, lambda mean: colours(0.5 + 0.5 * mean / limit))
+                _cell(axes, x, y, cells.get((probe, group)), row, lambda mean: colours((mean - low) / (high - low)))
         axes.set(xlim=(0, len(rows)), ylim=(len(groups), 0))
         axes.set_xticks(
             [x + 0.5 for x in range(len(rows))], [shorten(labels[p], 16).replace(" ", "\n", 1) for p in rows]
@@ -46,13 +52,24 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
         axes.set_yticks([y + 0.5 for y in range(len(groups))], [_group_label(shown, cut, group) for group in groups])
         axes.tick_params(length=0, labelsize=8.5, colors=INK)
         axes.spines[:].set_visible(False)
-        _colour_bar(drawn, axes, colours, limit)
-        head(drawn, f"Mean valence by {shorten(cut_label(cut), 40)} and probe", [results])
-        note = (
-            f"▼ lowest, ▲ highest group of a significant disparity. Hatched: fewer than {MIN_CELL} people, not shown."
-        )
+        _colour_bar(drawn, axes, colours, low, high)
+        scorer = scorer_label(primary_scorer(results))
+        head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
+        note = f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {MIN_CELL} people, not shown."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
+
+
+def _scale(results: Results, means: Sequence[float]) -> tuple[Any, float, float]:
+    """Return the colours and the ends of their scale: symmetric about 0 for scores of both signs, else the range."""
+    import matplotlib
+
+    primary = primary_scorer(results)
+    low, high = next((s.get("value_range") or [-1.0, 1.0] for s in results["scorers"] if s["name"] == primary), (-1, 1))
+    if low < 0 < high:
+        limit = math.ceil(max([*map(abs, means), 0.2]) * 5) / 5
+        return matplotlib.colormaps["PuOr"], -limit, limit
+    return matplotlib.colormaps["Purples"], float(low), float(high)
 
 
 def _group_label(results: Results, cut: str, group: str) -> str:
@@ -83,7 +100,7 @@ def _cell(
     axes.text(x + 0.5, y + 0.5, words, ha="center", va="center", color="white" if dark else INK, fontsize=9)
 
 
-def _colour_bar(drawn: Figure, axes: Axes, colours: Any, limit: float) -> None:
+def _colour_bar(drawn: Figure, axes: Axes, colours: Any, low: float, high: float) -> None:
     """Draw the scale of the colours at the right edge."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -91,7 +108,8 @@ def _colour_bar(drawn: Figure, axes: Axes, colours: Any, limit: float) -> None:
     width = drawn.get_figwidth()
     box = axes.get_position()
     bar = drawn.add_axes((box.x1 + 0.14 / width, box.y0, 0.12 / width, box.height))
-    scale = drawn.colorbar(ScalarMappable(Normalize(-limit, limit), colours), cax=bar)
+    scale = drawn.colorbar(ScalarMappable(Normalize(low, high), colours), cax=bar)
     scale.outline.set_visible(False)
-    scale.set_ticks([-limit, 0, limit], labels=[number(-limit, 1), "0", number(limit, 1)])
+    ticks = [low, (low + high) / 2, high]
+    scale.set_ticks(ticks, labels=[number(tick, 1) for tick in ticks])
     scale.ax.tick_params(labelsize=8, length=0)
