@@ -206,7 +206,8 @@ def _points(
     axes.set_yticks(range(len(names)), [shorten(plain(name), 18) if first else "" for name in names], color=INK)
     axes.tick_params(axis="y", length=0)
     axes.set_title(f"by {cut_label(cut)}", fontsize=8.5, fontweight="normal", color=FAINT, loc="left")
+    drop = 0.28 * axes.figure.dpi / axes.bbox.height  # inches below the axis, in heights of the panel
     axes.legend(
-        loc="upper left", bbox_to_anchor=(-0.02, -0.1), fontsize=7, frameon=False, ncol=3 if len(groups) > 3 else 2,
+        loc="upper left", bbox_to_anchor=(-0.02, -drop), fontsize=7, frameon=False, ncol=3 if len(groups) > 3 else 2,
         handletextpad=0.1, columnspacing=0.6, borderpad=0,
     )  # fmt: skip
