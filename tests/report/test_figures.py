@@ -139,6 +139,18 @@ def test_all_figures_of_a_run(results: dict[str, Any], tmp_path: Path) -> None:
     assert sorted(written) == sorted(p.name for p in (tmp_path / "figures").iterdir())
 
 
+def test_figures_name_the_scorer_and_a_radar_needs_three_probes(
+    results: dict[str, Any], tmp_path: Path, drawn: list[Any]
+) -> None:
+    results["analysis"]["primary"] = "refusal"
+    results["probes"] = results["probes"][:2]
+    assert "fingerprint.png" not in write_figures(results, tmp_path / "two")
+    heatmap(results, "region", tmp_path / "x.png")
+    written = [text for text, _ in words_of(drawn[-1])]
+    assert "Mean refusal by region and probe" in written
+    assert {"0.0", "0.5", "1.0"} <= set(written)  # the scorer's own range
+
+
 def test_a_run_without_valence_draws_what_it_has(results: dict[str, Any], tmp_path: Path) -> None:
     results["disparities"] = [row for row in results["disparities"] if row["scorer"] == "refusal"]
     assert list(write_figures(results, tmp_path)) == ["intervals.png"]
