@@ -1,0 +1,71 @@
+"""Details of a fingerprint in the dashboard: small groups are not told, and hostile names stay text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fp2.report.sections import intersections, matched, missing, pairwise, templates
+
+RESULTS: dict[str, Any] = {
+    "probes": [{"id": "trust", "label": "P4 Trust"}],
+    "cuts": ["gender"],
+    "scorers": [{"name": "valence"}],
+    "analysis": {"primary": "valence"},
+}
+
+
+def test_pairs_with_a_small_group_are_counted_and_not_shown() -> None:
+    pair = {"difference": 0.3, "hedges_g": 1.0, "rank_biserial": 0.5, "p_permutation": 0.01, "p_mann_whitney": 0.02}
+    pairs = [
+        {"first": "a", "second": "b", "n_first": 40, "n_second": 30, **pair},
+        {"first": "a", "second": "few", "n_first": 40, "n_second": 9, **pair},
+        {"first": "b", "second": "c", "n_first": 30, "n_second": 30, **pair, "p_permutation": 0.4},
+    ]
+    block = {"scorer": "valence", "alpha": 0.05, "rows": [{"probe": "trust", "cut": "gender", "pairs": pairs}]}
+    (table,) = pairwise.context(block, RESULTS, 10)["tables"]
+    assert [pair["second"] for pair in table["found"]] == ["b"]
+    assert (table["n"], table["hidden"]) == (2, 1)
+
+
+def test_rates_of_small_groups_are_not_shown() -> None:
+    groups = [{"group": "a", "n_subjects": 30, "rate": 0.1}, {"group": "few", "n_subjects": 3, "rate": 1.0}]
+    row = {
+        "probe": "trust", "scorer": "economic", "cut": "gender", "raw": 0.4, "verdict": "biased", "worst_group": "b",
+        "groups": groups,
+    }  # fmt: skip
+    block = {"rows": [row] * 5, "two_part": []}
+    shown = missing.context(block, RESULTS, 10)["by_cut"]["gender"][0]
+    assert [group["group"] for group in shown["rates"]] == ["a"]
+    assert shown["hidden"] == 1
+    (line,) = missing.lines(block, RESULTS)
+    assert "and 2 more" in line.plain
+
+
+def test_combinations_of_few_people_are_counted_and_not_shown() -> None:
+    sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
+    groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
+    cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
+    (table,) = intersections.context({"cuts": [cut]}, RESULTS, 20)["tables"]
+    assert [line["group"] for line in table["lines"]] == ["a x c"]
+    assert (table["small"], table["absent"]) == (2, 1)
+
+
+def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets() -> None:
+    pair = {"first": "I", "second": "VI", "n_sets": 20, "difference": -0.4, "ci_low": -0.5, "ci_high": -0.3}
+    row = {
+        "probe": "trust", "scorer": "valence", "cut": "gender", "raw": 0.4, "verdict": "biased", "significant": True,
+        "worst_version": "I", "best_version": "VI", "pairs": [pair],
+    }  # fmt: skip
+    block = {"cuts": [{"cut": "gender", "n_sets": 20, "versions": []}], "rows": [row]}
+    line = matched.context(block, RESULTS, 10)["tables"][0]["lines"][0]
+    assert (line["pair"]["low"], line["pair"]["high"]) == (0.3, 0.5)
+    hidden = matched.context(block, RESULTS, 21)["tables"][0]["lines"][0]
+    assert (hidden["pair"], hidden["hidden"]) == (None, True)
+    (told,) = matched.lines(block, RESULTS)
+    assert told.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
+
+
+def test_only_comparisons_that_hang_on_the_wording_are_told() -> None:
+    rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
+    (line,) = templates.lines({"rows": rows, "alpha": 0.05}, RESULTS)
+    assert line.plain == "hangs on the wording: P4 Trust by gender"
