@@ -69,8 +69,10 @@ def test_the_published_study_is_four_models_on_the_official_data(official: Path)
 def test_its_size_is_told_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     plan_run(["experiment=gras_paper"])
     told = capsys.readouterr().out
-    for part in ("5,010", "500", "2,505,000", "10,020,000", "data.root"):
+    for part in ("5,010", "500", "2,505,000", "10,020,000", "data.root", "The words are with the data"):
         assert part in told
+    plan_run(["experiment=gras_paper", "model=planted", "data.root=/nowhere/gras"])
+    assert "The words are with the data" in capsys.readouterr().out
 
 
 def test_the_battery_runs_on_fhibe_s_own_attributes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fp2.config import Config
 
 _NOT_GIVEN = "not-given"
+WORDS = "The words are with the data: those that ship are counted here, and the config hash will be another"
 
 
 def plan_run(overrides: Sequence[str]) -> None:
@@ -32,10 +33,12 @@ def plan_run(overrides: Sequence[str]) -> None:
     """
     console = Console()
     jobs = jobs_of(overrides)
-    configs = [_config(job) for job in jobs]
+    configs, lacking = zip(*(_config(job) for job in jobs), strict=True)
     in_blocks = job_of(configs[0]) == "blocks"
     if missing := _missing(configs[0]):
         (plan_blocks.print_sizes if in_blocks else _print_size)(configs, missing, console)
+        if lacking[0]:
+            console.print(WORDS, soft_wrap=True)
         return
     for config in configs:
         try:
@@ -46,8 +49,8 @@ def plan_run(overrides: Sequence[str]) -> None:
             console.print(f"{config.model.name}: {error}", soft_wrap=True, markup=False)
 
 
-def _config(job: Sequence[str]) -> Config:
-    """Return one run's config; a folder of data that is not named is left open."""
+def _config(job: Sequence[str]) -> tuple[Config, bool]:
+    """Return one run's config, a folder of data that is not named left open, and whether its words are there too."""
     from omegaconf import OmegaConf
 
     from fp2.config import ROOTED, validate
@@ -55,9 +58,16 @@ def _config(job: Sequence[str]) -> Config:
     composed = compose_config(job)
     if composed.data.kind in ROOTED and not composed.data.root:
         OmegaConf.update(composed, "data.root", _NOT_GIVEN)
-        if composed.probe.traits_file == _NOT_GIVEN:  # the official words are with the data: count our own
-            OmegaConf.update(composed, "probe.traits_file", None)
-    return validate(composed)
+    lacks_words = _lacks_words(composed)
+    if lacks_words:
+        OmegaConf.update(composed, "probe.traits_file", None)
+    return validate(composed), lacks_words
+
+
+def _lacks_words(composed: Any) -> bool:
+    """Whether the trait words are with the data (`experiment=gras_paper`), and the data are not there."""
+    root = composed.data.root
+    return bool(root) and composed.probe.traits_file == root and not Path(str(root)).expanduser().is_dir()
 
 
 def _missing(config: Config) -> str | None:
