@@ -45,6 +45,8 @@ class BlockPlan:
         The context of each row of the people table, -1 where nothing can be shown.
     errors : mapping
         Row -> why nothing can be shown.
+    pictures : tuple of (image id, context)
+        Everything that is shown: pictures with the same pixels have one context.
     not_shown : tuple of str
         A digest for each of those rows.
     """
@@ -56,6 +58,7 @@ class BlockPlan:
     tasks: tuple[ImageTask, ...]
     rows: NDArray[np.int64]
     errors: Mapping[int, str]
+    pictures: tuple[tuple[str, int], ...] = ()
     not_shown: tuple[str, ...] = ()
 
     @property
@@ -79,8 +82,8 @@ class BlockPlan:
     def contexts_by_image(self) -> dict[str, list[str]]:
         """Return the contexts in which each picture is shown, by image id."""
         found: dict[str, list[str]] = {}
-        for context, task in zip(self.contexts, self.tasks, strict=True):
-            found.setdefault(task.image_id, []).append(context)
+        for image_id, context in self.pictures:
+            found.setdefault(image_id, []).append(self.contexts[context])
         return found
 
 
@@ -126,7 +129,9 @@ def plan_blocks(
         rows[row] = seen_before[name]
     images = people["image_id"].tolist()
     hidden = tuple(digest(["not shown", variant, images[row]]) for row in errors)
-    return BlockPlan(tuple(questions), question_set, places, tuple(contexts), tuple(tasks), rows, errors, hidden)
+    pictures = tuple((image_id, context) for (image_id, _), context in seen_before.items())
+    once = (tuple(contexts), tuple(tasks))
+    return BlockPlan(tuple(questions), question_set, places, *once, rows, errors, pictures, hidden)
 
 
 def _questions(questions: Sequence[Question], engine: Engine, blind: bool) -> tuple[QuestionSet, NDArray[np.int64]]:

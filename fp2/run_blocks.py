@@ -115,6 +115,10 @@ def prepare_blocks(config: Config, store: ResponseStore, progress: Progress) -> 
         what = "is about two people" if battery.people != 1 else "asks about no trait"
         fix = "Use probe=gras, with traits and templates of your own if you like"
         raise Fp2Error(f"the battery '{battery.name}' {what}", where="probe", fix=fix)
+    if battery.variants:
+        raise Fp2Error(
+            "this battery shows every picture in one way only", where="probe.variants", fix="Set variant=NAME"
+        )
     options = options_of(config)
     scene = look(config, battery, store, progress)
     shown = show(config, scene.dataset.people, scene.pixels, progress)
@@ -218,6 +222,7 @@ def found_in(
     if not (table.errors < 0).any():
         return by_group
     block = analyse(table.answers(traits), people, cuts, options, lambda: count(next(steps), STEPS))
+    count(STEPS, STEPS)
     return {**by_group, BLOCK: {**block, "battery": wording}}
 
 

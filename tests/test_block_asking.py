@@ -275,6 +275,8 @@ def test_the_same_question_or_picture_twice_is_asked_once(store: BlockStore) -> 
     assert found.numbers.shape == (5, len(YES_NO_NUMBERS), 2)
     made = table(plan, found)
     assert made.counts(0)["planned"] == 18
+    contexts = plan.contexts_by_image()
+    assert contexts["i1"] == contexts["i4"] != contexts["i0"]
     np.testing.assert_array_equal(made.columns["p_yes"][1], made.columns["p_yes"][4])
     np.testing.assert_array_equal(made.columns["p_yes"][:, :, 0], made.columns["p_yes"][:, :, 2])
 
