@@ -1,0 +1,206 @@
+"""Runs in blocks as a whole: files, counts, purge, rerun, and the embedded model asked about a few people."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from bench import Bench
+
+from fp2.cli import main
+from fp2.compose import load_config
+from fp2.data.identity import local_salt, salted
+from fp2.finish import Outcome
+from fp2.jobs import run_job
+from fp2.progress import Progress
+
+WORDS = (
+    "model=planted", "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "probe.templates={A: 'Is the person "
+    "{trait}?', B: 'Do they look {trait}?'}", "probe.options.permutations=20", "probe.options.bootstrap=20",
+    "data=table", "data.columns={image: file, subject: person, gender: gender, region: region}",
+    "cut.each=[gender,region]", "report=none", "tracking=none",
+)  # fmt: skip
+
+
+def fp2(*words: str) -> int:
+    before, sys.argv = sys.argv, ["fp2", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
+def run(bench: Bench, *overrides: str, folder: str = "one") -> Outcome:
+    words = [*WORDS, *bench.places, *overrides]
+    return run_job(load_config(words), bench.root / "outputs" / folder, words, Progress(quiet=True))
+
+
+def rows_of(bench: Bench, table: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(bench.store)) as connection:
+        return connection.execute(f"SELECT * FROM {table}").fetchall()
+
+
+def everything(root: Path) -> bytes:
+    """Return what all files below `root` hold; Parquet is compressed, so it is read as text."""
+    parts = []
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            parts.append(path.read_bytes())
+            if path.suffix == ".parquet":
+                parts.append(pd.read_parquet(path).to_csv().encode())
+    return b"\n".join(parts)
+
+
+def leaves(block: Any) -> list[Any]:
+    """Return the values of nested mappings and lists, in the order of their keys."""
+    if isinstance(block, dict):
+        return [leaf for key in sorted(block) for leaf in leaves(block[key])]
+    return [leaf for part in block for leaf in leaves(part)] if isinstance(block, list) else [block]
+
+
+def close(old: Any, new: Any) -> bool:
+    """Whether what stands on no random draw is the same, past the last digit that is written."""
+    pairs = list(zip(leaves(old), leaves(new), strict=True))
+    return all(a == pytest.approx(b, rel=1e-5, abs=2e-6) if isinstance(b, float) else a == b for a, b in pairs)
+
+
+def test_a_run_keeps_shards_and_no_ids_and_the_next_asks_nothing(bench: Bench) -> None:
+    one = run(bench)
+    assert one.exit_status == 0
+    assert one.results["answers"] == {
+        "planned": 288, "answered": 288, "refused": 0, "failed": 0, "cached": 0, "model_calls": 1,
+    }  # fmt: skip
+    assert one.results["gras"]["battery"]["n_positive"] == 1
+    assert len(rows_of(bench, "blocks")) == 72
+    assert not rows_of(bench, "answers")
+    shards = pd.read_parquet(one.folder / "responses")
+    assert len(shards) == 288
+    questions = pd.read_parquet(one.folder / "questions.parquet")
+    assert sorted(questions["trait"].unique()) == ["cruel", "kind"]
+    people = pd.read_csv(bench.table)
+    published = everything(one.folder).decode(errors="replace")
+    assert not [name for name in (*people["file"], *people["person"]) if name in published]
+    again = run(bench, folder="two")
+    assert again.results["answers"]["cached"] == 288
+    assert again.results["answers"]["model_calls"] == 0
+    assert again.results["response_set"] == one.results["response_set"]
+    for name in ("gras", "answers_by_group"):
+        assert again.results[name] == one.results[name]
+
+
+def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Bench) -> None:
+    one = run(bench, "report=default", "report.figures=false")
+    people = pd.read_csv(bench.table)
+    subject = people["person"].iloc[0]
+    images = people.loc[people["person"] == subject, "file"].tolist()
+    salt = local_salt(bench.root / "state")
+    keys = [*salted([subject], salt), *salted(images, salt, "image")]
+    assert all(key.encode() in everything(bench.root / "outputs") for key in keys)
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("purge", "--subject", subject, "--yes", *places) == 0
+    rest = everything(bench.root)
+    assert not [key for key in (*keys, subject) if key.encode() in rest]
+    assert len(rows_of(bench, "blocks")) == 70
+    left = bench.root / "left"
+    shutil.copytree(bench.pictures, left)
+    people[people["person"] != subject].to_csv(left / "people.csv", index=False)
+    fresh = run(Bench(bench.root, left), folder="fresh").results
+    assert fresh["answers"]["cached"] == fresh["answers"]["planned"] == 280
+    purged = json.loads((one.folder / "results.json").read_text(encoding="utf-8"))
+    for name in ("answers_by_group", "n_images", "n_subjects"):
+        assert purged[name] == fresh[name]
+    assert purged["response_set"] == fresh["response_set"]
+    for unit, block in purged["gras"]["units"].items():
+        for name in ("tests", "group_means"):
+            assert close(block[name], fresh["gras"]["units"][unit][name])
+    assert purged["purged"][0]["answers_left"] == 280
+    assert len(pd.read_parquet(one.folder / "responses")) == 280
+    assert purged["gras"]["battery"] == fresh["gras"]["battery"]
+    assert list(one.folder.glob("passport.superseded-*.json"))
+
+
+def test_a_purged_picture_takes_the_answers_shown_for_others_with_it(bench: Bench) -> None:
+    swapped = run(bench, "variant=swapped")
+    assert len(rows_of(bench, "blocks")) == 72
+    people = pd.read_csv(bench.table)
+    image = people["file"].iloc[5]
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("purge", "--image", image, "--yes", *places) == 0
+    assert len(rows_of(bench, "blocks")) == 71
+    left = pd.read_parquet(swapped.folder / "responses")
+    assert len(left) == 288 - 2 * 4  # what was filed under the picture, and what was shown of it under another's name
+
+
+def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = run(bench)
+    (bench.root / "state" / "responses.sqlite").unlink()
+    places = [place for place in bench.places if place.startswith("paths")]
+    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *places) == 0
+    told = capsys.readouterr().out
+    assert "every number is the same" in told
+    path = one.folder / "results.json"
+    results = json.loads(path.read_text(encoding="utf-8"))
+    results["gras"]["metrics"][next(iter(results["gras"]["metrics"]))] += 0.5
+    path.write_text(json.dumps(results), encoding="utf-8")
+    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *places) == 1
+    assert "differs: metrics." in capsys.readouterr().out
+
+
+def test_failures_are_counted_by_group(bench: Bench, tmp_path: Path) -> None:
+    people = pd.read_csv(bench.table)
+    broken = people.assign(file=[str(bench.pictures / name) for name in people["file"]])
+    gone = (people["gender"] == "f").to_numpy() & (np.arange(len(people)) < 12)
+    for row in np.flatnonzero(gone):
+        copy = tmp_path / f"{row}.png"
+        copy.write_bytes(b"no picture")
+        broken.loc[row, "file"] = str(copy)
+    table = tmp_path / "people.csv"
+    broken.to_csv(table, index=False)
+    found = run(bench, f"data.path={table}", "answers.error_budget=0.2").results
+    by_group = {row["group"]: row["failed"] for row in found["answers_by_group"] if row["cut"] == "gender"}
+    assert by_group == {"f": 4 * int(gone.sum()), "m": 0}
+    assert found["answers"]["failed"] == 4 * int(gone.sum())
+    errors = pd.read_parquet(bench.root / "outputs" / "one" / "responses")["error"].dropna().astype(str)
+    assert len(errors) == found["answers"]["failed"]
+    assert not errors.str.contains(str(tmp_path)).any()
+
+
+def test_groups_that_are_too_small_are_refused_before_anything_is_asked(bench: Bench) -> None:
+    assert fp2("run", *WORDS, *bench.places, "analysis.min_subjects=13") != 0
+    assert not rows_of(bench, "blocks")
+    words = [*WORDS, *bench.places, "probe.options.permutation=20"]
+    with pytest.raises(Exception, match="permutation"):
+        run_job(load_config(words), bench.root / "outputs" / "x", words, Progress(quiet=True))
+
+
+def test_the_embedded_model_is_asked_about_a_few_people(own_root: Path) -> None:
+    words = [
+        "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9, clever: 2.1}", "cut.by=[pronoun]",
+        "data.n_subjects=14", "data.images_per_subject=1", "data.n_pairs=0",
+        "analysis.min_subjects=2", "probe.options.permutations=20", "probe.options.bootstrap=20", "report=none",
+        "tracking=none", f"paths.root={own_root}", f"paths.state={own_root / 'state'}",
+    ]  # fmt: skip
+    found = run_job(load_config(words), own_root / "out", words, Progress(quiet=True)).results
+    assert found["answers"]["answered"] == found["answers"]["planned"] == 14 * 15
+    shards = pd.read_parquet(own_root / "out" / "responses")
+    assert shards["p_yes"].between(0, 1).all()
+    assert np.allclose(shards["mass"], shards["p_yes"] + shards["p_no"], atol=1e-5)
+    assert shards["mass"].mean() > 0.9
+    mean = shards.groupby("trait", observed=True)["p_yes_norm"].mean()
+    assert mean.max() - mean.min() > 0.01
+    again = run_job(load_config(words), own_root / "again", words, Progress(quiet=True)).results
+    assert again["answers"]["model_calls"] == 0
+    assert again["gras"] == found["gras"]
