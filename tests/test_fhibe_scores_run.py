@@ -115,7 +115,8 @@ def test_figures_dashboard_passport_and_metrics_have_it(whole: tuple[Bench, Path
     metrics = results_of(folder)["fhibe_scores"]["metrics"]
     assert metrics["scores.recall.found_both"] == 1
     assert all(np.isfinite(value) for value in metrics.values())
-    assert fp2("verify", str(folder / "passport.json")) == 0
+    key = next((whole[0].root / "state" / "keys").glob("*pub*"))
+    assert fp2("verify", str(folder / "passport.json"), "--key", str(key)) == 0
 
 
 def test_no_id_and_no_path_leaves(whole: tuple[Bench, Path]) -> None:

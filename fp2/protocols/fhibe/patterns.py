@@ -43,7 +43,7 @@ class PatternOptions:
     low: float = 0.25
     support: float = 0.02
     smallest_lift: float = 1.2
-    longest: int = 3
+    longest: int = 2
     most: int = 200
     permutations: int = 2000
     min_subjects: int = 10

@@ -160,6 +160,14 @@ def tree(model: Mapping[str, Any], results: Results, path: Path, label: str, min
         return save(drawn, path)
 
 
+def _question(node: Mapping[str, Any]) -> str:
+    """Return a node's question on a line of its own, or on two where it is about a value."""
+    if node["feature"] is None:
+        return ""
+    feature = shorten(plain(node["feature"].replace("_", " ")), 28)
+    return f"{feature}?\n" if node["value"] is None else f"{feature}\n= {shorten(plain(node['value']), 24)}?\n"
+
+
 def _layout(nodes: Mapping[int, Mapping[str, Any]]) -> dict[int, float]:
     """Return the horizontal place of each node: leaves in order, a question in the middle of its answers."""
     places: dict[int, float] = {}
@@ -200,7 +208,7 @@ def _node(
     hidden = node["n_subjects"] < min_cell
     share = 0.5 if ends[1] <= ends[0] else (node["mean"] - ends[0]) / (ends[1] - ends[0])
     fill = "#f2f3f5" if hidden else colours(0.25 + 0.7 * share)
-    question = "" if node["feature"] is None else f"{shorten(plain(node['column'].replace('_', ' ')), 26)}?\n"
+    question = _question(node)
     value = "too few people" if hidden else f"{number(node['mean'], 3)}  (n={node['n_subjects']})"
     dark = not hidden and share < 0.35
     axes.text(
@@ -225,7 +233,7 @@ def rules(patterns: Mapping[str, Any], results: Results, path: Path, label: str,
             words = f"lift {number(row['held_lift'], 1)}" + ("" if row["held"] else ", did not hold")
             axes.text(1.03, y, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=INK)
         axes.axvline(patterns["base_rate_held"], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set(xlim=(0, 1), ylim=(max(len(rows), 1) - 0.5, -0.5))
+        axes.set(xlim=(-0.02, 1.02), ylim=(max(len(rows), 1) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), [shorten(plain(r["text"].replace("_", " ")), 62) for r in rows], fontsize=8)
         axes.set_xlabel("share of low scores under the rule (dashed: of everybody)", fontsize=8)
         _bare(axes)
