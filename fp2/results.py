@@ -30,6 +30,7 @@ LIMITATIONS = (
     "Lexicons and the valence scorer are for English answers.",
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
+ABOUT_WORDS = (LIMITATIONS[1], LIMITATIONS[3])
 SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
 TOO_FEW = "permutations the smallest adjusted p-value"
 MATCHED_TITLE = "Counterfactual comparison"
@@ -155,12 +156,12 @@ def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str
     ]
 
 
-def limitations(model: Mapping[str, Any], notes: Sequence[str]) -> list[str]:
-    """Return what a reader has to know, the data set's notes included."""
+def limitations(model: Mapping[str, Any], notes: Sequence[str], scored: bool = True) -> list[str]:
+    """Return what a reader has to know, the data set's notes included; `scored`: answers in words were scored."""
     return [
         *([EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
-        *LIMITATIONS,
+        *(line for line in LIMITATIONS if scored or line not in ABOUT_WORDS),
         *notes,
     ]
 
@@ -263,7 +264,7 @@ def bare_results(
         "disparities": [],
         "diversity": [],
         "analysis": dict(analysis),
-        "limitations": limitations(own_model, notes),
+        "limitations": limitations(own_model, notes, scored=bool(scorers)),
     }
 
 
