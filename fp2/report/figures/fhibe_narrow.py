@@ -69,8 +69,9 @@ def by_group(rows: Sequence[Mapping[str, Any]], results: Results, path: Path, ti
                 axes.plot([row["low"], row["high"]], [y, y], color=LINES[0], linewidth=1.6, alpha=0.5)
             axes.plot(row["value"], y, "o", color=LINES[0], markersize=5)
         ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None]
-        reach = max(max(ends) - min(ends), 0.05)
-        axes.set(xlim=(min(ends) - 0.06 * reach, max(ends) + 0.06 * reach), ylim=(places[-1] + 0.7, 0.4))
+        reach = max(max(ends) - min(ends), 0.1)
+        low, high = max(min(ends) - 0.06 * reach, -0.02), min(max(max(ends), min(ends) + 0.1) + 0.06 * reach, 1.02)
+        axes.set(xlim=(low, high), ylim=(places[-1] + 0.7, 0.4))
         axes.set_yticks(places, labels, fontsize=8)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
