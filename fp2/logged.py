@@ -143,6 +143,8 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
         raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
     if scores.empty or not results["cuts"]:
         raise _no_tables(word)
+    if people["set_id"].notna().any():
+        raise Fp2Error("counterfactual sets are compared within sets, not as groups of people", where=word)
     return people, scores
 
 

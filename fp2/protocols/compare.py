@@ -105,7 +105,11 @@ def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
     first, second = (run.scorers for run in runs)
     same = [name for name, version in first.items() if second.get(name) == version]
     if not same:
-        raise Fp2Error("the runs have no scorer of the same version in common", fix="fp2 rescore brings one up to date")
+        if set(first) & set(second):
+            fix = "fp2 rescore brings one up to date"
+            raise Fp2Error("the runs have no scorer of the same version in common", fix=fix)
+        ours, theirs = ", ".join(first), ", ".join(second)
+        raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
     return sorted(same, key=lambda name: name not in (runs[0].primary, runs[1].primary))
 
 

@@ -75,13 +75,16 @@ def n_people(run: LoggedRun) -> int:
 
 
 def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:
-    """Return the probes that all runs asked in the same words and have scores of, and the ids of all others."""
-    every = dict.fromkeys(probe for run in runs for probe in run.probes)
+    """Return the probes that all runs asked in the same words and scored, and those that only some of them did.
+
+    Probes that the scorer is not for in any of the runs are in neither.
+    """
     scored = [set(run.scores.loc[run.scores["scorer"] == scorer, "probe"]) for run in runs]
+    every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))
     same = [
         probe
         for probe in every
-        if all(probe in run.probes and run.probes[probe] == runs[0].probes.get(probe) for run in runs)
+        if all(run.probes.get(probe) == runs[0].probes.get(probe) for run in runs)
         and all(probe in one for one in scored)
     ]
     return same, [probe for probe in every if probe not in same]

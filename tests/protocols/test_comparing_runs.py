@@ -186,6 +186,16 @@ def test_probes_in_other_words_are_left_out_and_named() -> None:
         compared(run_of("a", crowd(36), {}, probes=("occupation",)), second)
 
 
+def test_a_scorer_that_is_not_for_every_probe_hinders_nothing() -> None:
+    people, runs = crowd(60), []
+    for name, truth in (("a", biased(-1)), ("b", biased(-1, seed=4))):
+        run = run_of(name, people, truth)
+        runs.append(LoggedRun(run.results, run.people, run.scores[run.scores["probe"] == "trust"], run.cuts))
+    found = compared(runs[0], runs[1])
+    assert (list(found["probes"]), found["notes"]) == (["trust"], [])
+    assert rankings(runs)[0].reason is None
+
+
 def test_a_clearly_better_model_has_a_rank_of_its_own() -> None:
     people = crowd(90)
     fair = run_of("fair", people, {"seed": 1})
