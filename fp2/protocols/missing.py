@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from fp2.protocols.registry import Analysed
     from fp2.stats.posthoc import PairTest
 
-PERMUTATIONS = 2_000
-PER_TEST = 40
+PERMUTATIONS = 1_000
+PER_TEST = 25
 """Permutations: at least this many times the family, so that the smallest p-value survives the correction."""
 SMALLEST = 0.02
 """Smallest difference of two rates of missing values that matters."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fp2.protocols.registry import Analysed
     from fp2.stats.posthoc import PairTest
 
-PERMUTATIONS = 2_000
+PERMUTATIONS = 1_000
 """Enough for pairs that decide nothing."""
 FAMILY = "all pairs of all rows of the primary scorer (Mann-Whitney); the pairs of the row (permutation)"
 
