@@ -167,13 +167,10 @@ def _null(axes: Axes, unit: Mapping[str, Any], low: float, high: float) -> None:
     axes.axvspan(score["null_low"], score["null_high"], color=CHANCE, alpha=0.25, linewidth=0, zorder=0)
     axes.axvline(score["null_mean"], color=FAINT, linestyle=(0, (4, 3)), linewidth=1)
     axes.axvline(score["value"], color=LINES[1], linewidth=2)
-    top = axes.get_ylim()[1]
-    right = score["value"] < (low + high) / 2
     p = probability(score["p_value"])
-    words = (
-        f" {number(score['value'], 2)} (chance {number(score['null_mean'], 1)}; p {p if p[0] == '<' else '= ' + p}) "
-    )
-    axes.text(score["value"], top, words, ha="left" if right else "right", va="top", fontsize=8.5, color=LINES[1])
+    chance = f"chance {number(score['null_mean'], 1)}; p {p if p[0] == '<' else '= ' + p}"
+    words = f"{number(score['value'], 2)} ({chance})"
+    axes.set_title(words, loc="right", fontsize=9, fontweight="normal", color=LINES[1])
     axes.set(xlim=(low, high), yticks=[])
     axes.spines["left"].set_visible(False)
 
