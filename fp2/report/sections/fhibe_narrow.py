@@ -127,4 +127,6 @@ def lines(block: Block, results: Results) -> list[Text]:
             words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} → {short_group(top[0]['best'])}"
             line.append(f"; largest published disparity {number(top[0]['disparity'], 2)} ({words})")
         out.append(line)
+    if results["dataset"]["name"].startswith("peeps"):
+        out.append(Text("The people are drawings: a gap by region is one between backdrops.", style="dim"))
     return out
