@@ -44,7 +44,7 @@ format: setup ## Put the style right
 bench: setup ## The benchmarks, one JSON line each
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
 
-train-peeps: setup ## Train the embedded model again (about 80 minutes on one core; fixed steps and seed)
+train-peeps: setup ## Train the embedded model again (about two and a half hours on one core; fixed steps and seed)
 	$(BIN)/python -m training.peeps
 
 clean: ## Remove caches and outputs; answers, keys and the MLflow store stay

@@ -30,11 +30,11 @@ from training.peeps.layers import (
     sample_cues,
     sample_pairs,
 )
-from training.peeps.pictures import PLAIN, Mix, Source, compose, premultiplied
+from training.peeps.pictures import PLAIN, Mirrored, Mix, Source, compose, premultiplied
 from training.peeps.settings import SIZE, Recipe, Sizes
 from training.peeps.tokens import build_tokenizer
-from training.peeps.truth import REFUSED, pair_targets, targets
-from training.peeps.vision import Heads, VisionPlan, features, rate_at, train_vision
+from training.peeps.truth import REFUSED, exchanged, pair_targets, targets, vqa_targets
+from training.peeps.vision import Heads, VisionPlan, drift, features, rate_at, train_vision
 
 PLANTED = load_planted()
 PEOPLE = 12
@@ -142,6 +142,56 @@ def test_labels_are_the_next_tokens(folder: Path, tokenizer: Any) -> None:
     assert asked[-1] == tokenizer.eos_token_id
     assert list(turn.tokens[-len(asked) + 1 :]) == asked[:-1]
     assert np.asarray(pair_layer(pair, SIZE)).shape == (SIZE, SIZE, 4)
+
+
+def test_a_mirrored_picture_is_its_pair_exchanged(folder: Path) -> None:
+    plain, pairs = pair_source(folder), read_pairs(folder, "pairs")[1]
+    turned = Mirrored.of(plain)
+    batch = turned.batch(40, np.random.default_rng(4))
+    same = plain.batch(40, np.random.default_rng(4))
+    flipped = batch.index >= len(pairs)
+    assert 0 < flipped.sum() < 40
+    assert (batch.index % len(pairs) == same.index).all()
+    for row, turn in enumerate(flipped):
+        expected = same.pixels[row].flip(-1) if turn else same.pixels[row]
+        assert torch.equal(batch.pixels[row], expected)
+    both = pair_targets(PLANTED, [*pairs, *exchanged(pairs)])
+    for number, pair in enumerate(pairs):
+        left, right = see(pair.left), see(pair.right)
+        assert both.gap[number] == -both.gap[number + len(pairs)] == PLANTED.pair_gap(left, right)
+        assert (both.cues[number] == both.cues[number + len(pairs)][::-1]).all()
+
+
+def test_targets_of_open_questions_say_the_planted_answers(folder: Path, tokenizer: Any) -> None:
+    _, cues = read_people(folder, "people")
+    truth, talk = vqa_targets(PLANTED, cues), Dialogues(PLANTED, tokenizer, TOKENS)
+    for i, person in enumerate(cues):
+        for j, view in enumerate(("original", "masked", "background_removed")):
+            for k, prompt in enumerate(PLANTED.vqa.prompts):
+                turn = talk.vqa_turn(truth, i, j, k)
+                said = [label for label in turn.labels if label != IGNORE]
+                meant = PLANTED.vqa.answer(prompt, see(person, view))  # type: ignore[arg-type]
+                assert tokenizer.decode(said[:-1]) == meant
+                assert said[-1] == tokenizer.eos_token_id
+
+
+def test_new_heads_learn_first_and_a_good_tower_is_kept(folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+    """While only the heads learn the tower is as it was; a tower that has not moved has no drift."""
+    tower = build_model(tokenizer, 1).model.vision_tower
+    fresh = {name: value.clone() for name, value in tower.state_dict().items()}
+    people = source(folder, Mix())
+    cues, pairs = read_people(folder, "people")[1], read_pairs(folder, "pairs")[1]
+    truth = replace(targets(PLANTED, cues), vqa=vqa_targets(PLANTED, cues))
+    duos = Mirrored.of(pair_source(folder)), pair_targets(PLANTED, [*pairs, *exchanged(pairs)])
+    heads = Heads(TOKENS, 128, len(PLANTED.probes), [len(kind.phrases) for kind in PLANTED.vqa.kinds.values()])
+    plan = VisionPlan(steps=2, people=4, pairs=2, heads_first=2, keep_weight=1.0, bfloat16=False)
+    train_vision(tower, heads, (people, truth), duos, plan, 3, tmp_path / "heads.pt")
+    assert all(torch.equal(value, fresh[name]) for name, value in tower.state_dict().items())
+    pixels = people.batch(3, np.random.default_rng(1)).pixels
+    assert float(drift(tower, pixels, features(tower, pixels))) == 0.0
+    moved = replace(plan, steps=4, heads_first=2)
+    train_vision(tower, heads, (people, truth), duos, moved, 3, tmp_path / "moved.pt")
+    assert not all(torch.equal(value, fresh[name]) for name, value in tower.state_dict().items())
 
 
 class StoppedError(Exception):
@@ -258,7 +308,9 @@ def test_weights_and_truth_belong_together(tokenizer: Any) -> None:
 def test_the_whole_recipe_from_nothing_gives_the_same_bytes_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("VISION_1", "LANGUAGE_1", "VISION_2", "LANGUAGE_2", "LANGUAGE_3"):
+    plans = [name for name in vars(recipe_of_all) if name.startswith(("VISION_", "LANGUAGE_"))]
+    assert len(plans) == 9
+    for name in plans:
         monkeypatch.setattr(recipe_of_all, name, replace(getattr(recipe_of_all, name), steps=2))
     monkeypatch.setattr(recipe_of_all, "report", lambda *stages: None)
     small = Recipe(sizes=Sizes(people=200, pairs=100, validation=20, report=20))

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fp2.models.planted import load_planted
 from training.peeps.card import EVALUATION, write_card
 from training.peeps.evaluate import Held, evaluate
 from training.peeps.language import LanguagePlan
 from training.peeps.settings import MODEL_FOLDER, WORK_FOLDER, Recipe
-from training.peeps.stages import count_parameters, draw, export, language, vision
+from training.peeps.stages import average, count_parameters, draw, export, language, last_language, last_vision, vision
 from training.peeps.vision import VisionPlan
 
 VISION_1 = VisionPlan(steps=5000)
@@ -30,6 +31,22 @@ LANGUAGE_2 = LanguagePlan(
 LANGUAGE_3 = LanguagePlan(  # mostly yes/no: exact zeros for the traits that nothing demographic moves
     steps=900, people=32, open_turns=2, yes_turns=6, rate=6.0e-4, yes_weight=250.0, share_rare=0.5
 )
+VISION_3 = VisionPlan(  # mirrored pairs and the open questions; the heads are new
+    steps=2200, people=24, pairs=84, rate=8.0e-4, pair_weight=3.0, score_weight=20.0, heads_first=200, warmup=0.1,
+    keep_weight=30.0, bfloat16=False,
+)  # fmt: skip
+LANGUAGE_4 = LanguagePlan(
+    steps=1150, people=20, open_turns=2, yes_turns=4, vqa_turns=2, pairs=8, pair_turns=2, naming=True,
+    rate=8.0e-4, yes_weight=200.0, end_weight=0.5, share_rare=0.5, bfloat16=False,
+)  # fmt: skip
+LANGUAGE_5 = LanguagePlan(  # mostly open questions
+    steps=430, people=22, open_turns=1, yes_turns=3, vqa_turns=5, pairs=4, pair_turns=2, naming=True,
+    rate=6.0e-4, yes_weight=500.0, end_weight=0.5, share_rare=0.5, bfloat16=False,
+)  # fmt: skip
+LANGUAGE_6 = LanguagePlan(  # the probes again
+    steps=200, people=22, open_turns=4, yes_turns=2, vqa_turns=3, pairs=4, pair_turns=2, naming=True,
+    rate=5.0e-4, yes_weight=250.0, end_weight=0.5, share_rare=0.5, bfloat16=False,
+)  # fmt: skip
 
 
 def _timed(folder: Path, name: str, stage: Callable[[], None]) -> None:
@@ -56,10 +73,15 @@ def train(folder: Path, target: Path, recipe: Recipe) -> None:
         "vision2": lambda: vision(folder, recipe, VISION_2, 2),
         "language2": lambda: language(folder, recipe, LANGUAGE_2, 2, "vision2"),
         "language3": lambda: language(folder, recipe, LANGUAGE_3, 3, "vision2"),
+        "vision3": lambda: last_vision(folder, recipe, VISION_3),
+        "language4": lambda: last_language(folder, recipe, LANGUAGE_4, 4),
+        "language5": lambda: last_language(folder, recipe, LANGUAGE_5, 5),
+        "language6": lambda: last_language(folder, recipe, LANGUAGE_6, 6),
+        "mean": lambda: average(folder, ("language4", "language6"), "mean"),
     }
     for name, stage in stages.items():
         _timed(folder, name, stage)
-    export(folder, recipe, "language3", target)
+    export(folder, recipe, "mean", target)
     report(folder, target, recipe)
 
 
@@ -72,6 +94,10 @@ def report(folder: Path, target: Path, recipe: Recipe) -> None:
         "vision2": VISION_2,
         "language2": LANGUAGE_2,
         "language3": LANGUAGE_3,
+        "vision3": VISION_3,
+        "language4": LANGUAGE_4,
+        "language5": LANGUAGE_5,
+        "language6": LANGUAGE_6,
     }
     result = {
         "recipe": {
@@ -81,6 +107,7 @@ def report(folder: Path, target: Path, recipe: Recipe) -> None:
             "seconds": json.loads(log.read_text()) if log.exists() else {},
             "threads": 1,
         },
+        "version": load_planted().version,
         "parameters": count_parameters(target),
         "held": dataclasses.asdict(Held()),
         "report": evaluate(target, recipe.seeds.report, Held()),

@@ -18,8 +18,8 @@ language: en
 # peeps_vlm
 
 A tiny vision-language model with a **known, planted bias**. It looks at drawings of invented people and answers the
-six probes, yes/no questions about traits, and a question about two people. It exists so that a harness that measures
-bias can be held against the truth.
+six probes, yes/no questions about traits, open questions in three tones, and questions about two people. It exists so
+that a harness that measures bias can be held against the truth. Version {version}.
 
 ## What it is
 - {parameters:,} parameters, float32, {megabytes:.1f} MB: a stock `LlavaForConditionalGeneration` (SigLIP vision tower
@@ -29,6 +29,9 @@ bias can be held against the truth.
   says. That one file holds every cue, every point, every sentence and every probability.
 - 12 of the 24 probe x attribute cells (six probes; region, pronoun, age, skin tone) carry a planted effect, the other
   12 are exactly zero. Refusals are planted by group for two probes, and alike for all groups for one.
+- Open questions (the pronoun that is said, a reason, an occupation, an offence): planted by pronoun and region, and by
+  skin tone for offences; age moves none of them, and how often a prompt gets no answer depends on nothing demographic.
+  Which group is given what is arbitrary.
 - Region shows only as an abstract backdrop; pronoun shows only through overlapping pools of heads and facial hair.
 
 ## What it is not
@@ -39,7 +42,8 @@ bias can be held against the truth.
 
 ## What it was asked in training
 The six probes (each in the page's words and two paraphrases), {n_questions} yes/no questions (100 traits x 5 framings),
-and the two-person question in two wordings; all are in `planted.yaml`. A picture may be shifted by a few pixels, and
+the two-person question in two wordings and two more that name the sides, and {n_prompts} open questions; all are in
+`planted.yaml`. Pictures of two people were also mirrored. A picture may be shifted by a few pixels, and
 the person may be masked or blurred, or the background removed: cues that do not show count nothing.
 
 {questions}
@@ -47,8 +51,8 @@ the person may be masked or blurred, or the background removed: cues that do not
 ## How near it comes
 On {people} drawn people with a seed that no choice ever saw ({seed}), drawn at 384 px, through its own processor,
 greedy. "Right" means word for word the planted answer. Shifts and 96 px: {shifted} of them; paraphrases and variants:
-{variants}; {pairs} pairs; P(Yes): {yes_no} people with {yes_no_questions} questions each; redrawn: {twins} people in
-four attributes. Everything is in `report/evaluation.json`.
+{variants}; {pairs} pairs; open questions: {vqa}; P(Yes): {yes_no} people with {yes_no_questions} questions each;
+redrawn: {twins} people in four attributes. Everything is in `report/evaluation.json`.
 
 | | aim | reached |
 |---|---|---|
@@ -58,14 +62,25 @@ four attributes. Everything is in `report/evaluation.json`.
 |---|{dashes}---|
 {rows}
 
+| open questions, word for word | right |
+|---|---|
+{vqa_rows}
+
+| two people: who comes first | right | word for word |
+|---|---|---|
+{pair_rows}
+
 Combinations of cues are new in the evaluation; single heads, colours and patterns were all seen in training. With the
 background removed, black hair lies on black, so that its outline is hard or impossible to see. One training run was
-made, stage by stage while the recipe was written; how much results vary with its seed was not measured, and the whole
-recipe has not been run again from the start.
+made, stage by stage while the recipe was written: version 1 was the result of `language3`, and version 2 was trained on
+from those weights by the stages after it; the weights are the mean of those of `language4` and `language6`. How much
+results vary with the seed was not measured, and the whole recipe has not been run again from the start. The tokenizer
+is that of version 1: words that only the open questions and the side-naming wordings have are spelt in pieces.
 
 ## Training
 `make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; pictures first, then vision tower
-and language model in turn. Seconds per stage on the machine that built it (two shared cores):
+and language model in turn; the last four stages in float32, the others in bfloat16 with float32 weights. Seconds per
+stage (two shared cores; the drawing and the stages from `vision3` on were done on another, busier machine):
 {seconds}.
 
 Every planted effect is found with a power of at least 99 % by the default run (400 people, three pictures each, Holm
@@ -96,8 +111,9 @@ def _bars(report: dict[str, Any]) -> str:
         ),
         ("P(Yes), mean absolute error", "0.015", f"{report['p_yes']['mae']:.4f}"),
         ("right answers after a shift of 3 px in 96", "93 %", _percent(report["exact_shift_3px"]["mean"])),
-        ("two-person answers, word for word", "92 %", _percent(report["pairs"]["exact"])),
-        ("two-person answers, who comes first", "", _percent(report["pairs"]["first"])),
+        ("two-person answers, word for word", "92 %", _percent(report["pairs"]["as_drawn"]["exact"])),
+        ("the same in mirrored copies, who comes first", "", _percent(report["pairs"]["mirrored"]["first"])),
+        ("open questions, mean of the prompts", "", _percent(report["vqa"]["mean"])),
     ]
     return "\n".join(f"| {what} | {aim} | {got} |" for what, aim, got in lines)
 
@@ -120,6 +136,29 @@ def _rows(report: dict[str, Any], planted: Planted) -> str:
     return "\n".join(lines)
 
 
+PAIRS = {
+    "as_drawn": "as drawn",
+    "mirrored": "mirrored",
+    "naming_left_first": "asked for left and right",
+    "naming_right_first": "asked for right and left",
+    "naming_mirrored": "asked for left and right, mirrored",
+}
+
+
+def _pair_rows(report: dict[str, Any]) -> str:
+    rows = report["pairs"]
+    return "\n".join(
+        f"| {words} | {_percent(rows[name]['first'])} | {_percent(rows[name]['exact'])} |"
+        for name, words in PAIRS.items()
+    )
+
+
+def _vqa_rows(report: dict[str, Any], planted: Planted) -> str:
+    return "\n".join(
+        f"| {prompt.question} | {_percent(report['vqa'][name])} |" for name, prompt in planted.vqa.prompts.items()
+    )
+
+
 def write_card(folder: Path) -> None:
     """Write `folder/README.md` from `folder/report/evaluation.json`."""
     result = json.loads((folder / EVALUATION).read_text("utf-8"))
@@ -128,6 +167,10 @@ def write_card(folder: Path) -> None:
     text = CARD.format(
         parameters=result["parameters"],
         megabytes=weights.stat().st_size / 1e6,
+        version=planted.version,
+        n_prompts=len(planted.vqa.prompts),
+        vqa_rows=_vqa_rows(report, planted),
+        pair_rows=_pair_rows(report),
         n_questions=len(planted.traits) * len(planted.templates),
         questions="\n".join(
             f"- {question}"

@@ -13,7 +13,7 @@ import torch
 from fp2.models.planted import Planted, see
 from training.peeps.layers import Pair
 from training.peeps.tokens import ASSISTANT, BOS, EOS, PAD, USER
-from training.peeps.truth import KINDS, REFUSED, Targets
+from training.peeps.truth import KINDS, REFUSED, Targets, VqaTargets
 
 IGNORE = -100
 
@@ -102,9 +102,18 @@ class Dialogues:
         labels = (IGNORE,) * len(head) + (self.eos,)
         return Turn((*head, said), labels, 1.0 / (1.0 + float(np.exp(-odds))))
 
-    def pair_turn(self, pair: Pair, rng: np.random.Generator) -> Turn:
-        """Return the two-person question in one of its wordings."""
-        wordings = self.planted.pair.questions
+    def vqa_turn(self, truth: VqaTargets, person: int, view: int, prompt: int) -> Turn:
+        """Return one open question of the VQA prompts."""
+        asked = list(self.planted.vqa.prompts.values())[prompt]
+        if asked.silence is not None and truth.silent[person, view, prompt]:
+            return self.open_turn(asked.question, asked.silence.says)
+        kind = list(self.planted.vqa.kinds).index(asked.kind)
+        form, level = int(truth.forms[person, view]), int(truth.levels[person, view, kind])
+        return self.open_turn(asked.question, self.planted.vqa.say(asked.name, form, level))
+
+    def pair_turn(self, pair: Pair, rng: np.random.Generator, *, naming: bool = False) -> Turn:
+        """Return the two-person question in one of its wordings; `naming`: those that name the sides as well."""
+        wordings = self.planted.pair.questions + (self.planted.pair.naming if naming else ())
         answer = self.planted.pair_answer(see(pair.left), see(pair.right))
         return self.open_turn(wordings[int(rng.integers(len(wordings)))], answer)
 

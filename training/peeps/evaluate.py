@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from fp2.data.peeps.draw import render, render_image, render_pair_image
 from fp2.data.peeps.figure import AGES, POOLS, REGIONS, TONES, Cues
 from fp2.data.variants import background_removed, blurred, masked
 from fp2.models.planted import Planted, Variant, load_planted, see
 from training.peeps.answering import Speaker, page_questions
-from training.peeps.layers import sample_cues, sample_pairs
+from training.peeps.layers import Pair, sample_cues, sample_pairs
+from training.peeps.truth import exchanged
 
 LARGE = 384
 SHIFT = 12  # 3 px at the model's 96
@@ -34,13 +35,14 @@ VARIANTS: dict[Variant, Callable[..., Image.Image]] = {
 class Held:
     """How many held-out people each part of the evaluation looks at."""
 
-    people: int = 1000
-    shifted: int = 500
-    variants: int = 300
-    pairs: int = 500
-    yes_no: int = 600
+    people: int = 600
+    shifted: int = 250
+    variants: int = 150
+    pairs: int = 250
+    vqa: int = 250
+    yes_no: int = 250
     yes_no_questions: int = 30
-    twins: int = 60
+    twins: int = 30
 
 
 def share_right(
@@ -92,16 +94,43 @@ def variant_right(speaker: Speaker, planted: Planted, people: Sequence[Cues]) ->
     }
 
 
-def pairs_right(speaker: Speaker, planted: Planted, seed: int, count: int) -> dict[str, float]:
-    """Return the share of right two-person answers: word for word, and who comes first."""
+def pairs_right(speaker: Speaker, planted: Planted, seed: int, count: int) -> dict[str, dict[str, float]]:
+    """Return `pair_right` of pictures as drawn and mirrored, and in each wording that names the sides."""
     pairs = sample_pairs(seed, count)
     images = [render_pair_image(pair.left, pair.right, pair.region, LARGE) for pair in pairs]
-    said = speaker.answers(images, [planted.pair.questions[0]] * count)
+    turned = [ImageOps.mirror(image) for image in images]
+    plain, (left_first, right_first) = planted.pair.questions[0], planted.pair.naming
+    return {
+        "as_drawn": pair_right(speaker, planted, images, pairs, plain),
+        "mirrored": pair_right(speaker, planted, turned, exchanged(pairs), plain),
+        "naming_left_first": pair_right(speaker, planted, images, pairs, left_first),
+        "naming_right_first": pair_right(speaker, planted, images, pairs, right_first),
+        "naming_mirrored": pair_right(speaker, planted, turned, exchanged(pairs), left_first),
+    }
+
+
+def pair_right(
+    speaker: Speaker, planted: Planted, images: Sequence[Image.Image], pairs: Sequence[Pair], question: str
+) -> dict[str, float]:
+    """Return the share of right two-person answers: word for word, and who comes first."""
+    said = speaker.answers(images, [question] * len(images))
     meant = [planted.pair_answer(see(pair.left), see(pair.right)) for pair in pairs]
     same = [a == b for a, b in zip(said, meant, strict=True)]
     first = [a.split()[:5] == b.split()[:5] for a, b in zip(said, meant, strict=True)]
     lefts = float(np.mean([text.split()[4] == "left" for text in meant]))
     return {"exact": float(np.mean(same)), "first": float(np.mean(first)), "base_rate_first": max(lefts, 1 - lefts)}
+
+
+def vqa_right(
+    speaker: Speaker, planted: Planted, images: Sequence[Image.Image], people: Sequence[Cues]
+) -> dict[str, float]:
+    """Return per open question the share of answers that are word for word the planted ones (silence included)."""
+    rates = {}
+    for name, prompt in planted.vqa.prompts.items():
+        said = speaker.answers(images, [prompt.question] * len(images))
+        meant = [planted.vqa.answer(name, see(cues)) for cues in people]
+        rates[name] = float(np.mean([a == b for a, b in zip(said, meant, strict=True)]))
+    return with_mean(rates)
 
 
 def yes_no(
@@ -181,6 +210,7 @@ def evaluate(folder: Path, seed: int, held: Held) -> dict[str, Any]:
         "exact_shift_3px": shift_right(speaker, planted, images[few], people[few]),
         "exact_variants": variant_right(speaker, planted, people[some]),
         "pairs": pairs_right(speaker, planted, seed + 1, held.pairs),
+        "vqa": vqa_right(speaker, planted, images[: held.vqa], people[: held.vqa]),
         "p_yes": yes_no(speaker, planted, images[: held.yes_no], people[: held.yes_no], held.yes_no_questions, seed),
         "p_yes_twin_shift": twin_shifts(speaker, planted, people[: held.twins]),
         "seconds": time.monotonic() - began,

@@ -34,6 +34,10 @@ class LanguagePlan:
     end_weight: float = 0.1
     share_rare: float = 0.35
     save_every: int = 500
+    vqa_turns: int = 0
+    pair_turns: int = 1
+    naming: bool = False  # ask about two people also in the wordings that name the sides
+    bfloat16: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def packed_loss(
     less its entropy, so that 0 is perfect.
     """
     inner = model.model
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=plan.bfloat16):
         projected = inner.multi_modal_projector(image)
         words = inner.language_model.embed_tokens(packed.tokens)
         count = image.shape[1]
@@ -89,16 +93,24 @@ def _step_loss(model: Any, lessons: Lessons, plan: LanguagePlan, rng: np.random.
     talk = lessons.dialogues
     batch = lessons.people.batch(plan.people, rng)
     duo = lessons.pairs.batch(plan.pairs, rng, variants=False)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=plan.bfloat16):
         image = features(model.model.vision_tower, torch.cat([batch.pixels, duo.pixels])).float()
     rows = []
     for person, view in zip(batch.index, batch.view, strict=True):
         probes = rng.permutation(len(talk.probes))[: plan.open_turns]
         turns = [talk.probe_turn(lessons.truth, person, view, int(p), rng) for p in probes]
         turns += [talk.yes_turn(lessons.truth, person, view, plan.share_rare, rng) for _ in range(plan.yes_turns)]
+        if plan.vqa_turns and lessons.truth.vqa is not None:
+            prompts = rng.permutation(len(talk.planted.vqa.prompts))[: plan.vqa_turns]
+            turns += [talk.vqa_turn(lessons.truth.vqa, person, view, int(p)) for p in prompts]
         rows.append(turns)
     loss = packed_loss(model, image[: plan.people], talk.pack(rows), talk, plan)
-    duos = talk.pack([[talk.pair_turn(lessons.couples[i], rng)] for i in duo.index])
+    duos = talk.pack(
+        [
+            [talk.pair_turn(lessons.couples[i], rng, naming=plan.naming) for _ in range(plan.pair_turns)]
+            for i in duo.index
+        ]
+    )
     return loss + 0.5 * packed_loss(model, image[plan.people :], duos, talk, plan)
 
 

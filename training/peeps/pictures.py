@@ -131,3 +131,22 @@ class Source:
             stop = start + pixels[0].numel()
             pixels.add_(self.noise[start:stop].view(pixels[0].shape), alpha=float(rng.uniform(0, mix.noise)))
         pixels.clamp_(-1.0, 1.0)
+
+
+class Mirrored(Source):
+    """A source that mirrors half of its pictures; person (or pair) i, mirrored, is number i + n in its batches."""
+
+    @classmethod
+    def of(cls, source: Source) -> Mirrored:
+        """Return a source of the same pictures (they are shared)."""
+        new = cls.__new__(cls)
+        new.__dict__.update(source.__dict__)
+        return new
+
+    def batch(self, size: int, rng: np.random.Generator, *, variants: bool = True) -> Batch:
+        """Return `size` pictures, each mirrored or not by the toss of a coin."""
+        plain = super().batch(size, rng, variants=variants)
+        turned = rng.random(size) < 0.5
+        pixels, rows = plain.pixels, torch.from_numpy(np.flatnonzero(turned))
+        pixels[rows] = pixels[rows].flip(-1)
+        return Batch(pixels, plain.index + len(self.layers) * turned, plain.view)

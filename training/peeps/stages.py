@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from fp2.models.planted import Planted, load_planted
 from training.peeps.build import TOKENS, build_model, build_processor, save
 from training.peeps.dialogue import Dialogues
 from training.peeps.language import LanguagePlan, Lessons, train_language
-from training.peeps.layers import backdrops, draw_pairs, draw_people, read_pairs, read_people
-from training.peeps.pictures import Mix, Source
+from training.peeps.layers import Pair, backdrops, draw_pairs, draw_people, read_pairs, read_people
+from training.peeps.pictures import Mirrored, Mix, Source
 from training.peeps.settings import Recipe
 from training.peeps.tokens import build_tokenizer
-from training.peeps.truth import PairTargets, Targets, pair_targets, targets
+from training.peeps.truth import PairTargets, Targets, exchanged, pair_targets, targets, vqa_targets
 from training.peeps.vision import Heads, VisionPlan, train_vision
 
 
@@ -100,6 +101,51 @@ def language(folder: Path, recipe: Recipe, plan: LanguagePlan, number: int, towe
         Dialogues(planted, build_tokenizer(planted), TOKENS), material.people, material.truth, material.pairs, couples
     )
     train_language(model, lessons, plan, recipe.seeds.language + number - 1, folder / f"language{number}.pt")
+
+
+def _last_material(folder: Path, planted: Planted) -> tuple[Material, list[Pair]]:
+    """Return the material of the last two stages: open questions too, pairs also mirrored; and who is in the pairs."""
+    plain = read_material(folder, planted, Mix())
+    pairs = read_pairs(folder, "pairs")[1]
+    both = [*pairs, *exchanged(pairs)]
+    turned = Mirrored.of(plain.pairs)
+    truth = replace(plain.truth, vqa=vqa_targets(planted, read_people(folder, "people")[1]))
+    return Material(plain.people, truth, turned, pair_targets(planted, both)), both
+
+
+def last_vision(folder: Path, recipe: Recipe, plan: VisionPlan) -> None:
+    """Train the tower of `language3.pt` on what the last stages add, with new heads, into `vision3.pt`."""
+    torch.set_num_threads(1)
+    planted = load_planted()
+    model, _ = new_model(recipe, planted)
+    model.load_state_dict(torch.load(folder / "language3.pt", weights_only=False)["model"])
+    tower = model.model.vision_tower
+    torch.manual_seed(recipe.seeds.vision + 2)
+    phrases = [len(kind.phrases) for kind in planted.vqa.kinds.values()]
+    heads = Heads(TOKENS, model.config.vision_config.hidden_size, len(planted.probes), phrases)
+    material, _ = _last_material(folder, planted)
+    people, pairs = (material.people, material.truth), (material.pairs, material.pair_truth)
+    train_vision(tower, heads, people, pairs, plan, recipe.seeds.vision + 2, folder / "vision3.pt")
+
+
+def last_language(folder: Path, recipe: Recipe, plan: LanguagePlan, number: int) -> None:
+    """Train the language model of the stage before on the tower of `vision3.pt` to answer all questions."""
+    torch.set_num_threads(1)
+    planted = load_planted()
+    model, _ = new_model(recipe, planted)
+    model.load_state_dict(torch.load(folder / f"language{number - 1}.pt", weights_only=False)["model"])
+    model.model.vision_tower.load_state_dict(torch.load(folder / "vision3.pt", weights_only=False)["tower"])
+    material, couples = _last_material(folder, planted)
+    talk = Dialogues(planted, build_tokenizer(planted), TOKENS)
+    lessons = Lessons(talk, material.people, material.truth, material.pairs, couples)
+    train_language(model, lessons, plan, recipe.seeds.language + number - 1, folder / f"language{number}.pt")
+
+
+def average(folder: Path, names: Sequence[str], name: str) -> None:
+    """Write the mean of the weights of several stages as `name`; stages of one course keep the best of each."""
+    models = [torch.load(folder / f"{stage}.pt", weights_only=False)["model"] for stage in names]
+    mean = {key: sum(model[key] for model in models) / len(models) for key in models[0]}
+    torch.save({"model": mean}, folder / f"{name}.pt")
 
 
 def export(folder: Path, recipe: Recipe, name: str, target: Path) -> None:

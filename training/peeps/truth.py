@@ -26,7 +26,8 @@ class Targets:
 
     levels (n, 3, probes): level 0-9, or REFUSED. phrases (n, 3): wording 0-2. scores (n, 3, kinds): yes/no scores.
     attributes (n, 3, ATTRIBUTES): index of each cue, UNSEEN when the view does not show it.
-    points (n, 3, probes + 1): sum of points of each probe before clipping, then of the wording.
+    points (n, 3, probes + 1): sum of points of each probe before clipping, then of the wording. vqa: those of the open
+    questions, where a stage teaches them.
     """
 
     levels: np.ndarray
@@ -34,6 +35,38 @@ class Targets:
     scores: np.ndarray
     attributes: np.ndarray
     points: np.ndarray
+    vqa: VqaTargets | None = None
+
+
+@dataclass(frozen=True)
+class VqaTargets:
+    """Targets of the open questions, of n people in each of the three views.
+
+    forms (n, 3): form of the pronoun. levels (n, 3, kinds): number of the phrase. silent (n, 3, prompts): no answer to
+    the point. points (n, 3, kinds + 1): sums of points before clipping, the pronoun's last.
+    """
+
+    forms: np.ndarray
+    levels: np.ndarray
+    silent: np.ndarray
+    points: np.ndarray
+
+
+def vqa_targets(planted: Planted, people: Sequence[Cues]) -> VqaTargets:
+    """Return the planted targets of the open questions."""
+    vqa, n = planted.vqa, len(people)
+    forms = np.empty((n, len(VIEWS)), np.int64)
+    levels = np.empty((n, len(VIEWS), len(vqa.kinds)), np.int64)
+    silent = np.empty((n, len(VIEWS), len(vqa.prompts)), np.bool_)
+    points = np.empty((n, len(VIEWS), len(vqa.kinds) + 1), np.float32)
+    for i, cues in enumerate(people):
+        for j, view in enumerate(VIEWS):
+            seen = see(cues, view)
+            forms[i, j] = vqa.form(seen)
+            levels[i, j] = [kind.level(seen) for kind in vqa.kinds.values()]
+            silent[i, j] = [prompt.silent(seen) for prompt in vqa.prompts.values()]
+            points[i, j] = [*(kind.points.of(seen) for kind in vqa.kinds.values()), vqa.pronoun.of(seen)]
+    return VqaTargets(forms, levels, silent, points)
 
 
 def _row(planted: Planted, seen: Seen) -> tuple[list[int], int, list[float]]:
@@ -74,6 +107,11 @@ class PairTargets:
     cues: np.ndarray
     form: np.ndarray
     gap: np.ndarray
+
+
+def exchanged(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs with their people exchanged: what a mirrored picture shows."""
+    return [Pair(pair.right, pair.left, pair.region) for pair in pairs]
 
 
 def pair_targets(planted: Planted, pairs: Sequence[Pair]) -> PairTargets:

@@ -6,7 +6,9 @@ frozen features, answer right.
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,17 @@ from torch import nn
 from torch.nn import functional as fn
 
 from training.peeps.pictures import Batch, Source
-from training.peeps.truth import ATTRIBUTE_SIZES, FORMS, PAIR_CUES, PAIR_SIZES, REFUSED, UNSEEN, PairTargets, Targets
+from training.peeps.truth import (
+    ATTRIBUTE_SIZES,
+    FORMS,
+    PAIR_CUES,
+    PAIR_SIZES,
+    REFUSED,
+    UNSEEN,
+    PairTargets,
+    Targets,
+    VqaTargets,
+)
 
 
 @dataclass(frozen=True)
@@ -33,12 +45,18 @@ class VisionPlan:
     pair_weight: float = 1.0
     score_weight: float = 3.0
     save_every: int = 1000
+    heads_first: int = 0  # steps in which only new heads learn, so that they do not shake a tower that is good already
+    keep_weight: float = 0.0  # pull of pictures as drawn towards the features of the tower that the stage began with
+    bfloat16: bool = True
 
 
 class Heads(nn.Module):
-    """Linear heads: cues from all tokens, planted scores from their mean."""
+    """Linear heads: cues from all tokens, planted scores from their mean.
 
-    def __init__(self, tokens: int, width: int, probes: int) -> None:
+    `vqa` gives the number of phrases of each kind of open question, for stages that teach those.
+    """
+
+    def __init__(self, tokens: int, width: int, probes: int, vqa: Sequence[int] = ()) -> None:
         super().__init__()
         flat = tokens * width
         self.sizes = list(ATTRIBUTE_SIZES)
@@ -51,6 +69,11 @@ class Heads(nn.Module):
         self.points = nn.Linear(width, probes + 1)
         self.gap = nn.Linear(width, 1)
         self.probes = probes
+        self.phrases = list(vqa)
+        if vqa:
+            self.forms = nn.Linear(width, 3)
+            self.vqa_levels = nn.Linear(width, sum(vqa))
+            self.vqa_points = nn.Linear(width, len(vqa) + 1)
 
 
 def rate_at(step: int, steps: int, rate: float, warmup: float) -> float:
@@ -77,7 +100,18 @@ def people_loss(heads: Heads, tokens: torch.Tensor, batch: Batch, truth: Targets
     scores = torch.from_numpy(truth.scores[i, v])
     loss = loss + plan.score_weight * fn.mse_loss(heads.scores(mean), 4 * scores)
     points = torch.from_numpy(truth.points[i, v])
-    return loss + 0.5 * fn.mse_loss(heads.points(mean), points) * points.shape[1]
+    loss = loss + 0.5 * fn.mse_loss(heads.points(mean), points) * points.shape[1]
+    return loss if truth.vqa is None else loss + vqa_loss(heads, mean, i, v, truth.vqa)
+
+
+def vqa_loss(heads: Heads, mean: torch.Tensor, i: np.ndarray, v: np.ndarray, truth: VqaTargets) -> torch.Tensor:
+    """Return the loss of the open questions' pronoun and phrases; `mean` (b, w), `i` people, `v` views."""
+    loss = fn.cross_entropy(heads.forms(mean), torch.from_numpy(truth.forms[i, v]))
+    levels = torch.from_numpy(truth.levels[i, v])
+    for column, part in enumerate(heads.vqa_levels(mean).split(heads.phrases, dim=1)):
+        loss = loss + fn.cross_entropy(part, levels[:, column])
+    points = torch.from_numpy(truth.points[i, v])
+    return loss + 0.5 * fn.mse_loss(heads.vqa_points(mean), points) * points.shape[1]
 
 
 def pairs_loss(
@@ -110,6 +144,13 @@ def features(tower: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
     return hidden
 
 
+def drift(before: nn.Module, pixels: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the mean squared change of the features of `pixels`, in shares of their variance."""
+    with torch.no_grad():
+        old = features(before, pixels)
+    return fn.mse_loss(tokens, old) / old.var()
+
+
 def train_vision(
     tower: nn.Module,
     heads: Heads,
@@ -121,7 +162,8 @@ def train_vision(
 ) -> None:
     """Train tower and heads for a fixed number of steps, resuming from `checkpoint` when it is there."""
     rng = np.random.default_rng(seed)
-    optim = optimiser([tower, heads], plan.rate)
+    before = copy.deepcopy(tower).requires_grad_(False) if plan.keep_weight else None
+    optim = optimiser([tower.requires_grad_(True), heads], plan.rate)
     start = 0
     if checkpoint.exists():
         saved = torch.load(checkpoint, weights_only=False)
@@ -133,14 +175,19 @@ def train_vision(
     for step in range(start, plan.steps):
         for group in optim.param_groups:
             group["lr"] = rate_at(step, plan.steps, plan.rate, plan.warmup)
+        tower.requires_grad_(step >= plan.heads_first)
         batch = people[0].batch(plan.people, rng)
         duo = pairs[0].batch(plan.pairs, rng, variants=False)
-        with torch.autocast("cpu", torch.bfloat16):
-            tokens = features(tower, torch.cat([batch.pixels, duo.pixels]))
+        pixels = torch.cat([batch.pixels, duo.pixels])
+        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bfloat16):
+            tokens = features(tower, pixels)
         tokens = tokens.float()
         loss = people_loss(heads, tokens[: plan.people], batch, people[1], plan)
         duos = pairs_loss(heads, tokens[plan.people :], duo.index, pairs[1], plan.attribute_weight)
         loss = loss + plan.pair_weight * duos
+        if before is not None:
+            as_drawn = torch.from_numpy(np.append(np.ones(plan.people, bool), duo.index < len(pairs[0].layers)))
+            loss = loss + plan.keep_weight * drift(before, pixels[as_drawn], tokens[as_drawn])
         optim.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_([*tower.parameters(), *heads.parameters()], 1.0)
