@@ -29,8 +29,8 @@ sweep: setup ## A sweep from conf/sweep: make sweep NAME=cuts
 ui: setup ## Open the MLflow UI on the runs so far
 	@$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db
 
-test: setup ## The tests
-	$(BIN)/python -m pytest $(ARGS)
+test: setup ## The tests, on all cores (ARGS="-n 0 tests/x.py" for one file in one process)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: setup ## Style and types
 	$(BIN)/ruff check .

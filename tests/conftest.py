@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE / "engines"):
     if str(folder) not in sys.path:
