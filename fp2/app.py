@@ -50,7 +50,7 @@ def _main(argv: list[str]) -> int:
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     config = check_overrides(expanded, sweep=sweep)
     folder = fresh_folder(Path(config.paths.outputs))
-    sweep_id = f"{folder.parent.name.replace('-', '')}-{folder.name}"
+    sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
     told = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, also in a worker process
     try:
         os.environ.update(told)

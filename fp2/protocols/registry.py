@@ -57,6 +57,8 @@ def attributes_of(battery: Battery, cuts: Sequence[Cut]) -> set[str]:
         from fp2.protocols.fhibe.clip import attributes
 
         used |= attributes(battery)
+    if battery.protocol == "fhibe_vqa":
+        used.add("pronoun")  # an answer's pronoun is right or wrong by the person's own
     return used
 
 
