@@ -43,8 +43,9 @@ def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If a column or a label is missing, there are no rows, a row comes twice, a trait lacks a template, or a trait
-        has two polarities.
+        If a column or a label is missing, there are no rows, a row comes twice, a trait lacks a template or has two
+        polarities, a group lacks a trait that another group of its attribute has, or `overall_mean` of one attribute,
+        trait and template differs between rows.
 
     Examples
     --------
@@ -71,14 +72,37 @@ def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
 
     keys = ("attribute", "group", "trait", "polarity")
     cells, values = cell_table(group_means, keys, "template", ["group_mean", "overall_mean"])
-    if len({cell[:3] for cell in cells}) < len(cells):
-        raise ValueError("a trait has two polarities")
+    _check_rates(cells, values[..., 1])
     above = np.asarray((values[..., 0] > values[..., 1]).all(axis=1))
     counted: dict[tuple[Any, ...], list[bool]] = {}
     for (attribute, group, _, polarity), counts in zip(cells, above, strict=True):
         counted.setdefault((attribute, group, polarity), []).append(bool(counts))
     rows = [(*key, float(np.mean(found))) for key, found in counted.items()]
     return pd.DataFrame(rows, columns=["attribute", "group", "polarity", "share"])
+
+
+def _check_rates(cells: Sequence[tuple[Any, ...]], overall: FloatArray) -> None:
+    """Refuse what would make a rate mean something else; `overall` (cells, templates) goes with `cells`.
+
+    Raises
+    ------
+    ValueError
+        As `attribution_rates` says.
+    """
+    polarity: dict[Any, Any] = {}
+    seen: dict[tuple[Any, Any], FloatArray] = {}
+    of_group: dict[Any, dict[Any, set[Any]]] = {}
+    for (attribute, group, trait, sign), mean in zip(cells, overall, strict=True):
+        if polarity.setdefault(trait, sign) != sign:
+            raise ValueError(f"trait {trait} has two polarities")
+        if not np.allclose(seen.setdefault((attribute, trait), mean), mean, rtol=1e-9, atol=1e-12, equal_nan=True):
+            raise ValueError(f"overall_mean of {attribute}, {trait} differs between groups; it is everybody's")
+        of_group.setdefault(attribute, {}).setdefault(group, set()).add(trait)
+    for attribute, groups in of_group.items():
+        every = set().union(*groups.values())
+        for group, traits in groups.items():
+            if every - traits:
+                raise ValueError(f"{attribute}, {group} lacks the trait {min(map(str, every - traits))}")
 
 
 def attribution_intervals(

@@ -61,6 +61,7 @@ def _one(table: FloatArray) -> tuple[float, ...]:
     n, t = y.shape
     if n < 3 or np.ptp(y) <= 1e-9 * max(float(np.abs(y).max()), 1e-30):
         return (float(n), *[np.nan] * 13)
+    chi, w = _friedman(y)  # before centring, which would tie tiny values
     y = y - y.mean()
     by_unit, by_template = y.mean(axis=1), y.mean(axis=0)
     whole, template, unit = float((y**2).sum()), n * float((by_template**2).sum()), t * float((by_unit**2).sum())
@@ -75,7 +76,6 @@ def _one(table: FloatArray) -> tuple[float, ...]:
     below = df1 * (n - 1.0 - df1 * gg)
     hf = min(1.0, max(gg, (n * df1 * gg - 2.0) / below)) if below > 0 else 1.0
     p = [float(fdtrc(df1 * e, df2 * e, f)) if np.isfinite(f) else 0.0 for e in (gg, hf)]
-    chi, w = _friedman(y)
     shares = (template / whole, unit / whole, rest / whole)
     return (n, f if np.isfinite(f) else np.nan, df1, df2, gg, hf, *p, *shares, chi, float(chdtrc(df1, chi)), w)
 

@@ -19,7 +19,7 @@ Results = Mapping[str, Any]
 POSITIVE, NEGATIVE = "positive", "negative"
 _ROW, _TOP, _FOOT, _WORD = 0.158, 1.2, 0.3, 1.25
 _FADED = 0.4
-_MARKS = ("o", "s", "^", "D", "v", "P")
+_MARKS = ("o", "s", "^", "D", "v")
 
 
 def main_unit(block: Block) -> Mapping[str, Any]:
@@ -44,6 +44,11 @@ def ordered(block: Block) -> dict[str, list[int]]:
 def significant(block: Block, unit: Mapping[str, Any], attribute: str) -> list[bool]:
     """Return for each trait whether it differs between the groups after Holm's correction, as the analysis found."""
     return [bool(found) for found in unit["tests"][attribute]["significant"]]
+
+
+def mark_of(template: int) -> tuple[str, str]:
+    """Return mark and colour of a template: periods of 5 and 6, so that the first 30 all look different."""
+    return _MARKS[template % len(_MARKS)], LINES[template % len(LINES)]
 
 
 def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, least: int) -> Path:
@@ -96,7 +101,8 @@ def template_scatter(block: Block, results: Results, number_of_set: int, path: P
                 axes.plot([min(row, default=0), max(row, default=0)], [y, y], color=CHANCE, linewidth=1, zorder=1)
                 for t, x in enumerate(means[k]):
                     if x is not None:
-                        axes.plot(x, y, _MARKS[t % 6], color=LINES[t % 6], markersize=3.6, zorder=2, markeredgewidth=0)
+                        mark, colour = mark_of(t)
+                        axes.plot(x, y, mark, color=colour, markersize=3.6, zorder=2, markeredgewidth=0)
             _trait_names(axes, block, places, [False] * len(block["traits"]))
             axes.set(xlim=(low - pad, high + pad), ylim=(len(places) - 0.4, -0.6))
             axes.tick_params(axis="x", labelsize=7.5)
@@ -239,7 +245,7 @@ def _template_legend(drawn: Figure, block: Block) -> None:
     from matplotlib.lines import Line2D
 
     marks = [
-        Line2D([], [], marker=_MARKS[t % 6], color=LINES[t % 6], linestyle="", markersize=4.5, label=plain(name))
+        Line2D([], [], marker=mark_of(t)[0], color=mark_of(t)[1], linestyle="", markersize=4.5, label=plain(name))
         for t, name in enumerate(block["templates"])
     ]
     at = (0.5, 0.26 / drawn.get_figheight())
