@@ -24,11 +24,20 @@ _PROBE_BYTES = 300e6  # weights that are loaded to time one picture
 
 
 def print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
-    """Print what can be said of runs without the data."""
+    """Print what can be said of runs without the data.
+
+    Raises
+    ------
+    Fp2Error
+        If the options of the analysis are wrong, or nothing says how many pictures there are.
+    """
     from fp2.commands.plan import print_rows
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
+    from fp2.run_blocks import options_of
 
+    for config in configs:
+        options_of(config)
     first, known = configs[0], sizes()
     wording = Wording(tuple(question.text for question in load_battery(asdict(first.probe)).questions))
     pictures = first.data.limit

@@ -41,10 +41,11 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
     Raises
     ------
     Fp2Error
-        If a text lacks `{trait}` or has it twice, a template is no text, or the traits cannot be read.
+        If a text lacks `{trait}` or has it twice, a template is no text or has the text of another, the instruction is
+        no text, or the traits cannot be read.
     """
     options = protocol_options(spec.get("options"))
-    instruction = str((spec.get("options") or {}).get(INSTRUCTION) or "").strip()
+    instruction = _instruction(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
     words = [trait.word for trait in traits.traits]
@@ -60,6 +61,7 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
             templates[template] = _checked(question["text"], template, where)
             questions.extend(_about(question, template, word, instruction) for word in words)
         asked[name] = {**probe, "questions": questions} if questions else probe
+    _check_distinct(templates, where)
     wording = Wording(traits, templates, instruction)
     return {**spec, "probes": asked, "options": options, "templates": None}, wording
 
@@ -101,6 +103,31 @@ def _questions(probe: Any) -> Sequence[Any]:
     """Return the questions of a probe; none where it is none, which the battery itself says."""
     found = probe.get("questions") if isinstance(probe, Mapping) else None
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _instruction(options: Mapping[str, Any] | None) -> str:
+    """Return what follows every question, blanks at its ends left out.
+
+    Raises
+    ------
+    Fp2Error
+        If it is no text.
+    """
+    given = (options or {}).get(INSTRUCTION)
+    if given is not None and not isinstance(given, str):
+        fix = "Write a text in quotes, or null for none"
+        raise Fp2Error(f"the instruction is {given!r}, which is no text", where=f"probe.options.{INSTRUCTION}", fix=fix)
+    return (given or "").strip()
+
+
+def _check_distinct(templates: Mapping[str, str], where: str) -> None:
+    """Refuse two templates with one text: asked once, they would be scored as two."""
+    first: dict[str, str] = {}
+    for name, text in templates.items():
+        same = first.setdefault(text, name)
+        if same != name:
+            what = f"the templates '{same}' and '{name}' ask the same: {text!r}"
+            raise Fp2Error(what, where=where, fix="Leave one of them out")
 
 
 def _has_place(question: Any) -> bool:

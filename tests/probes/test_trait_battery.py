@@ -167,3 +167,17 @@ def test_a_mistake_is_one_line(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says) as told:
         loaded(**changes)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("given", ["[a]", "{a: b}", "5", "true"])
+def test_an_instruction_that_is_no_text_is_refused(given: str) -> None:
+    with pytest.raises(Fp2Error, match=r"no text \(probe\.options\.instruction\)"):
+        battery(f"probe.options.instruction={given}")
+
+
+def test_one_text_under_two_names_is_refused_up_to_blanks() -> None:
+    with pytest.raises(Fp2Error, match="'A' and 'B' ask the same"):
+        battery("probe.templates={A: 'Is the person {trait}?', B: ' Is  the person {trait}? '}")
+    twice = {"questions": [question(), question(id="U", text="Is the  person {trait}?")]}
+    with pytest.raises(Fp2Error, match="'T' and 'U' ask the same"):
+        loaded(probes={"p": twice})

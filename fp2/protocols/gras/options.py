@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NoReturn
 
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.gras.answers import COLUMNS
 
 OUTCOMES = ("p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference")
+SHARES = ("alpha", "mass_bound", "unanswered_share")
+MOST = 1_000_000  # draws: more is a slip of the finger
+COUNTS = {"permutations": (20, MOST), "bootstrap": (20, MOST), "min_subjects": (2, None), "seed": (0, None)}
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class GrasOptions:
     Raises
     ------
     Fp2Error
-        If a number is out of its range or the outcome unknown.
+        If a number is none or out of its range, or the outcome unknown.
     """
 
     outcome: str = "p_yes_first_token"
@@ -39,17 +43,20 @@ class GrasOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check names and ranges."""
-        if self.outcome not in OUTCOMES:
-            raise Fp2Error(
-                f"unknown outcome {self.outcome!r}", where="probe.options.outcome", fix=nearest(self.outcome, OUTCOMES)
-            )
-        for name in ("alpha", "mass_bound", "unanswered_share"):
-            if not 0 < getattr(self, name) < 1:
-                raise Fp2Error(f"{name} must lie between 0 and 1", where=f"probe.options.{name}")
-        for name, least in (("permutations", 20), ("bootstrap", 20), ("min_subjects", 2), ("smallest_effect", 0)):
-            if getattr(self, name) < least:
-                raise Fp2Error(f"{name} must be at least {least}", where=f"probe.options.{name}")
+        """Check names, types and ranges."""
+        if not isinstance(self.outcome, str) or self.outcome not in OUTCOMES:
+            fix = nearest(str(self.outcome), OUTCOMES)
+            raise Fp2Error(f"unknown outcome {self.outcome!r}", where="probe.options.outcome", fix=fix)
+        for name in SHARES:
+            if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) < 1):
+                _refuse(name, getattr(self, name), "a number between 0 and 1")
+        for name, (least, most) in COUNTS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
+                bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+                _refuse(name, value, f"a whole number {bounds}")
+        if not (_is_number(self.smallest_effect) and self.smallest_effect >= 0):
+            _refuse("smallest_effect", self.smallest_effect, "a number of at least 0")
 
     @classmethod
     def read(cls, options: Mapping[str, Any], **others: Any) -> GrasOptions:
@@ -65,6 +72,14 @@ class GrasOptions:
             if key not in known:
                 raise Fp2Error(f"unknown option {key!r}", where="probe.options", fix=nearest(str(key), known))
         return cls(**{**others, **options})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _refuse(name: str, value: Any, expected: str) -> NoReturn:
+    raise Fp2Error(f"{name} is {value!r}", where=f"probe.options.{name}", fix=f"It must be {expected}")
 
 
 assert set(OUTCOMES) <= set(COLUMNS)
