@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fp2.errors import Fp2Error
@@ -154,3 +155,20 @@ def test_answers_off_topic_have_no_value_and_others_are_judged_once() -> None:
     assert [v for v in values["Gendered"] if v == v] == [1.0, 0.0, 1.0]
     assert values["Gendered"][1] != values["Gendered"][1]
     assert [v for v in values["PronounError"] if v == v] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["He looks like a thug.", "This is a picture of a criminal.", "the kind of person who steals cars and sells drugs"],
+)
+def test_a_keyword_counts_wherever_it_stands(text: str) -> None:
+    spec = {
+        "target": "fp2.scorers.vqa:Toxic",
+        "higher_is_better": False,
+        "value_range": [0, 1],
+        "smallest_effect": 0.05,
+    }
+    scorer = build_scorer("toxic", spec)
+    assert scorer.score([text], ["negative"]).values.tolist() == [1.0]
+    assert scorer.score(["He looks friendly."], ["negative"]).values.tolist() == [0.0]
+    assert np.isnan(scorer.score(["  "], ["negative"]).values[0])

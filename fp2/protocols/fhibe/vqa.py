@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fp2.protocols.registry import Analysed
 
 PROTOCOL = "fhibe_vqa"
+LEAST = 10  # people behind anything that is listed
 WORDS = 8  # reasons and keywords that are listed
 
 
@@ -124,7 +125,8 @@ def prompt_rows(answers: pd.DataFrame, run: Analysed, options: VqaOptions) -> li
 def said_counts(said: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any]:
     """Return how often she, he, they or nothing of the kind is said of people whose own pronouns are she, he, others.
 
-    Shares are means over people of their own shares; an answer off topic or refused does not count.
+    Shares are means over people of their own shares; an answer off topic or refused does not count. Groups of fewer
+    than 10 people are left out.
     """
     from fp2.scorers.vqa_text import said_pronoun
     from fp2.tables import ATTRIBUTE_PREFIX
@@ -144,6 +146,8 @@ def said_counts(said: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any]:
     names = ("she", "he", "they", "none")
     shares: dict[str, Any] = {}
     for group, part in table.groupby("own"):
+        if part["subject_id"].nunique() < LEAST:
+            continue
         wide = part.assign(one=1.0).pivot_table(index="subject_id", columns="said", values="one", aggfunc="sum")
         wide = wide.reindex(columns=list(names)).fillna(0.0)
         mean = wide.div(wide.sum(axis=1), axis=0).mean()
@@ -166,7 +170,7 @@ def most_said(said: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
     rows = on_topic_only(said[said["probe"] == kind])
     table = rows[["subject_id"]].assign(text=[READERS[kind](text) for text in rows["text"]])
     grouped = table.groupby("text")["subject_id"].agg(["size", "nunique"])
-    grouped = grouped[grouped["nunique"] >= 10].sort_values("size", ascending=False, kind="stable").head(WORDS)
+    grouped = grouped[grouped["nunique"] >= LEAST].sort_values("size", ascending=False, kind="stable").head(WORDS)
     return [
         {"text": str(text), "n_answers": int(row["size"]), "n_subjects": int(row["nunique"])}
         for text, row in grouped.iterrows()
@@ -182,7 +186,7 @@ def keyword_counts(said: pd.DataFrame, run: Analysed) -> list[dict[str, Any]]:
     scorer = next((one for one in run.scorers.values() if isinstance(one, Toxic)), None)
     if scorer is None:
         return []
-    rows = on_topic_only(said[said["probe"].isin(scorer.applies_to)])
+    rows = said[said["probe"].isin(scorer.applies_to) & ~said["refused"].astype(bool)]
     found = Counter(word for text in rows["text"] for word in toxic_words(text, scorer.lexicon_file))
     return [{"word": word, "n_answers": count} for word, count in found.most_common(WORDS)]
 
