@@ -119,3 +119,38 @@ def test_nothing_to_mine(n: int, score: float | None, status: str) -> None:
     table = people(0, n=n)
     values = np.linspace(0, 1, len(table)) if score is None else score
     assert found_in(table, values)["status"] == status
+
+
+def test_where_most_scores_are_the_best_the_others_are_low() -> None:
+    """80 % of the pictures have the maximum, so the lower quartile is the maximum: low is what lies below it."""
+    table = people(6, n=400)
+    rng = np.random.default_rng(7)
+    hit = rng.random(len(table)) < np.where(table["glasses"] == 1, 0.4, 0.06)
+    score = np.where(hit, rng.choice([0.3, 0.8], len(table)), 1.0)
+    assert (score == 1).mean() > 0.78
+    found = found_in(table, score)
+    assert found["status"] == "ok"
+    assert found["threshold"] == 0.8
+    assert found["low_share"] == pytest.approx(hit.mean())
+    assert found["rules"][0]["items"] == [["glasses", "yes"]]
+    turned = found_in(table, 1 - score, higher_is_better=False)
+    assert turned["threshold"] == pytest.approx(0.2)
+    assert turned["low_share"] == pytest.approx(hit.mean())
+
+
+@pytest.mark.parametrize("discovery", [True, False])
+def test_failures_in_one_half_only_are_too_few(discovery: bool) -> None:
+    table = people(0, n=120)
+    names, subject = np.unique(table["subject_id"], return_inverse=True)
+    chosen = np.random.default_rng([QUICK.seed, 2]).permutation(len(names))
+    one = chosen[0] if discovery else chosen[-1]
+    found = found_in(table, np.where(subject == one, 0.0, 1.0), yes_no=True)
+    assert found["status"] == "too_few"
+
+
+def test_a_number_that_is_known_on_the_held_out_half_only_is_no_item() -> None:
+    held_out = np.r_[np.zeros(40, dtype=bool), np.ones(40, dtype=bool)]
+    values = np.where(held_out, np.arange(80.0), np.nan)
+    other = np.tile([0.0, 1.0], 40)
+    items = make_items(Design(np.column_stack([values, other]), (Column("light"), Column("bald"))), held_out)
+    assert items.names == (("bald", "no"), ("bald", "yes"))

@@ -4,7 +4,8 @@ The paper mines rules with FP-growth and looks into the attributes that they nam
 and partly luck, so here they are found on one half of the people and tested on the other:
 
 1. an item is a value of an attribute or the low, middle or high third of a number; a score is low at or below the
-   quantile `low` of the scores (of a yes/no outcome: where it failed);
+   quantile `low` of the scores, and never the best score (where most scores are the best, low is all below it); of a
+   yes/no outcome: where it failed;
 2. FP-growth on the discovery half gives frequent item sets; a rule says "these items -> low score". Kept are the rules
    with enough support, confidence above the base rate, and a better lift than every shorter rule inside them;
 3. each rule is tested on the held-out half by permuting whole people: those with the same number of pictures exchange
@@ -38,7 +39,10 @@ _THIRDS = ("low", "middle", "high")
 
 @dataclass(frozen=True)
 class PatternOptions:
-    """low: quantile of a low score; `longest` rule in items; `most` rules tested; `smallest_lift` to be looked at."""
+    """low: quantile of a low score; `longest` rule in items; `most` rules tested; `smallest_lift` to be looked at.
+
+    `looked_into`: of how many features of the rules that held the disparities are worked out (None: of all).
+    """
 
     low: float = 0.25
     support: float = 0.02
@@ -46,6 +50,7 @@ class PatternOptions:
     longest: int = 2
     most: int = 200
     permutations: int = 2000
+    looked_into: int | None = None
     min_subjects: int = 10
     alpha: float = 0.05
     seed: int = 20260101
@@ -65,9 +70,10 @@ def find_patterns(
     """Return the rules found and how they did on the other half of the people.
 
     `table` has `subject_id, score` without missing scores, in the rows of `design`. The result is JSON-able: `status`
-    (`ok`, `constant`, `too_few`), `threshold`, `base_rate`, `base_rate_held`, `n_rules`, `n_held` and `rules`, best
-    first: `items` ([feature, value] each), `support, confidence, lift, n_subjects` on the discovery half,
-    `held_support, held_confidence, held_lift, held_subjects, p, q, held` on the other, and `features`.
+    (`ok`, `constant`, or `too_few`: people, features, or no low score in one of the halves), `threshold` (low is up to
+    it), `low_share` (of all pictures), `base_rate`, `base_rate_held`, `n_rules`, `n_held` and `rules`, best first:
+    `items` ([feature, value] each), `support, confidence, lift, n_subjects` on the discovery half, `held_support,
+    held_confidence, held_lift, held_subjects, p, q, held` on the other, and `features`.
     """
     y = table["score"].to_numpy(dtype=np.float64) * (1.0 if higher_is_better else -1.0)
     people, subject = np.unique(table["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)
@@ -77,10 +83,12 @@ def find_patterns(
     if np.ptp(y) == 0:
         return {"status": "constant", **sizes}
     threshold = float(y.min()) if yes_no else float(np.quantile(y, options.low))
+    if threshold >= y.max():  # most scores are the best one: what is below it is low, however little that is
+        threshold = float(y[y < y.max()].max())
     low = y <= threshold
-    if low.all():
-        return {"status": "constant", **sizes}
     half = _half(len(people), options.seed)[subject]
+    if not low[half].any() or not low[~half].any():
+        return {"status": "too_few", **sizes}
     items = make_items(design, ~half)
     rules = _mine(items, low, half, subject, options)
     tested = _test(rules, items, low, ~half, subject, options)
@@ -88,6 +96,7 @@ def find_patterns(
         "status": "ok",
         **sizes,
         "threshold": threshold * (1.0 if higher_is_better else -1.0),
+        "low_share": float(low.mean()),
         "base_rate": float(low[half].mean()),
         "base_rate_held": float(low[~half].mean()),
         "n_rules": len(tested),
@@ -110,6 +119,8 @@ def make_items(design: Design, held_out: BoolArray) -> Items:
     for k, column in enumerate(design.columns):
         values = design.matrix[:, k]
         known = ~np.isnan(values)
+        if not (known & ~held_out).any():
+            continue  # nothing to find there
         if np.isin(values[known], (0.0, 1.0)).all():
             sides = [values == 1.0] if column.value is not None else [values == 0.0, values == 1.0]
             words = [column.value] if column.value is not None else ["no", "yes"]
