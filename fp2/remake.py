@@ -237,8 +237,9 @@ def _results(
     config: Config, tables: RunTables, before: Mapping[str, Any], raw_keys: Mapping[str, str], removed: int
 ) -> dict[str, Any]:
     from fp2.cuts import resolve_cuts
+    from fp2.protocols.balance import later_block
     from fp2.protocols.registry import BLOCKS
-    from fp2.results import group_sizes
+    from fp2.results import group_sizes, later_limitations
     from fp2.tables import attribute_columns
 
     people = tables.people
@@ -246,13 +247,16 @@ def _results(
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
     data_digest, n_answers = _data_digest(people, before["dataset_digest"]), tables.n_answers
+    found = tables.findings(config, cuts, before)
+    balance = later_block(found["balance"], cuts, before["balance"])
     return {
         **{name: value for name, value in before.items() if name not in BLOCKS},
-        **tables.findings(config, cuts, before),
+        **found,
+        "balance": balance,
         "response_set": tables.response_set(before["response_set"], raw_keys),
         "dataset_digest": data_digest,
         "dataset": {**before["dataset"], "digest": data_digest, "groups": group_sizes(people, cuts)},
-        "limitations": [*before["limitations"], line],
+        "limitations": [*later_limitations(before, balance), line],
         "purged": [*before.get("purged", []), {"at": today, "people_removed": removed, "answers_left": n_answers}],
     }
 

@@ -179,13 +179,14 @@ def _results(
     cuts: Sequence[Cut], scorers: Mapping[str, Any], found: Any, run_id: str,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the new results: what is about the answers as it was, what is about the comparison new."""
-    from fp2.protocols.balance import balance_warnings
+    from fp2.protocols.balance import later_block
     from fp2.protocols.registry import BLOCKS
     from fp2.results import (
         TOO_FEW,
         analysis_block,
         base_block,
         group_sizes,
+        later_limitations,
         measured,
         scorer_block,
         too_few_permutations,
@@ -193,9 +194,10 @@ def _results(
 
     probes = [probe["id"] for probe in before["probes"]]
     numbers = measured(people, answers, found.fingerprint, cuts, probes, 0)
-    old = balance_warnings(before["balance"])
-    lines = [line for line in before["limitations"] if line not in old and TOO_FEW not in line]
-    lines += [*balance_warnings(numbers["balance"]), *too_few_permutations(found.fingerprint, found.comparison)]
+    numbers["balance"] = later_block(numbers["balance"], cuts, before["balance"])
+    gone = [line for line in before["limitations"] if TOO_FEW in line]
+    lines = later_limitations(before, numbers["balance"], gone)
+    lines += too_few_permutations(found.fingerprint, found.comparison)
     return {
         **{name: value for name, value in before.items() if name not in BLOCKS},
         **base_block(config),

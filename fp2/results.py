@@ -166,6 +166,16 @@ def limitations(model: Mapping[str, Any], notes: Sequence[str], scored: bool = T
     ]
 
 
+def later_limitations(
+    before: Mapping[str, Any], balance: Sequence[Mapping[str, Any]], gone: Sequence[str] = ()
+) -> list[str]:
+    """Return the limitations of a run made again: what followed from its balance table anew, without lines `gone`."""
+    from fp2.protocols.balance import balance_warnings
+
+    old = {*balance_warnings(before["balance"]), *gone}
+    return [*(line for line in before["limitations"] if line not in old), *balance_warnings(balance)]
+
+
 def answer_counts(answers: pd.DataFrame, model_calls: int) -> dict[str, int]:
     """Return planned = answered + failed, refused and cached (both among the answered), and the batches sent."""
     answered = answers["status"] == "answered"

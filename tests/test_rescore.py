@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from bench import Bench
 
@@ -90,6 +91,22 @@ def test_a_run_in_the_mlflow_store_is_rescored_into_a_run_of_its_own(
     new = next(run for run in runs if run.info.run_id != logged.run_id)
     assert new.data.tags["fp2.rescored_from"] == logged.run_id
     assert new.data.params["scorers"] == "refusal"
+
+
+def test_what_the_cuts_are_confounded_with_stays_though_its_attribute_is_not_kept(bench: Bench) -> None:
+    table = pd.read_csv(bench.table)
+    table.assign(region=table["gender"].map({"f": "North", "m": "South"})).to_csv(bench.table, index=False)
+    logged = bench.run(folder="logged")
+    (pair,) = logged.results["balance"]
+    assert (pair["attribute"], pair["other"], pair["confounded"]) == ("gender", "region", True)
+    (warning,) = [line for line in logged.results["limitations"] if "go together" in line]
+    found, folder = rescored(bench, str(logged.folder), "scorer=economic", "analysis.alpha=0.01")
+    assert found["balance"] == [{**pair, "as_of_first_run": True}]
+    assert warning in found["limitations"]
+    assert [line for line in found["limitations"] if "as of the first run" in line]
+    again, _ = rescored(bench, str(folder), "seed=5")
+    assert again["balance"] == found["balance"]
+    assert sorted(again["limitations"]) == sorted(found["limitations"])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ DEMOGRAPHIC = ("region", "pronoun", "gender", "race", "age", "skin_tone", "locat
 CONFOUNDED = 0.3
 """Corrected Cramer's V from which on a pair is called confounded (Cohen 1988: medium)."""
 SMALL_CELL = 10
+AS_FIRST = "as_of_first_run"
+"""Key of an entry that was taken over, because the tables it would be made from again lack one of its attributes."""
 
 
 def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
@@ -41,6 +43,28 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
             for other in names:
                 if other not in cut.by:
                     entries.append(_entry(cut.name, attribute, other, found[frozenset((attribute, other))]))
+    return _sorted(entries)
+
+
+def later_block(
+    found: Sequence[Mapping[str, Any]], cuts: Sequence[Cut], before: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the entries of a run made again from its tables, which keep only the attributes of its cuts.
+
+    `found` is what these say; of the pairs that they lack, the entries of `before` stay, marked with `AS_FIRST`.
+    """
+    known = {(entry["cut"], entry["attribute"], entry["other"]) for entry in found}
+    entries = [dict(entry) for entry in found]
+    for cut in cuts:
+        for entry in before:
+            key = (cut.name, entry["attribute"], entry["other"])
+            if entry["attribute"] in cut.by and entry["other"] not in cut.by and key not in known:
+                known.add(key)
+                entries.append({**entry, "cut": cut.name, AS_FIRST: True})
+    return _sorted(entries)
+
+
+def _sorted(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: -(entry["cramers_v"] or 0.0))
 
 
@@ -72,9 +96,13 @@ def _count(cell: float) -> float | None:
 
 
 def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line per pair that is confounded, and one per attribute that nothing is known to go with or not."""
+    """Return one line per pair that is confounded, and one per attribute that nothing is known to go with or not.
+
+    And one on the entries that were taken over from a run as it was first made.
+    """
     lines, told = [], set()
     unknown: list[tuple[str, str]] = []
+    first: list[tuple[str, str]] = []
     for entry in block:
         pair = frozenset((entry["attribute"], entry["other"]))
         if pair in told:
@@ -88,9 +116,16 @@ def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
             )
         elif not entry["n_subjects"]:
             unknown.append((names[0], names[1]))
+        if entry.get(AS_FIRST):
+            first.append((names[0], names[1]))
     lines += [
         f"Nobody's {name} is known together with {', '.join(others)}: whether they are confounded cannot be checked."
         for name, others in _by_first(unknown)
+    ]
+    lines += [
+        f"How {name} goes together with {', '.join(others)} is told as of the first run: the tables that this one was "
+        "made from keep only the attributes of the cuts."
+        for name, others in _by_first(first)
     ]
     return lines
 
