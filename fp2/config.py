@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from fp2.cuts import resolve_cuts
+from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
 from fp2.data.shown import CONTROLS, ORIGINAL, PARAMETERS
 from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
@@ -352,7 +352,7 @@ def _cross_check(c: Config) -> None:
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
-    resolve_cuts(asdict(c.cut))
+    check_publishable(resolve_cuts(asdict(c.cut)))
     _check_variant(c.variant)
     if variants_of(c.probe) and c.probe.protocol != "fhibe_clip":
         fix = "Leave it out, and sweep over variant="

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, FINE_PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +144,18 @@ def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
     for attribute in cut.by:
         if attribute not in known_attributes:
             raise _unknown_attribute(attribute, cut.name, known_attributes)
+
+
+def check_publishable(cuts: Sequence[Cut]) -> None:
+    """Raise for a cut by what must not leave the data folder: its groups would be told in everything a run writes."""
+    for cut in cuts:
+        for attribute in cut.by:
+            if attribute in FINE_PLACE_AND_TIME:
+                raise Fp2Error(
+                    f"{attribute!r} never leaves the data folder, so that nothing can be cut by it",
+                    where="cut",
+                    fix=f"Of place and time only these can: {', '.join(sorted(COARSE_PLACE))}",
+                )
 
 
 def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 ATTRIBUTE_PREFIX = "attr_"
 
+# Where and when a picture was taken helps to find a person again.
+COARSE_PLACE: frozenset[str] = frozenset({"location_un_region", "location_un_subregion"})
+"""The place as coarsely as the United Nations name it: a part of the world, which may be told of groups."""
+FINE_PLACE_AND_TIME: frozenset[str] = frozenset(
+    {"location_country", "location_region", "user_date_captured", "user_hour_captured"}
+)
+"""Attributes that never leave the data folder, and so cannot be a cut."""
+PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME
+
 
 @dataclass(frozen=True)
 class Column:

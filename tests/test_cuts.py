@@ -182,6 +182,7 @@ CONF = Path(__file__).parents[1] / "conf" / "cut"
 SEVERAL = {
     "all": ["region", "pronoun", "age", "skin_tone"],
     "faces": ["gender", "race", "age"],
+    "fhibe_clip": ["pronoun", "region"],
     "gras": ["gender", "race", "age", "skin_tone"],
     "pairs": ["pronoun", "skin_tone", "age"],
 }

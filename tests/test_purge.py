@@ -113,6 +113,31 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
     assert any("removed from this run afterwards" in line for line in purged["limitations"])
 
 
+def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
+    rows = people_of(bench)
+    rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})).to_csv(bench.table, index=False)
+    one = bench.run(folder="one")
+    (pair,) = one.results["balance"]
+    (warning,) = [line for line in one.results["limitations"] if "go together" in line]
+    for place in (0, 3):
+        assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *places(bench)) == 0
+        purged = load(one.folder)
+        assert purged["balance"] == [{**pair, "as_of_first_run": True}]
+        assert purged["limitations"].count(warning) == 1
+        assert sum("as of the first run" in line for line in purged["limitations"]) == 1
+    assert len(purged["purged"]) == 2
+
+
+def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
+    rows = people_of(bench)
+    rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})).to_csv(bench.table, index=False)
+    one = bench.run("cut.each=[gender,region]", folder="one")
+    assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *places(bench)) == 0
+    purged = load(one.folder)
+    assert [(row["cut"], row["n_subjects"]) for row in purged["balance"]] == [("gender", 35), ("region", 35)]
+    assert not [line for line in purged["limitations"] if "as of the first run" in line]
+
+
 def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,6 +286,19 @@ def run_fhibe(bench: Bench, root: Path, *words: str) -> Path:
     assert launch([*FHIBE, f"data.root={root}", *places(bench), *words]) == 0
     found = sorted((bench.root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
     return found[-1].parent
+
+
+def test_a_run_cut_by_the_part_of_the_world_is_computed_again(bench: Bench) -> None:
+    copy = write_copy(bench.root / "fhibe", n_subjects=20)
+    folder = run_fhibe(bench, copy.root, "cut.by=null", "cut.each=[pronoun,location_un_region]", "tracking=none")
+    before = load(folder)
+    kept = pd.read_parquet(folder / "people.parquet")
+    assert [name for name in map(str, kept.columns) if "location" in name] == ["attr_location_un_region"]
+    assert fp2("purge", "--subject", copy.rows[-10]["subject_id"], "--yes", *places(bench)) == 0
+    purged = load(folder)
+    assert purged["n_subjects"] == before["n_subjects"] - 1
+    assert purged["cuts"] == ["pronoun", "location_un_region"]
+    assert {row["cut"] for row in purged["disparities"]} == set(purged["cuts"])
 
 
 def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,6 @@ import pandas as pd
 
 from fp2.tables import PEOPLE
 
-# Where and when a picture was taken helps to find a person again, so these attributes never leave the data folder.
-PLACE_AND_TIME: frozenset[str] = frozenset(
-    {
-        "location_country",
-        "location_region",
-        "location_un_region",
-        "location_un_subregion",
-        "user_date_captured",
-        "user_hour_captured",
-    }
-)
-
 
 @dataclass(frozen=True)
 class Dataset:

@@ -12,10 +12,9 @@ from typing import Literal
 
 import pandas as pd
 
-from fp2.data.dataset import PLACE_AND_TIME
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, FINE_PLACE_AND_TIME, attribute_columns
 
 _SALT_NAME = "salt"
 _SALT_BYTES = 32
@@ -92,8 +91,11 @@ def _create_salt(path: Path) -> None:
 
 
 def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
-    """Return `people` as it may leave the data folder: keys for ids, no file paths, no place and time attributes."""
-    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in PLACE_AND_TIME)]
+    """Return `people` as it may leave the data folder: keys for ids, no file paths, no time, no place but UN regions.
+
+    Callers leave out the attributes that nothing in the run uses.
+    """
+    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in FINE_PLACE_AND_TIME)]
     frame = people.drop(columns=[name for name in hidden if name in people.columns])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)

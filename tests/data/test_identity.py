@@ -26,6 +26,7 @@ def people(root="/one") -> pd.DataFrame:
             "set_id": ["set", None, None],
             "attr_region": [["Asia", "Europe"], ["Asia"], []],
             "attr_location_country": [["Kenya"], [], ["Peru"]],
+            "attr_location_un_region": [["Africa"], [], ["Americas"]],
             "attr_user_hour_captured": [["00:00-05:59"], [], []],
         }
     )
@@ -108,7 +109,8 @@ def test_what_is_shared_holds_no_id_path_place_or_time():
     text = json.dumps(shared.to_dict("list"), default=str)
     for secret in ("i1", "s1", "/one", "Kenya", "Peru", "00:00", '"set"'):
         assert secret not in text
-    assert shared["attr_region"].tolist() == frame["attr_region"].tolist()
+    for name in ("attr_region", "attr_location_un_region"):
+        assert shared[name].tolist() == frame[name].tolist()
     assert shared["subject_id"].nunique() == 2
     assert shared["set_id"].isna().tolist() == [False, True, True]
     pd.testing.assert_frame_equal(frame, people())

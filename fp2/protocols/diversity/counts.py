@@ -8,8 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from fp2.cuts import Cut, memberships
-from fp2.data.dataset import PLACE_AND_TIME
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.dataset import PLACE_AND_TIME
 from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
-from fp2.tables import attribute_columns
+from fp2.tables import PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
