@@ -121,6 +121,7 @@ def prepare_blocks(config: Config, store: ResponseStore, progress: Progress) -> 
         )
     options = options_of(config)
     scene = look(config, battery, store, progress)
+    _check_outcome(scene.engine, battery, options, progress)
     shown = show(config, scene.dataset.people, scene.pixels, progress)
     plan = plan_blocks(scene.dataset.people, battery.questions, scene.engine, shown, config.variant.kind)
     _check_groups(scene.dataset.people, scene.cuts, options)
@@ -141,6 +142,29 @@ def _check_groups(people: pd.DataFrame, cuts: Sequence[Cut], options: GrasOption
 
     images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
     make_design(images, subjects, people, cuts, options.min_subjects)
+
+
+def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
+    """Refuse an outcome that this engine never gives, and say if it gives it for some answers only.
+
+    Raises
+    ------
+    Fp2Error
+        If the outcome never comes.
+    """
+    from fp2.engines.server_scoring import NEVER
+    from fp2.protocols.gras.options import OUTCOMES
+
+    tell = getattr(engine, "lacking", None)  # of servers only: every other engine gives every number
+    question = next((question for question in battery.questions if question.kind == "yes_no"), None)
+    lacking = tell(question) if tell and question else {}
+    which = lacking.get(options.outcome)
+    others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
+    if which == NEVER:
+        what = f"the way in which this server is asked never gives {options.outcome}"
+        raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
+    if which:
+        progress.note(f"This server gives {options.outcome} for some answers only; always with {others}")
 
 
 def options_of(config: Config) -> GrasOptions:
@@ -221,9 +245,37 @@ def found_in(
     by_group = {"answers_by_group": table.counts_by_group(people, cuts)}
     if not (table.errors < 0).any():
         return by_group
+    warnings = _missing_outcome(table, options.outcome)
     block = analyse(table.answers(traits), people, cuts, options, lambda: count(next(steps), STEPS))
     count(STEPS, STEPS)
-    return {**by_group, BLOCK: {**block, "battery": wording}}
+    return {**by_group, BLOCK: {**block, "warnings": [*warnings, *block["warnings"]], "battery": wording}}
+
+
+def _missing_outcome(table: BlockTable, outcome: str) -> list[str]:
+    """Return a warning with the share of answers that lack the outcome though there is an answer; none if none do.
+
+    Raises
+    ------
+    Fp2Error
+        If all lack it.
+    """
+    import numpy as np
+
+    from fp2.protocols.gras.options import OUTCOMES
+
+    answered = table.errors < 0
+    lacking = np.isnan(table.columns[outcome]) & answered
+    n, n_answered = int(lacking.sum()), int(answered.sum())
+    if n == n_answered:
+        there = [name for name in OUTCOMES if not np.isnan(table.columns[name][answered]).all()]
+        fix = f"Set probe.options.outcome={' or '.join(there)}: the answers are kept" if there else ""
+        raise Fp2Error(f"no answer has the outcome {outcome!r}", where="probe.options.outcome", fix=fix)
+    if not n:
+        return []
+    why = "a server that lists only the likeliest tokens leaves it out where Yes is unlikely, so groups may lack it"
+    return [
+        f"{n / n_answered:.1%} of the answers have no {outcome}: {why} unequally; p_yes and p_yes_norm may be there"
+    ]
 
 
 STEPS = 9  # that the analysis tells of, where people have several pictures

@@ -13,7 +13,7 @@ import os
 import queue
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -140,6 +140,10 @@ class OpenAICompatEngine:
         """Return how a question is asked; for probabilities, the way that the server offers (tried out if unknown)."""
         method = self._way(question.kind).identity() if question.kind in SCORED else {"name": server_words.METHOD}
         return {**method, "blind": "no picture"} if blind else method
+
+    def lacking(self, question: Question) -> Mapping[str, str]:
+        """Return which numbers of a yes/no answer come `never` or `sometimes`; always, what is not named."""
+        return self._way(question.kind).lacking if question.kind == "yes_no" else {}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
         """Return nothing: a real model sees the pixels only."""

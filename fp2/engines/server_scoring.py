@@ -16,6 +16,7 @@ import numpy as np
 
 from fp2.engines.base import ChoiceOrders, Question
 
+NEVER, SOMETIMES = "never", "sometimes"
 Orders = Sequence[Sequence[int]]
 Body = dict[str, Any]
 Reply = Mapping[str, Any]
@@ -36,6 +37,11 @@ class Way(Protocol):
     @property
     def path(self) -> str:
         """The endpoint, below the base address."""
+        ...
+
+    @property
+    def lacking(self) -> Mapping[str, str]:
+        """Numbers of a yes/no answer (`YES_NO_NUMBERS`) that do not always come: `never` or `sometimes`."""
         ...
 
     def identity(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
 from fp2.engines.server_http import RefusedError
-from fp2.engines.server_scoring import Body, Reply, Scored, averaged
+from fp2.engines.server_scoring import SOMETIMES, Body, Reply, Scored, averaged
 from fp2.engines.server_words import PATH, count_of, first_choice, messages
 from fp2.engines.yes_no import BLANKS
 
@@ -27,6 +27,11 @@ class FirstTokens:
 
     top: int
     path: str = PATH
+
+    @property
+    def lacking(self) -> Mapping[str, str]:
+        """What is null where a spelling is not listed; the sums are 0 there."""
+        return dict.fromkeys(("p_yes_first_token", "p_no_first_token", "logit_difference"), SOMETIMES)
 
     def identity(self) -> dict[str, Any]:
         """Return the name with its version, and how many tokens are listed."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
 from fp2.engines.server_http import RefusedError
-from fp2.engines.server_scoring import Body, Reply, Scored, averaged
+from fp2.engines.server_scoring import NEVER, SOMETIMES, Body, Reply, Scored, averaged
 from fp2.engines.server_words import DATA_URL, count_of
 
 MARK = "[[picture-1]]"
@@ -36,6 +36,12 @@ class TypedDecisions:
     def path(self) -> str:
         """The endpoint, below the base address."""
         return f"/{self.name}"
+
+    @property
+    def lacking(self) -> Mapping[str, str]:
+        """No token is seen, and the mass is told by some servers only."""
+        told = dict.fromkeys(("p_yes", "p_no", "mass", "logit_difference"), SOMETIMES)
+        return {**told, "p_yes_first_token": NEVER, "p_no_first_token": NEVER}
 
     def identity(self) -> dict[str, Any]:
         """Return the name with its version, and the form of the request."""
