@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fhibe.typed import typed
 
 WHERE = "task.options"
 
@@ -25,6 +26,12 @@ class Metric:
     def __post_init__(self) -> None:
         if self.range is not None and not self.range[0] < self.range[1]:
             raise Fp2Error(f"the range of {self.name!r} is empty", where=f"{WHERE}.metrics.{self.name}.range")
+        if not (self.higher_is_better or self.yes_no or self.range is not None):
+            raise Fp2Error(
+                f"less is better of {self.name!r}, and its range is not known",
+                where=f"{WHERE}.metrics.{self.name}.range",
+                fix="Give range: [0, 1] (LPIPS), say: scores are turned by its upper end, higher ones count as it",
+            )
 
 
 @dataclass(frozen=True)
@@ -68,27 +75,43 @@ def read_options(given: Mapping[str, Any]) -> ScoresOptions:
         if key not in known:
             raise Fp2Error(f"unknown option {key!r}", where=WHERE, fix=nearest(key, known))
     plain = dict(given)
-    metrics = plain.pop("metrics", None) or {}
+    metrics, columns = plain.pop("metrics", None) or {}, plain.pop("columns", None) or {}
     if not isinstance(metrics, Mapping):
-        raise Fp2Error(
-            "metrics is no table", where=f"{WHERE}.metrics", fix="metrics={recall: {higher_is_better: true}}"
-        )
-    columns = plain.pop("columns", None) or {}
+        fix = "metrics={recall: {higher_is_better: true}}"
+        raise Fp2Error("metrics is no table", where=f"{WHERE}.metrics", fix=fix)
+    if not isinstance(columns, Mapping):
+        raise Fp2Error("columns is no table", where=f"{WHERE}.columns", fix="columns={image: COLUMN}")
     for name in columns:
         if name not in COLUMNS:
             raise Fp2Error(f"unknown column {name!r}", where=f"{WHERE}.columns", fix=nearest(name, COLUMNS))
-    for name in ("attributes", "within", "sensitive", "features"):
-        value = plain.get(name)
-        if value is not None:
-            plain[name] = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
     for name in ("error_model", "patterns"):
         if name in plain:
             plain[name] = _switch(plain[name], name)
-    return ScoresOptions(
+    if plain.get("within", ()) is None:
+        del plain["within"]
+    options = ScoresOptions(
         metrics=tuple(_metric(str(name), spec) for name, spec in metrics.items()),
         columns={str(k): str(v) for k, v in columns.items()},
-        **plain,
+        **typed(ScoresOptions, plain, WHERE),
     )
+    _check_settings(options)
+    return options
+
+
+def _check_settings(options: ScoresOptions) -> None:
+    """Raise for settings of the analyses that are mistaken, before anything runs, and for unreadable conditions."""
+    from fp2.protocols.fhibe.conditions import names_in
+    from fp2.protocols.fhibe.error_model import ErrorModelOptions
+    from fp2.protocols.fhibe.patterns import PatternOptions
+
+    if options.error_model is not None:
+        own = settings(ErrorModelOptions, options.error_model, "error_model")
+        if own.least > own.most:
+            raise Fp2Error(f"least is {own.least}, more than most ({own.most})", where=f"{WHERE}.error_model.least")
+    if options.patterns is not None:
+        settings(PatternOptions, options.patterns, "patterns")
+    for condition in options.within:
+        names_in(condition)
 
 
 def _metric(name: str, spec: Any) -> Metric:
@@ -101,12 +124,7 @@ def _metric(name: str, spec: Any) -> Metric:
     for key in spec:
         if key not in known:
             raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(key, known))
-    plain = dict(spec)
-    if plain.get("range") is not None:
-        if not isinstance(plain["range"], (list, tuple)) or len(plain["range"]) != 2:
-            raise Fp2Error(f"range is {plain['range']!r}", where=where, fix="Give two numbers: range: [0, 1]")
-        plain["range"] = (float(plain["range"][0]), float(plain["range"][1]))
-    return Metric(name, **plain)
+    return Metric(name, **typed(Metric, spec, where))
 
 
 def _switch(value: Any, name: str) -> Mapping[str, Any] | None:
@@ -121,7 +139,5 @@ def _switch(value: Any, name: str) -> Mapping[str, Any] | None:
 def settings(kind: type[Any], given: Mapping[str, Any], where: str, **others: Any) -> Any:
     """Return a dataclass of settings from `others` and, over them, what was `given`; raise Fp2Error for a mistake."""
     known = [f.name for f in fields(kind)]
-    for key in given:
-        if key not in known:
-            raise Fp2Error(f"unknown option {key!r}", where=f"{WHERE}.{where}", fix=nearest(key, known))
-    return kind(**{**{name: value for name, value in others.items() if name in known}, **given})
+    usual = {name: value for name, value in others.items() if name in known}
+    return kind(**{**usual, **typed(kind, given, f"{WHERE}.{where}")})
