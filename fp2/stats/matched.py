@@ -59,6 +59,8 @@ class MatchedVersion:
 class MatchedTest:
     """All versions compared; `raw` is the largest mean within-set difference of a pair, null_* its chance level.
 
+    `worst_group` and `best_group` are the versions of that pair.
+
     `p_value`: permutation of the labels inside every set, of the largest |t| over pairs; `adjusted_p` of a pair is its
     own |t| against the same maximum. `p_value` is None where fewer than two versions share `min_sets` sets.
     `critical`: the 1 - alpha quantile of the permuted largest |t| (None where it is infinite).
@@ -184,17 +186,20 @@ def _assembled(
     largest_t, largest_gap = permuted
     seen_t, seen_gap = (part[0] for part in _statistics(centred[None], pairs, scale))
     levels = _level(seen_gap, pairs, y.shape[1])
-    means = levels * (1 if higher_is_better else -1)
-    raw = float(np.abs(seen_gap).max())
+    extreme = int(np.abs(seen_gap).argmax())
+    raw = float(np.abs(seen_gap[extreme]))
     flat = raw <= NO_SPREAD * max(1.0, scale)
+    # the pair that `raw` is of: with incomplete sets it need not be the one with the extreme levels
+    low, high = pairs[extreme] if seen_gap[extreme] < 0 else pairs[extreme][::-1]
+    worst, best = (low, high) if higher_is_better else (high, low)
     known = np.isfinite(y).sum(axis=0)
     return MatchedTest(
         raw=raw,
         null_mean=finite(float(largest_gap.mean())),
         null_p95=finite(float(np.quantile(largest_gap, 0.95))),
         p_value=permutation_p(float(seen_t.max()), largest_t),
-        worst_group=None if flat else names[int(np.nanargmin(means))],
-        best_group=None if flat else names[int(np.nanargmax(means))],
+        worst_group=None if flat else names[worst],
+        best_group=None if flat else names[best],
         n_sets=len(y),
         n_permutations=n,
         pairs=tuple(

@@ -70,3 +70,21 @@ def test_rare_differences_whose_mean_is_the_bound_are_seldom_called_equivalent(s
         found = matched_equivalence(matched_test(*long([table]), n_permutations=1, seed=k), 0.05, 1.0)
         wrong += found <= 0.05
     assert wrong / 400 <= 0.08  # 0.05, 3 standard errors of 400, and rounding to whole sets
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_worst_and_best_are_the_pair_that_the_difference_is_of(better):
+    """Incomplete sets: the largest pair difference is another pair's than that of the extreme levels."""
+    rng = np.random.default_rng(4)
+    table = np.full((60, 3), np.nan)
+    table[:20, :2] = [0.0, 0.5]  # a, b in sets of their own
+    table[20:40, 1:] = [0.0, 0.3]  # b, c
+    table[40:, ::2] = [0.0, 0.2]  # a, c
+    table += 0.01 * rng.normal(size=table.shape)
+    found = matched_test(*long([table]), higher_is_better=better, n_permutations=99, seed=0)
+    levels = {version.name: version.level for version in found.versions}
+    largest = max(found.pairs, key=lambda pair: abs(pair.difference))
+    assert {found.worst_group, found.best_group} == {largest.first, largest.second} == {"0", "1"}
+    assert max(levels, key=lambda name: levels[name]) == "2"  # the levels alone would name another version
+    assert found.raw == pytest.approx(abs(largest.difference))
+    assert found.worst_group == ("0" if better else "1")

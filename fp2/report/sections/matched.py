@@ -82,7 +82,7 @@ def _file(cut: str) -> str:
 
 
 def _line(row: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> dict[str, Any]:
-    """Return one probe's line: the row, and the pair of its extreme versions if enough sets have both."""
+    """Return one probe's line: the row, and the pair that its difference is of if enough sets have both."""
     ends = {row["worst_version"], row["best_version"]}
     pair = next((pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends), None)
     if pair is None or pair["n_sets"] < min_cell:
@@ -135,10 +135,10 @@ def _probe(axes: Axes, y: int, row: Mapping[str, Any], reach: float) -> None:
     axes.plot([min(levels), max(levels)], [y, y], color=colour, linewidth=1.2, zorder=2)
     axes.scatter(levels, [y] * len(levels), s=26, facecolor=colour if filled else "white", edgecolor=colour, zorder=3)
     if row["significant"]:
-        for version in known:
-            if version["name"] in (row["worst_version"], row["best_version"]):
-                left = version["level"] == min(levels)
-                axes.annotate(
+        named = [v for v in known if v["name"] in (row["worst_version"], row["best_version"])]
+        for version in named:
+            left = version["level"] == min(v["level"] for v in named)
+            axes.annotate(
                     shorten(plain(version["name"]), 16), (version["level"], y), (-6 if left else 6, 0),
                     textcoords="offset points", ha="right" if left else "left", va="center", fontsize=8, color=INK,
                 )  # fmt: skip
