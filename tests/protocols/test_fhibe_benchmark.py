@@ -223,7 +223,8 @@ def test_intersections_never_hold_both_levels_of_ancestry() -> None:
         ([0.5, 0.6, 0.7], {"yes_no": True}, "other than 0 and 1"),
         ([math.nan] * 3, {}, "none of the scores"),
         ([math.inf, 0.6, 0.7], {}, "infinite"),
-        ([0.5, 0.6, 0.7], {"within": "tone == 'IV'"}, "nobody"),
+        ([0.5, 0.6, 0.7], {"higher_is_better": False}, "range is not known"),
+        ([0.5, 0.6, -0.1], {"higher_is_better": False, "value_range": (0, 1)}, "outside the range"),
     ],
 )
 def test_mistakes_are_told(scores: list[float], options: dict[str, Any], words: str) -> None:
@@ -237,3 +238,48 @@ def test_a_person_scored_twice_in_one_picture_is_refused() -> None:
     twice = pd.concat([scores_of(people, np.array([0.1, 0.2, 0.3]))] * 2)
     with pytest.raises(Fp2Error, match="two scores for one person"):
         benchmark(twice, people, [Cut("tone", ("tone",))])
+
+
+def test_a_cut_or_a_condition_without_anybody_is_told_and_ends_nothing() -> None:
+    people = people_with({"tone": [["I"]] * 12 + [["VI"]] * 12, "age": [["60+"]] * 12 + [[]] * 12,
+                          "wear": [[]] * 12 + [["hat"]] * 12})  # fmt: skip
+    chosen = Cut("chosen", ("tone",), (("tone", ("VI",)),))
+    cuts = [*every_intersection(["tone", "age", "wear"]), chosen]
+    table = scores_of(people, np.linspace(0.2, 0.9, 24))
+    rows = {row["cut"]: row for row in benchmark(table, people, cuts, BenchmarkOptions(**QUICK))["rows"]}
+    assert len(rows) == 8
+    assert rows["age_x_wear"]["n_groups"] == 0
+    assert rows["age_x_wear"]["published"] is None
+    assert rows["age_x_wear"]["why"] == "nobody has a value of it"
+    assert rows["tone"]["agreement"] == "both"
+    inside = benchmark(table, people, cuts, BenchmarkOptions(**QUICK, within="age == '60+'"))
+    assert {row["cut"]: row["why"] for row in inside["rows"]}["chosen"] == "nobody has a value of it"
+    empty = benchmark(table, people, cuts, BenchmarkOptions(**QUICK, within="tone == 'IV'"))
+    assert empty["rows"] == empty["top"] == []
+    assert empty["overall"] is None
+    yes_no = benchmark(table.assign(score=table["score"].round()), people, cuts, BenchmarkOptions(**QUICK, yes_no=True))
+    assert len(yes_no["rows"]) == 8
+
+
+def test_the_published_disparity_of_a_distance_does_not_hang_on_the_largest_one() -> None:
+    """LPIPS: max(0, 1 - LPIPS); one score of 3 counts as 1 and leaves the others as they are."""
+    rng = np.random.default_rng(13)
+    people = people_with({"tone": [["I"]] * 40 + [["VI"]] * 40}, light=[1.0] * 39 + [0.0] + [1.0] * 40)
+    values = np.r_[rng.normal(0.3, 0.03, 40), rng.normal(0.5, 0.03, 40)]
+    options = BenchmarkOptions(**QUICK, higher_is_better=False, value_range=(0, 1))
+    cut, far = [Cut("tone", ("tone",))], values.copy()
+    far[39] = 3.0
+    found = benchmark(scores_of(people, far), people, cut, options)
+    row = found["rows"][0]
+    expected = 1 - (1 - np.median(values[40:])) / np.median(1 - far[:40].clip(0, 1))
+    assert row["published"]["disparity"] == pytest.approx(expected)
+    assert found["n_clipped"] == 1
+    assert row["ours"]["raw"] == pytest.approx(values[40:].mean() - far[:40].clip(0, 1).mean())
+
+
+def test_a_condition_does_not_change_the_scale() -> None:
+    people = people_with({"tone": [["I"]] * 12 + [["VI"]] * 12}, light=[1.0] * 23 + [0.0])
+    values = np.r_[np.linspace(1, 9, 23), 50.0]
+    options = BenchmarkOptions(**QUICK, within="light == 1")
+    found = benchmark(scores_of(people, values), people, [Cut("tone", ("tone",))], options)
+    assert found["value_range"] == [0.0, 50.0]

@@ -26,6 +26,7 @@ REASONS = {
     "negative": "scores below 0: the published disparity does not exist",
     "strict_pairs": "no single pair passes Bonferroni's threshold over all pairs",
     "other_groups": "both find a difference, between other groups",
+    "nobody": "nobody has a value of it",
     "too_few": "fewer than two groups have enough people",
     "constant": "everybody has the same score",
 }
@@ -42,7 +43,7 @@ def compare(
     """
     theirs = pair is not None
     if ours.status != "ok" and not theirs:
-        code = "too_few" if len(groups) < 2 else "constant"
+        code = "nobody" if not ours.n_subjects else "too_few" if len(groups) < 2 else "constant"
         return _said(NOT_COMPARED, [code])
     if theirs and ours.significant:
         return _said(BOTH, _of_both(pair, ours))

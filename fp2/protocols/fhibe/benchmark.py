@@ -18,6 +18,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.fhibe import agreement, published
 from fp2.protocols.fhibe.conditions import keep
 from fp2.protocols.fhibe.shares import shares_block
+from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +37,9 @@ KEYS = ["image_id", "subject_id"]
 class BenchmarkOptions:
     """How scores are compared.
 
-    `value_range` is the scale of the score (None: from 0 to 1, or to its largest value); a score of which less is
-    better is turned by its upper end for the published column. `within` is a condition (see `conditions`).
+    `value_range` is the scale of the score (None: from 0 to 1, or to its largest value in the whole table); a score of
+    which less is better needs one unless it is yes/no: it is turned by the upper end for the published column, and
+    what lies above that end counts as it (max(0, 1 - LPIPS)). `within` is a condition (see `conditions`).
     `n_permutations`: None takes what the Holm family of the cuts needs. `top_k` is the length of the table.
     """
 
@@ -83,27 +85,33 @@ def benchmark(
     -------
     dict
         JSON-able and finite. `n_images, n_subjects` (with a score, within the condition), `n_unknown` (scores of nobody
-        in `people`), `n_without` (people without a score), `within`, `negative`, `direction`, `overall` (mean over
-        people), `rows` (per cut: `cut, abbreviation, n_groups, n_pairs, threshold, pairs` (the significant ones),
-        `published` (the pair of highest disparity, or None), `shares` (yes/no only), `ours` (a disparity row with
-        Holm's correction over these cuts), `agreement`, `why`), and `top` (Extended Data Table 2's form: `intersection,
-        disparity, worst, best`).
+        in `people`), `n_without` (people without a score), `n_clipped` (scores above the upper end, counted as it),
+        `within`, `negative`, `direction`, `overall` (mean over people; None where the condition leaves nobody, and then
+        there are no rows), `rows` (per cut: `cut, abbreviation, n_groups, n_pairs, threshold, pairs` (the significant
+        ones), `published` (the pair of highest disparity, or None), `shares` (yes/no only), `ours` (a disparity row
+        with Holm's correction over these cuts), `agreement`, `why`), and `top` (Extended Data Table 2's form:
+        `intersection, disparity, worst, best`).
+
+    A cut that nobody has a value for is a row of status `too_few_subjects`.
 
     Raises
     ------
     Fp2Error
-        For a repeated (image, subject), scores outside their range or none at all, a condition that cannot be read
-        or leaves nobody, or an unknown attribute.
+        For a repeated (image, subject), scores outside their range or none at all, a condition that cannot be read,
+        a score of which less is better without a range, or an unknown attribute.
     """
     options = options or BenchmarkOptions()
-    joined = _joined(scores, people, options)
-    low, high = _range(joined["score"], options)
-    values = published.turned(joined["score"], higher_is_better=options.higher_is_better, high=high)
-    negative = bool(np.nanmin(values) < 0)
-    if options.yes_no and not joined["score"].dropna().isin((0.0, 1.0)).all():
+    whole = _joined(scores, people)
+    if options.yes_no and not whole["score"].dropna().isin((0.0, 1.0)).all():
         raise Fp2Error("a yes/no outcome holds values other than 0 and 1", where="scores", fix="Leave out yes_no")
+    low, high = _range(whole["score"], options)  # of everybody, so that a condition does not change the scale
+    negative = bool((whole["score"] < 0).any()) and options.higher_is_better
+    joined = keep(whole, options.within).reset_index(drop=True)
+    n_clipped = 0 if options.higher_is_better else int((joined["score"] > high).sum())
+    joined["score"] = joined["score"].clip(upper=high)
+    values = published.turned(joined["score"], higher_is_better=options.higher_is_better, high=high)
     found = []
-    for cut in attributes:
+    for cut in attributes if joined["score"].notna().any() else ():
         found.append(_one_cut(cut, joined, values, options, (low, high), len(attributes), negative))
         tick()
     rows = _with_verdicts(found, options)
@@ -118,7 +126,8 @@ def benchmark(
         "n_subjects": int(known["subject_id"].nunique()),
         "n_unknown": int((~_pairs(scores).isin(set(_pairs(people)))).sum()),
         "n_without": int(joined["score"].isna().sum()),
-        "overall": float(known.groupby("subject_id")["score"].mean().mean()),
+        "n_clipped": n_clipped,
+        "overall": float(known.groupby("subject_id")["score"].mean().mean()) if len(known) else None,
         "rows": rows,
         "top": top_table(rows, options.top_k),
         "n_cases": sum(row["published"] is not None for row in rows),
@@ -178,8 +187,8 @@ def _pairs(frame: pd.DataFrame) -> pd.Series[Any]:
     return pd.Series(list(zip(frame["image_id"], frame["subject_id"], strict=True)), dtype="object")
 
 
-def _joined(scores: pd.DataFrame, people: pd.DataFrame, options: BenchmarkOptions) -> pd.DataFrame:
-    """Return the people within the condition with their score."""
+def _joined(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
+    """Return the people with their score."""
     repeated = scores.duplicated(KEYS)
     if repeated.any():
         first = scores.loc[repeated, KEYS].iloc[0]
@@ -191,10 +200,7 @@ def _joined(scores: pd.DataFrame, people: pd.DataFrame, options: BenchmarkOption
     if joined["score"].notna().sum() == 0:
         fix = "image_id and subject_id are those of the data set"
         raise Fp2Error("none of the scores belongs to a person of the data set", where="scores", fix=fix)
-    kept = keep(joined, options.within)
-    if kept["score"].notna().sum() == 0:
-        raise Fp2Error("nobody with a score is left within the condition", where=f"within={options.within}")
-    return kept.reset_index(drop=True)
+    return joined
 
 
 def _range(values: pd.Series[Any], options: BenchmarkOptions) -> tuple[float, float]:
@@ -202,10 +208,14 @@ def _range(values: pd.Series[Any], options: BenchmarkOptions) -> tuple[float, fl
     lowest, highest = float(values.min()), float(values.max())
     if not np.isfinite([lowest, highest]).all():
         raise Fp2Error("a score is infinite", where="scores", fix="Leave the cell empty where there is no score")
-    if options.value_range is None:
+    given = (0.0, 1.0) if options.yes_no and options.value_range is None else options.value_range
+    if given is None and not options.higher_is_better:
+        fix = "Give it: scores are turned by its upper end"
+        raise Fp2Error("less is better of a score whose range is not known", where="value_range", fix=fix)
+    if given is None:
         return (min(0.0, lowest), max(1.0, highest))
-    low, high = options.value_range
-    if lowest < low or highest > high:
+    low, high = given
+    if lowest < low or (highest > high and options.higher_is_better):
         raise Fp2Error(
             f"scores run from {lowest:g} to {highest:g}, outside the range [{low:g}, {high:g}]", where="scores"
         )
@@ -228,9 +238,7 @@ def _one_cut(
 ) -> _Cut:  # fmt: skip
     from fp2.stats import default_permutations, disparity
 
-    table = memberships(joined, cut).merge(joined[[*KEYS, "score"]].assign(turned=values), on=KEYS)
-    if table.empty:
-        raise Fp2Error(f"nobody has a value for {cut.name!r}", where="attributes")
+    table = _members(joined, cut).merge(joined[[*KEYS, "score"]].assign(turned=values), on=KEYS)
     groups = published.group_scores(table[["group", "subject_id"]].assign(score=table["turned"]), options.min_subjects)
     pairs = published.all_pairs(groups, by_share=options.yes_no, negative=negative)
     significant, threshold = published.highest(pairs, options.alpha)
@@ -267,6 +275,17 @@ def _one_cut(
             worst=worst_best[0], best=worst_best[1],
         )  # fmt: skip
     return _Cut(row, ours, significant, {group.name: group for group in groups})
+
+
+def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return `memberships`, of those of the cut's chosen groups that somebody is in: a condition may empty some."""
+    if not cut.groups:
+        return memberships(joined, cut)
+    there = {
+        name: {value for cell in joined.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name, _ in cut.groups
+    }
+    groups = tuple((name, tuple(value for value in values if value in there[name])) for name, values in cut.groups)
+    return memberships(joined, Cut(cut.name, cut.by, groups))
 
 
 def _with_verdicts(found: Sequence[_Cut], options: BenchmarkOptions) -> list[dict[str, Any]]:
