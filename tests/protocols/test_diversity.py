@@ -81,6 +81,40 @@ def test_shapes_are_those_counted_by_hand() -> None:
     assert shape_numbers(Geometry(), None, None, None)[0] == {}
 
 
+def test_a_mask_file_stands_in_for_polygons(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from fp2.protocols.diversity.shapes import measure_shapes
+
+    mask = np.zeros((80, 100), np.uint8)
+    mask[20:60, 30:80] = 255
+    Image.fromarray(mask).save(tmp_path / "mask.png")
+    Image.new("RGB", (100, 80)).save(tmp_path / "a.png")
+    row = {
+        "image_id": "a",
+        "subject_id": "1",
+        "image_path": str(tmp_path / "a.png"),
+        "mask_path": str(tmp_path / "mask.png"),
+    }
+    found, _ = measure_shapes(pd.DataFrame([row]))
+    assert found["mask_area"].iloc[0] == pytest.approx(0.25)
+    assert found["mask_concavity"].iloc[0] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "held", [{"image_id": ["a"], "embedding": [1.0]}, {"image_id": ["a"], "embedding": [[1.0], [2.0]]}]
+)
+def test_embeddings_that_do_not_fit_are_one_line(held: dict[str, Any], tmp_path: Path) -> None:
+    from fp2.protocols.diversity.embeddings import from_file
+
+    np.savez(tmp_path / "x.npz", **{name: np.array(values) for name, values in held.items()})
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        from_file(tmp_path / "x.npz", people())
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 broken")
+    with pytest.raises(Fp2Error, match="cannot be read"):
+        from_file(tmp_path / "broken.npz", people())
+
+
 def people() -> pd.DataFrame:
     return pd.DataFrame(
         {
@@ -144,6 +178,14 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert scores[0]["by"] is None
     assert scores[0]["n_images"] == 30
     assert 1 < scores[0]["equal_n"] <= 8
+    from fp2.protocols.diversity.task import again
+
+    table = pd.read_parquet(tmp_path / "second" / "people.parquet")
+    left = table[table["subject_id"] != table["subject_id"].iloc[0]]
+    made = again(load_config(words), left, pd.DataFrame(), second.results).block
+    assert made["totals"]["subjects"] == 29
+    assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
+    assert made["vendi"] == []
     page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
     assert "What the data set holds" in page
     assert "data:image/png" in page

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +52,14 @@ def _read(path: Path) -> tuple[list[str], Floats]:
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as held:
-                return [str(name) for name in held["image_id"]], np.asarray(held["embedding"], dtype=np.float64)
-        table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"image_id": str})
-        return table["image_id"].astype(str).tolist(), table.drop(columns="image_id").to_numpy(dtype=np.float64)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+                ids, vectors = [str(name) for name in held["image_id"]], np.asarray(held["embedding"], dtype=np.float64)
+        else:
+            table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"image_id": str})
+            ids, vectors = table["image_id"].astype(str).tolist(), table.drop(columns="image_id").to_numpy(np.float64)
+        if vectors.ndim != 2 or not vectors.size or len(vectors) != len(ids):
+            raise ValueError(f"{len(ids)} pictures and vectors of shape {vectors.shape}")
+        return ids, vectors
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Fp2Error(f"{path.name} cannot be read: {reason}", where=where, fix=FIX) from error
 

@@ -45,6 +45,8 @@ def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None
         shape = _geometry(Path(str(row.image_path)), str(row.subject_id))
         person, face = _table_box(row, "box") or shape.person_box, _table_box(row, "face") or shape.face_box
         found, seen = shape_numbers(shape, person, face, _size(shape, row))
+        if "mask_area" not in found and (mask := _mask_file(row)) is not None:
+            found |= mask_numbers(mask)
         rows.append(found)
         points.append(seen)
         tick()
@@ -96,11 +98,32 @@ def _mask_numbers(shape: Geometry, size: tuple[int, int]) -> dict[str, float]:
     draw = ImageDraw.Draw(grid)
     for polygon in polygons:
         draw.polygon([(float(x) * scale, float(y) * scale) for x, y in polygon], fill=1)
-    mask = np.asarray(grid)
+    return mask_numbers(np.asarray(grid))
+
+
+def mask_numbers(mask: NDArray[np.bool_]) -> dict[str, float]:
+    """Return area and concavity of a mask (height, width); nothing of an empty one."""
     area = float(mask.sum())
     if not area:
         return {}
     return {"mask_area": area / mask.size, "mask_concavity": max(0.0, 1 - area / max(area, _hull_area(mask)))}
+
+
+def _mask_file(row: Any) -> NDArray[np.bool_] | None:
+    """Return the mask that the people table names, scaled down; None where there is none or it cannot be read."""
+    from PIL import Image
+
+    from fp2.data.pixels import open_rgb
+
+    path = getattr(row, "mask_path", None)
+    if not isinstance(path, str) or not path:
+        return None
+    try:
+        mask = open_rgb(Path(path)).convert("L")
+    except Exception:  # decoders raise many kinds; the picture then has no mask numbers
+        return None
+    mask.thumbnail((_GRID, _GRID), Image.Resampling.NEAREST)
+    return np.asarray(mask) > 0
 
 
 def _hull_area(mask: NDArray[np.bool_]) -> float:

@@ -95,7 +95,10 @@ def run(given: TableInput) -> TableFindings:
 
 
 def again(config: Config, people: pd.DataFrame, scores: pd.DataFrame, before: Mapping[str, Any]) -> Any:
-    """Return the block from a run's own tables: they keep the shapes, and the attributes of the intersections only."""
+    """Return the block from a run's own tables: they keep the shapes, and the attributes of the intersections only.
+
+    How many attributes and values there are stays as it was; places, keypoints and Vendi scores cannot be made again.
+    """
     from fp2.cuts import resolve_cuts
     from fp2.protocols.fhibe.scores import Found
 
@@ -103,7 +106,9 @@ def again(config: Config, people: pd.DataFrame, scores: pd.DataFrame, before: Ma
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
     attributes = _attributes(people, cuts, options)
     made = {**counted(people, attributes, config.analysis.min_subjects), "keypoints": None}
-    made |= {"vendi": [], "not_embedded": {}, **_summary(made, [])}
+    kept = {name: before[BLOCK]["totals"][name] for name in ("attributes", "attribute_values")}
+    made |= {"totals": made["totals"] | kept, "places": [], "vendi": [], "not_embedded": {}}
+    made |= _summary(made, [])
     return Found(made, [])
 
 
