@@ -19,7 +19,7 @@ from fp2.data.fhibe.geometry import annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error, nearest
 from fp2.narrow.metrics.pictures import cosine
-from fp2.narrow.models import ModelSpec, Picture
+from fp2.narrow.models import ModelSpec, Picture, number_of
 from fp2.narrow.predictions import Prediction
 from fp2.narrow.truth import Person
 
@@ -48,7 +48,7 @@ class DlibFaces:
                 raise Fp2Error(f"unknown option {name!r}", where=f"narrow model {spec.name}", fix=nearest(name, known))
         if not installed():
             raise Fp2Error("dlib or its models are not installed", where=f"narrow model {spec.name}", fix=_FIX)
-        self._jitters = int(spec.options.get("jitters", 0))
+        self._jitters = int(number_of(spec, "jitters", spec.options.get("jitters", 0), 0, 1000, whole=True))
         self._loaded: tuple[Any, Any, Any] | None = None
 
     def identity(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.narrow.models import build_model, load_spec
+from fp2.narrow.models import build_model, load_spec, read_spec
 from fp2.narrow.options import NarrowOptions, check_files, read_options
 from fp2.narrow.predict import predict_all
 from fp2.narrow.predictions import Prediction, read_predictions
@@ -114,8 +114,10 @@ def _run_models(
 ) -> list[_Source]:
     """Return what the models say that the run has to ask itself."""
     sources = []
-    for name in (*options.models, *([files["model"]] if "model" in files else [])):
-        spec = load_spec(name)
+    specs = [load_spec(name) for name in options.models]
+    if "model" in files:
+        specs.append(read_spec(Path(files["model"]).expanduser()))
+    for spec in specs:
         if options.tasks is not None and spec.task not in options.tasks:
             continue
         task, model = build_model(spec, given.config)

@@ -16,7 +16,7 @@ import numpy as np
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import sha256_file
 from fp2.narrow import environment
-from fp2.narrow.models import ModelSpec, Picture
+from fp2.narrow.models import ModelSpec, Picture, number_of
 from fp2.narrow.predictions import Prediction
 from fp2.narrow.rle import Rle
 
@@ -40,6 +40,7 @@ class MediaPipe:
         for name in spec.options:
             if name not in known:
                 raise Fp2Error(f"unknown option {name!r}", where=f"narrow model {spec.name}", fix=nearest(name, known))
+            number_of(spec, name, spec.options[name], 0, 1, whole=name == "model")
         self._task, self._settings = spec.task, {**known, **spec.options}
         self._state = Path(config.paths.state)
         self._process: subprocess.Popen[bytes] | None = None

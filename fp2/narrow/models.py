@@ -76,25 +76,32 @@ class NarrowModel(Protocol):
 
 
 def load_spec(name: str) -> ModelSpec:
-    """Return the model that `name` (of `conf/narrow`) or a YAML file describes.
+    """Return the model that `name` means: a YAML file of `conf/narrow`.
+
+    A path is none of these names: a run's settings would hold a place on this machine, and not what the file says.
 
     Raises
     ------
     Fp2Error
-        If there is none, or it is not one.
+        If there is none.
     """
     from fp2.compose import conf_dir
 
-    own = conf_dir() / "narrow" / f"{name}.yaml"
-    path = own if own.is_file() else Path(name).expanduser()
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
-        known = [file.stem for file in own.parent.glob("*.yaml")]
-        fix = f"{nearest(name, known)}; or give the path of a YAML file of your own"
+    known = {file.stem: file for file in (conf_dir() / "narrow").glob("*.yaml")}
+    if name not in known:
+        fix = f"{nearest(name, known)}; a YAML file of your own goes into task.files.model=FILE"
         raise Fp2Error(f"there is no narrow model {name!r}", where="task.options.models", fix=fix)
-    return _spec(path)
+    return read_spec(known[name])
 
 
-def _spec(path: Path) -> ModelSpec:
+def read_spec(path: Path) -> ModelSpec:
+    """Return the model that a YAML file describes.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read or is no model.
+    """
     import yaml
 
     try:
@@ -110,6 +117,14 @@ def _spec(path: Path) -> ModelSpec:
     for name in ("name", "task", "family"):
         if not isinstance(given.get(name), str):
             raise Fp2Error(f"{name} is missing", where=str(path))
+    for name in ("id", "revision", "dtype", "person"):
+        if given.get(name) is not None and not isinstance(given[name], str):
+            raise Fp2Error(f"{name} is {given[name]!r}, no text", where=str(path), fix="Write it in quotes")
+    for name in ("dtype", "person", "options"):
+        if name in given and given[name] is None:
+            given.pop(name)
+    if not isinstance(given.get("options", {}), Mapping):
+        raise Fp2Error(f"options is {given['options']!r}", where=str(path), fix="Write options: {NAME: VALUE}")
     spec = ModelSpec(**given)
     if spec.family not in FAMILIES:
         raise Fp2Error(f"unknown family {spec.family!r}", where=str(path), fix=nearest(spec.family, FAMILIES))
@@ -117,6 +132,22 @@ def _spec(path: Path) -> ModelSpec:
     if task.name not in tasks:
         raise Fp2Error(f"{spec.family} does not do {task.name}", where=str(path), fix=f"Its tasks: {', '.join(tasks)}")
     return spec
+
+
+def number_of(spec: ModelSpec, name: str, value: Any, low: float, high: float, *, whole: bool = False) -> float:
+    """Return the value of one of a model's options, a number from `low` to `high`.
+
+    Raises
+    ------
+    Fp2Error
+        If it is something else.
+    """
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        where = f"narrow model {spec.name}"
+        raise Fp2Error(f"{name} is {value!r}", where=where, fix=f"Give {kind} from {low:g} to {high:g}")
+    return value
 
 
 def build_model(spec: ModelSpec, config: Config) -> tuple[NarrowTask, NarrowModel]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,6 +18,13 @@ _CHOICES = {
     "similarity": ("auto", "cosine", "euclidean"),
     "identity": ("none", "dlib"),
 }
+_NUMBERS = {
+    "measurable": (0.0, 1.0, False),
+    "smallest_effect": (0.0, 1.0, False),
+    "top_k": (0, 1_000_000, True),
+    "depth": (0, 5, True),
+}
+"""Option -> its range, and whether it is a whole number."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +67,37 @@ def read_options(given: Mapping[str, Any]) -> NarrowOptions:
         if value is None:
             plain.pop(name, None)
         else:
-            plain[name] = (value,) if isinstance(value, str) else tuple(str(item) for item in value)
+            plain[name] = _names(value, name)
     for name, choices in _CHOICES.items():
         if name in plain and plain[name] not in choices:
             raise Fp2Error(
                 f"{name} is {plain[name]!r}", where=f"{WHERE}.{name}", fix=nearest(str(plain[name]), choices)
             )
+    for name, (low, high, whole) in _NUMBERS.items():
+        if name in plain:
+            plain[name] = _number(plain[name], name, low, high, whole=whole)
+    if "mirrored" in plain and not isinstance(plain["mirrored"], bool):
+        raise Fp2Error(f"mirrored is {plain['mirrored']!r}", where=f"{WHERE}.mirrored", fix="Give true or false")
     options = NarrowOptions(**plain)
     for name in options.tasks or ():
         narrow_task(name)
-    if not 0 <= options.measurable <= 1:
-        raise Fp2Error("measurable is no share", where=f"{WHERE}.measurable", fix="Give a number from 0 to 1")
     return options
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    """Return one text or a list of them as a tuple."""
+    several = (value,) if isinstance(value, str) else value
+    if not isinstance(several, Sequence) or not all(isinstance(item, str) for item in several):
+        raise Fp2Error(f"{name} is {value!r}", where=f"{WHERE}.{name}", fix=f"Give a list of texts: {name}=[...]")
+    return tuple(several)
+
+
+def _number(value: Any, name: str, low: float, high: float, *, whole: bool) -> float:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:  # NaN is in no range
+        kind = "a whole number" if whole else "a number"
+        raise Fp2Error(f"{name} is {value!r}", where=f"{WHERE}.{name}", fix=f"Give {kind} from {low:g} to {high:g}")
+    return value
 
 
 def check_files(files: Mapping[str, str]) -> dict[str, str]:

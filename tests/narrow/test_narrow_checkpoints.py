@@ -15,7 +15,7 @@ from PIL import Image
 from fp2.config import Config
 from fp2.data.fhibe.geometry import Box
 from fp2.errors import Fp2Error
-from fp2.narrow.models import build_model, load_spec
+from fp2.narrow.models import build_model, load_spec, read_spec
 from fp2.narrow.predict import predict_all
 from fp2.narrow.truth import Person
 
@@ -77,11 +77,11 @@ def _tiny(folder: Path, family: str) -> Path:
     return folder / family
 
 
-def _yaml(folder: Path, family: str, task: str, **more: Any) -> str:
+def _yaml(folder: Path, family: str, task: str, **more: Any) -> Path:
     path = folder / f"{family}.yaml"
     given = {"name": f"tiny_{family}", "task": task, "family": family, "id": str(_tiny(folder, family)), **more}
     path.write_text(yaml.safe_dump(given))
-    return str(path)
+    return path
 
 
 def _people(folder: Path, n: int = 2) -> list[Person]:
@@ -101,7 +101,7 @@ def _store(folder: Path) -> sqlite3.Connection:
 
 
 def _predict(folder: Path, family: str, task: str) -> Any:
-    narrow, model = build_model(load_spec(_yaml(folder, family, task)), Config())
+    narrow, model = build_model(read_spec(_yaml(folder, family, task)), Config())
     return narrow, model, predict_all(narrow, model, _people(folder), _store(folder))
 
 
@@ -114,7 +114,7 @@ def test_detectors_give_boxes_of_people_only(tmp_path: Path, family: str) -> Non
     assert all(one.box is not None and one.box[2] >= 0 for one in made.predictions)
     first = [one.score for one in made.predictions if one.image_id == "i0"]
     assert first == sorted(first, reverse=True)
-    cars = build_model(load_spec(_yaml(tmp_path, family, "person_detection", person="car")), Config())
+    cars = build_model(read_spec(_yaml(tmp_path, family, "person_detection", person="car")), Config())
     none = predict_all(*cars, _people(tmp_path), _store(tmp_path)).predictions
     assert all(one.score < 0.9 for one in none)  # and the sigmoid of 10 is 0.99995
     assert len(none) < 80
@@ -151,14 +151,22 @@ def test_vitpose_estimates_one_pose_a_box_and_knows_whose(tmp_path: Path) -> Non
 def test_wrong_models_are_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(Fp2Error, match=r"detr_resnet_5.*Did you mean 'detr_resnet_50'"):
         load_spec("detr_resnet_5")
+    own = _yaml(tmp_path, "detr", "person_detection")
+    for given in (str(own), "../narrow/detr_resnet_50"):  # a run's settings would hold a place on this machine
+        with pytest.raises(Fp2Error, match=r"there is no narrow model.*task\.files\.model=FILE"):
+            load_spec(given)
     with pytest.raises(Fp2Error, match="detr does not do face_parsing"):
-        load_spec(_yaml(tmp_path, "detr", "face_parsing"))
-    path = Path(_yaml(tmp_path, "detr", "person_detection"))
+        read_spec(_yaml(tmp_path, "detr", "face_parsing"))
+    with pytest.raises(Fp2Error, match="id is 7, no text"):
+        read_spec(_yaml(tmp_path, "detr", "person_detection", id=7))
+    with pytest.raises(Fp2Error, match="options is 3"):
+        read_spec(_yaml(tmp_path, "detr", "person_detection", options=3))
+    path = _yaml(tmp_path, "detr", "person_detection")
     path.write_text(path.read_text().replace("family: detr", "family: vitpose").replace("person_det", "pose_est"))
     path.write_text(path.read_text().replace("pose_estection", "pose_estimation"))
     with pytest.raises(Fp2Error, match="is detr, not vitpose"):
-        build_model(load_spec(str(path)), Config())
-    nobody = load_spec(_yaml(tmp_path, "detr", "person_detection", person="dog"))
+        build_model(read_spec(path), Config())
+    nobody = read_spec(_yaml(tmp_path, "detr", "person_detection", person="dog"))
     task, model = build_model(nobody, Config())
     with pytest.raises(Fp2Error, match="has no class 'dog'"):
         predict_all(task, model, _people(tmp_path), _store(tmp_path))
@@ -181,7 +189,7 @@ def test_predictions_are_remembered_row_by_row_and_go_with_their_picture(tmp_pat
 
 
 def test_a_picture_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    task, model = build_model(load_spec(_yaml(tmp_path, "detr", "person_detection")), Config())
+    task, model = build_model(read_spec(_yaml(tmp_path, "detr", "person_detection")), Config())
     people = _people(tmp_path)
     people[1].image_path.write_bytes(b"no picture")
     with pytest.raises(Fp2Error, match="1 of 2 pictures failed"):

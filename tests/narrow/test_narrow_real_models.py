@@ -12,7 +12,7 @@ from PIL import Image
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.narrow import dlib_faces, environment, mediapipe
-from fp2.narrow.models import Picture, build_model, load_spec
+from fp2.narrow.models import Picture, build_model, load_spec, read_spec
 from fp2.narrow.truth import Person
 
 # The tests' fixture takes FP2_ variables away; a ready environment is looked for before it does.
@@ -75,4 +75,7 @@ def test_settings_that_mediapipe_does_not_have_are_refused(tmp_path: Path) -> No
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\ntask: face_detection\nfamily: mediapipe\noptions: {treshold: 0.2}\n")
     with pytest.raises(Fp2Error, match=r"unknown option 'treshold'.*Did you mean 'threshold'"):
-        build_model(load_spec(str(path)), Config())
+        build_model(read_spec(path), Config())
+    path.write_text("name: mine\ntask: face_detection\nfamily: mediapipe\noptions: {threshold: low}\n")
+    with pytest.raises(Fp2Error, match=r"threshold is 'low'.*Give a number from 0 to 1"):
+        build_model(read_spec(path), Config())

@@ -124,6 +124,14 @@ def test_mistakes_are_told_in_one_line() -> None:
         read_options({"tasks": ["person_detecton"]})
     with pytest.raises(Fp2Error, match="two_person is 'drop'"):
         read_options({"two_person": "drop"})
+    wrong: dict[str, Any]
+    for wrong in (
+        {"measurable": "half"}, {"measurable": 1.5}, {"measurable": float("nan")}, {"depth": 1.5}, {"depth": -1},
+        {"top_k": "all"}, {"smallest_effect": None}, {"mirrored": "yes"}, {"models": 3}, {"within": [1]},
+    ):  # fmt: skip
+        (name,) = wrong
+        with pytest.raises(Fp2Error, match=rf"{name} is .*task\.options\.{name}"):
+            read_options(wrong)
     with pytest.raises(Fp2Error, match=r"unknown file 'face_detecton'"):
         check_files({"face_detecton": "x"})
     with pytest.raises(Fp2Error, match="LPIPS needs both"):
