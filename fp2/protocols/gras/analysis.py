@@ -10,7 +10,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.attribution import Errors, deviations, rates
+from fp2.protocols.gras.attribution import Errors, deviations, known_errors, rates
 from fp2.protocols.gras.blocks import mean_block, rate_block, score_block, test_block, wording_block
 from fp2.protocols.gras.compare import Comparison, Tests
 from fp2.protocols.gras.groups import Design, make_design
@@ -60,7 +60,9 @@ def prepare(answers: GrasAnswers, people: pd.DataFrame, attributes: Sequence[Cut
         raise Fp2Error(f"no answer has the outcome {options.outcome!r}", where="probe.options.outcome")
     if not attributes:
         raise Fp2Error("there is no attribute to compare groups by", where="cut")
-    design = make_design(answers.image_ids, answers.subject_ids, people, attributes, options.min_subjects)
+    answered = np.asarray(np.isfinite(answers.columns[options.outcome]).any(axis=(1, 2)))
+    ids = answers.image_ids, answers.subject_ids
+    design = make_design(*ids, people, attributes, options.min_subjects, answered)
     return Prepared(answers, design, options)
 
 
@@ -109,6 +111,7 @@ def analyse(
         *balance_warnings(balance_block(shown, attributes)),
         *([ONE_PICTURE_EACH] if design.one_picture_each else []),
         *_small_groups(design, options.min_subjects),
+        *_untested(by_images["tests"]),
     ]
     tick()
     block = {
@@ -155,9 +158,9 @@ def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
         "attribution": rate_block(
             comparison,
             deviations(comparison, sums)[0],
-            errors.all(),
+            known_errors(comparison, errors.all()),
             np.concatenate(chance),
-            options.smallest_effect,
+            options.least_effect,
             polarity,
         ),
         "wording": wording_block(answers, comparison, sums, holm, options.outcome),
@@ -180,7 +183,7 @@ def _attributes(design: Design) -> list[dict[str, Any]]:
     of_set = {number: place for place, part in enumerate(design.sets) for number in part.attributes}
     for number, attribute in enumerate(design.attributes):
         groups = [
-            {"group": group, "n_images": images, "n_subjects": subjects, "compared": group in attribute.groups}
+            {"group": group, "n_images": images, "n_subjects": subjects, "compared": attribute.large(group)}
             for group, (images, subjects) in attribute.sizes.items()
         ]
         row = {"name": attribute.name, "set": of_set[number], "dependent_groups": attribute.dependent}
@@ -190,10 +193,20 @@ def _attributes(design: Design) -> list[dict[str, Any]]:
 
 def _small_groups(design: Design, least: int) -> list[str]:
     return [
-        f"Groups by {attribute.name.replace('_', ' ')} with fewer than {least} people are not compared: "
+        f"Groups by {attribute.name.replace('_', ' ')} with fewer than {least} people answered are not compared: "
         f"{', '.join(attribute.small)}."
         for attribute in design.attributes
         if attribute.small
+    ]
+
+
+def _untested(tests: Mapping[str, Any]) -> list[str]:
+    """Return a line for each attribute of which no test is defined: that is no sign of equality."""
+    return [
+        f"No test could be made by {name.replace('_', ' ')}: too few people answered. Its cells count as unbiased only "
+        "because nothing is known of them."
+        for name, part in tests.items()
+        if all(p is None for row in part["p_value"] for p in row)
     ]
 
 

@@ -33,7 +33,7 @@ def score_block(comparison: Comparison, observed: Tests, null: Null) -> dict[str
         "n_cells": int(free.size),
         "n_tests": int(p.size),
         "n_undefined": int(np.isnan(p).sum()),
-        "n_constant": int(comparison.constant.sum()),
+        "n_constant": int((comparison.constant & np.isfinite(p[0])).sum()),
         "by_attribute": {
             name: {m: _beside(float(single[m][0, a]), null.by_attribute[m][:, a]) for m in MEASURES}
             for a, name in enumerate(names)

@@ -35,7 +35,7 @@ class Null:
 
     scores: each of `MEASURES` (B,) in percent, over all attributes; by_attribute: the same, each attribute scored (and
     corrected) for itself, (B, A). omega_squared, gap, square: means over tests (B, A) of omega^2, max - min and its
-    square. square_gap (A, Q): the square per test, averaged over permutations.
+    square. square_gap (A, Q): the square per test, averaged over the permutations in which it is defined.
     """
 
     scores: dict[str, FloatArray]
@@ -69,7 +69,8 @@ class Comparison:
         found: dict[int, tuple[Welch, FloatArray]] = {}
         for part, units, own in zip(self.design.sets, self.units, sums, strict=True):
             for number, span in zip(part.attributes, part.spans, strict=True):
-                result = welch(own.columns(span), units.scale, units.constant)
+                large = units.subjects[span] >= self.design.attributes[number].least
+                result = welch(own.columns(span), units.scale, units.constant, large)
                 found[number] = result, result.p_values(units.constant)
         order = [found[number] for number in range(len(found))]
         return Tests(
@@ -98,10 +99,11 @@ class Comparison:
         visit: told the sums of each batch.
         """
         parts: list[tuple[dict[str, FloatArray], dict[str, FloatArray], list[FloatArray]]] = []
-        per_test = np.zeros(self.constant.shape)
+        per_test, times = np.zeros(self.constant.shape), np.zeros(self.constant.shape)
         for sums in self.relabelled(permutations):
             found = self.tests(sums)
             per_test += np.nan_to_num(found.gap**2).sum(axis=0)
+            times += np.isfinite(found.gap).sum(axis=0)
             averages = [means(x) for x in (found.omega_squared, found.gap, found.gap**2)]
             parts.append((self.scores(found.p), self.attribute_scores(found.p), averages))
             visit(sums)
@@ -112,7 +114,7 @@ class Comparison:
             omega,
             gap,
             square,
-            per_test / permutations,
+            per_test / np.where(times > 0, times, np.nan),
         )
 
     def relabelled(self, n: int) -> Iterator[list[Sums]]:

@@ -16,13 +16,18 @@ MOST = 1_000_000  # draws: more is a slip of the finger
 COUNTS = {"permutations": (20, MOST), "bootstrap": (20, MOST), "min_subjects": (2, None), "seed": (0, None)}
 
 
+SMALLEST_EFFECTS = {"p_yes_first_token": 0.02, "p_yes": 0.02, "p_yes_norm": 0.02, "logit_difference": 0.08}
+"""The smallest gap of interest; 0.08 in log odds is 0.02 in probability at one half (0.02 / 0.25), less elsewhere."""
+
+
 @dataclass(frozen=True)
 class GrasOptions:
     """How the answers are compared.
 
     outcome: which number stands for the answer; `p_yes_first_token` is the published one. alpha: level of a test.
     permutations: relabellings of whole subjects for the null. bootstrap: resamples of whole subjects for intervals.
-    min_subjects: a group with fewer is listed and not compared. smallest_effect: the smallest gap of interest.
+    min_subjects: a group with fewer is listed and not compared. smallest_effect: the smallest gap of interest, in the
+    outcome's units; None: `SMALLEST_EFFECTS`, which is what the field holds then.
     mass_bound: an answer with p_yes + p_no below it is no answer to the question. unanswered_share: from this share of
     such answers on the model is said not to answer. seed: of every random draw.
 
@@ -37,7 +42,7 @@ class GrasOptions:
     permutations: int = 1_000
     bootstrap: int = 500
     min_subjects: int = 10
-    smallest_effect: float = 0.02
+    smallest_effect: float | None = None
     mass_bound: float = 0.5
     unanswered_share: float = 0.1
     seed: int = 0
@@ -55,8 +60,15 @@ class GrasOptions:
             if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
                 bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
                 _refuse(name, value, f"a whole number {bounds}")
-        if not (_is_number(self.smallest_effect) and self.smallest_effect >= 0):
+        if self.smallest_effect is None:
+            object.__setattr__(self, "smallest_effect", SMALLEST_EFFECTS[self.outcome])
+        elif not (_is_number(self.smallest_effect) and self.smallest_effect >= 0):
             _refuse("smallest_effect", self.smallest_effect, "a number of at least 0")
+
+    @property
+    def least_effect(self) -> float:
+        """The smallest gap of interest, as a number."""
+        return SMALLEST_EFFECTS[self.outcome] if self.smallest_effect is None else self.smallest_effect
 
     @classmethod
     def read(cls, options: Mapping[str, Any], **others: Any) -> GrasOptions:

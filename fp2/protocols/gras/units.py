@@ -40,7 +40,8 @@ class Units:
     """The values of one image set in one unit.
 
     Parameters: part, y (n, Q) of its pictures (NaN = missing), kind. `offset` (Q,) was taken off every column; `scale`
-    (Q,) is the mean square of what is left; `constant` (Q,) marks columns without any spread.
+    (Q,) is the mean square of what is left; `constant` (Q,) marks columns with answers and without any spread;
+    `subjects` (W, Q) is how many people answered in each column of the labels as they are, (W, 1) where all did.
     """
 
     def __init__(self, part: ImageSet, y: NDArray[np.floating], kind: str) -> None:
@@ -53,11 +54,12 @@ class Units:
         centred = np.where(known, values - self.offset, 0.0)
         self.scale = (centred**2).sum(axis=0) / size
         reach = np.abs(centred).max(axis=0)
-        self.constant = reach <= 1e-9 * np.maximum(np.abs(self.offset), 1e-30)
+        self.constant = known.any(axis=0) & (reach <= 1e-9 * np.maximum(np.abs(self.offset), 1e-30))
         centred[:, self.constant] = 0.0
         self._mask = known.astype(np.float64)
         self._y = centred
         self._member = np.ascontiguousarray(part.member.T)
+        self.subjects = _subjects(part, known[:, :1] if self.complete else known)
         if kind == SUBJECTS:
             self._by_slot()
             self._single = part.classes[0][:, 0] if part.classes[0].shape[1] == 1 else np.empty(0, dtype=np.intp)
@@ -146,6 +148,20 @@ class Units:
             extra = [self._cells(slots, part.label_row[slots], w[person[slots[:, 0]]]) for w in weights]
             found = Sums(*(a + np.stack(b) for a, b in zip(found, zip(*extra, strict=True), strict=True)))
         return found
+
+
+def _subjects(part: ImageSet, known: NDArray[np.bool_]) -> FloatArray:
+    """Count the distinct subjects with an answer in each column: known (n, Q) -> (W, Q)."""
+    from scipy.sparse import csr_array
+
+    inside = part.member[part.label_row[part.slot]].T > 0
+    out = np.zeros((len(inside), known.shape[1]))
+    for column, own in enumerate(inside):
+        rows = np.flatnonzero(own)
+        where = part.subject[rows], np.arange(len(rows))
+        by_person = csr_array((np.ones(len(rows)), where), shape=(part.n_subjects, len(rows)))
+        out[column] = (np.asarray(by_person @ known[rows].astype(np.float64)) > 0).sum(axis=0)
+    return out
 
 
 def _table(total: FloatArray, count: FloatArray, complete: bool) -> FloatArray:

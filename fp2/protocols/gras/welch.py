@@ -20,7 +20,7 @@ class Welch(NamedTuple):
     """Each (b, Q): F and its degrees of freedom, omega^2 and max - min of the group means.
 
     omega^2 = df1 (F - 1) / (df1 (F - 1) + N), not floored at 0: its mean over tests stays 0 where nothing differs.
-    NaN where fewer than two groups have two answers; a constant column has F = 0.
+    NaN where fewer than two groups have enough answers; a constant column has F = 0.
     """
 
     f: FloatArray
@@ -30,17 +30,21 @@ class Welch(NamedTuple):
     gap: FloatArray
 
     def p_values(self, constant: BoolArray) -> FloatArray:
-        """Return the p-values (b, Q); 1 in constant columns."""
+        """Return the p-values (b, Q); 1 in constant columns, NaN where there is no test."""
         from scipy.special import fdtrc
 
         p = np.asarray(fdtrc(self.df1, self.df2, self.f))
-        p[:, constant] = 1.0
+        p[:, constant] = np.where(np.isnan(self.f[:, constant]), np.nan, 1.0)
         return p
 
 
-def welch(sums: Sums, scale: FloatArray, constant: BoolArray) -> Welch:
-    """Test the groups of `sums` (b, G, Q); `scale` (Q,) is the mean square of the columns."""
-    valid = sums.n >= 2
+def welch(sums: Sums, scale: FloatArray, constant: BoolArray, large: BoolArray) -> Welch:
+    """Test the groups of `sums` (b, G, Q); `scale` (Q,) is the mean square of the columns.
+
+    large (G, Q) or (G, 1): the groups with enough people in each column; others are left out, as are groups with fewer
+    than two answers.
+    """
+    valid = (sums.n >= 2) & large
     n = np.where(valid, sums.n, 2.0)
     mean = sums.s / n
     variance = np.maximum((sums.q - sums.s * mean) / (n - 1.0), _VANISHING * scale + 1e-300)
