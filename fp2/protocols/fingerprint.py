@@ -205,14 +205,21 @@ def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> _Entries:
     )
 
 
-def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
+def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list[bool]:
+    """Return which outcomes, values (n, m), are tested as yes or no; `scorer_is`: whether their scorers are.
+
+    The mean of several yes/no questions about one picture is a share, no longer yes or no.
+    """
     import numpy as np
 
+    whole = (np.isnan(values) | np.isin(values, (0.0, 1.0))).all(axis=0)
+    return [bool(one and ok) for one, ok in zip(np.broadcast_to(scorer_is, whole.shape), whole, strict=True)]
+
+
+def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
     from fp2.stats import disparity_panel
 
     used = [scorers[scorer] for _, scorer in columns]
-    # the mean of several yes/no questions about one picture is a share, no longer yes or no
-    is_whole = (np.isnan(entries.values) | np.isin(entries.values, (0.0, 1.0))).all(axis=0)
     return disparity_panel(
         entries.values,
         entries.groups,
@@ -221,7 +228,7 @@ def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[s
         higher_is_better=[s.higher_is_better for s in used],
         value_ranges=[s.value_range for s in used],
         bins=[len(s.bins) - 1 for s in used],
-        yes_no=[s.yes_no and bool(whole) for s, whole in zip(used, is_whole, strict=True)],
+        yes_no=yes_no_columns(entries.values, [s.yes_no for s in used]),
         smallest_effects=[s.smallest_effect for s in used],
         n_permutations=c.n_permutations,
         n_bootstrap=c.n_bootstrap,
@@ -258,9 +265,10 @@ def _refusal_bounds(
 ) -> list[Bounds]:
     """Return per outcome the least and the largest max - min that the refused answers could have led to.
 
-    None for the refusal outcome itself, which misses nothing.
+    Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
+    outcome itself, which misses nothing.
     """
-    from fp2.stats import refusal_bounds
+    from fp2.stats import bounds_between, refusal_ends
 
     out: list[Bounds] = []
     for probe, scorer in columns:
@@ -268,14 +276,15 @@ def _refusal_bounds(
             out.append((None, None))
             continue
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
-        merged = own[["image_id", "subject_id", "value", "refused"]].merge(table, on=["image_id", "subject_id"])
+        ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
+        keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        shown = keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean()
+        merged = shown.merge(table, on=["image_id", "subject_id"])
         out.append(
-            refusal_bounds(
-                merged["value"].to_numpy(dtype="float64"),
-                merged["refused"].to_numpy(dtype=bool),
+            bounds_between(
+                merged[["low", "high"]].to_numpy(dtype="float64"),
                 merged["group"].to_numpy(dtype=object),
                 merged["subject_id"].to_numpy(dtype=object),
-                value_range=scorers[scorer].value_range,
                 min_subjects=min_subjects,
             )
         )

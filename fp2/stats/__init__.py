@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fp2.stats.adjustment import adjust, adjust_p_values, decide
     from fp2.stats.association import Association, balance_table, contingency, cramers_v
-    from fp2.stats.bounds import refusal_bounds
+    from fp2.stats.bounds import bounds_between, refusal_bounds, refusal_ends
     from fp2.stats.composite import composite_test
     from fp2.stats.design import design_effect, effective_n, minimum_detectable_gap, power_of_gap
     from fp2.stats.distance import FingerprintDistance, fingerprint_distance
@@ -107,7 +107,9 @@ _HOME = {
     "proportions_by_group": "proportions",
     "rank_biserial": "posthoc",
     "rank_models": "ranks",
+    "bounds_between": "bounds",
     "refusal_bounds": "bounds",
+    "refusal_ends": "bounds",
     "response_diversity": "diversity",
     "shrunken_range": "shrunken",
     "sign_flip": "matched",
@@ -147,6 +149,7 @@ __all__ = [
     "adjust_p_values",
     "balance_table",
     "beyond_additive",
+    "bounds_between",
     "compact_letters",
     "composite_test",
     "contingency",
@@ -176,6 +179,7 @@ __all__ = [
     "rank_biserial",
     "rank_models",
     "refusal_bounds",
+    "refusal_ends",
     "response_diversity",
     "shrunken_range",
     "sign_flip",

@@ -253,6 +253,22 @@ def test_two_questions_of_a_probe_of_which_one_is_refused() -> None:
     assert {g["mean"] for g in row["groups"]} == {0.5}
 
 
+def test_bounds_are_the_gap_where_nothing_is_refused_and_contain_it_where_something_is() -> None:
+    people = crowd(40, per_subject=2)
+    _, scores = world({"seed": 1, "effects": {"all": {"gender": {"f": -2.0}}}}, people)
+    lost = scores["image_id"].str.endswith("i0") & (scores["subject_id"].str.len() == 3)
+    again = scores.assign(question_id=scores["question_id"] + "2", value=(scores["value"] / 2).mask(lost))
+    twice = pd.concat([scores, again], ignore_index=True)  # a picture's second question has no value
+    for row in fingerprint(twice, people, [GENDER], scorers_of("valence"), comparison(), BOUNDS).disparities:
+        assert row["bounds_low"] == pytest.approx(row["raw"], abs=1e-12)
+        assert row["bounds_high"] == pytest.approx(row["raw"], abs=1e-12)
+    refused = np.random.default_rng(2).random(len(twice)) < 0.1
+    some = twice.assign(refused=refused, value=twice["value"].mask(refused))
+    for row in fingerprint(some, people, [GENDER], scorers_of("valence"), comparison(), BOUNDS).disparities:
+        assert row["bounds_low"] <= row["raw"] <= row["bounds_high"]
+        assert row["bounds_low"] < row["bounds_high"]
+
+
 def test_without_any_answer_there_is_no_row_and_no_composite() -> None:
     people = crowd(30)
     found = measure({"errors": {"rate": 1.0}}, people, [REGION, GENDER])
