@@ -458,6 +458,8 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["id"] = Path(model["id"]).name
     if isinstance(model["truth"], str):
         model["truth"] = _file_digest(model["truth"], "model.truth")
+    elif isinstance(model["truth"], Mapping):
+        model["truth"] = _truth_identity(model["truth"])
     for name, usual in (("prompt", None), ("image_backend", "pil")):
         if model[name] == usual:
             del model[name]  # so that the hash is the one from before there was this choice
@@ -492,6 +494,15 @@ def identity_of(config: Config) -> dict[str, Any]:
         "analysis": asdict(config.analysis),
         "seed": config.seed,
     }
+
+
+def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a truth that is written out, with the digest of the list of words in place of its path."""
+    yes_no = truth.get("yes_no")
+    listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
+    if not isinstance(yes_no, Mapping) or not isinstance(listed, str):
+        return dict(truth)
+    return {**truth, "yes_no": {**yes_no, "valences": _file_digest(listed, "model.truth.yes_no.valences")}}
 
 
 def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:

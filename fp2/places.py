@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,45 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
         bare = value.strip("'\"")
         if name in PLACE_KEYS:
             kept.append(f"{key}={MARK}{PLACE_KEYS[name]}")
-            continue
-        is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
-        kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
+        elif value.lstrip()[:1] in ("{", "["):
+            kept.append(f"{key}={_inline_without_places(override, name, value)}")
+        else:
+            is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
+            kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
     return kept
+
+
+def _inline_without_places(override: str, name: str, value: str) -> str:
+    """Return an inline mapping or list as it was typed, but for the places in it; `local:...` if it cannot be read."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(override).value()
+    except HydraException:
+        return f"{MARK}..."
+    places: dict[str, str] = {}
+    cleaned = _cleaned(parsed, name, places)
+    if cleaned == parsed:
+        return value
+    hidden = {str(old): new for old, new in _changed(parsed, cleaned)}
+    for old in sorted(hidden, key=len, reverse=True):  # one path may begin with another
+        if old not in value:  # it was typed with escapes
+            return f"{MARK}..."
+        value = value.replace(old, hidden[old])
+    return value
+
+
+def _changed(before: Any, after: Any) -> Iterator[tuple[Any, str]]:
+    """Yield what was changed in nested mappings and lists, and what into."""
+    if isinstance(before, Mapping):
+        for key in before:
+            yield from _changed(before[key], after[key])
+    elif isinstance(before, list):
+        for old, new in zip(before, after, strict=True):
+            yield from _changed(old, new)
+    elif before != after:
+        yield before, "null" if after is None else after
 
 
 def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -54,16 +89,18 @@ def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, 
         node = config
         *parents, last = dotted.split(".")
         for parent in parents:
-            node = node[parent]
-        node[last] = path
+            node = node[_step(node, parent)]
+        node[_step(node, last)] = path
     return config
 
 
-def missing_places(config: Mapping[str, Any], prefix: str = "") -> list[str]:
+def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
     """Return the dotted keys that still say `local:NAME`."""
     found: list[str] = []
     for key, value in config.items():
         dotted = f"{prefix}{key}"
+        if isinstance(value, list):
+            value = dict(enumerate(value))
         if isinstance(value, Mapping):
             found += missing_places(value, f"{dotted}.")
         elif isinstance(value, str) and value.startswith(MARK):
@@ -93,6 +130,8 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
         return MARK + PLACE_KEYS[dotted]
     if isinstance(value, Mapping):
         return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(item, f"{dotted}.{place}", places) for place, item in enumerate(value)]
     if dotted.startswith(FILES) and value:
         places[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
@@ -101,6 +140,10 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
         places[dotted] = value
         return MARK + _name(value)
     return value
+
+
+def _step(node: Any, name: str) -> Any:
+    return int(name) if isinstance(node, list) else name
 
 
 def _name(path: str) -> str:

@@ -193,3 +193,42 @@ def test_paths_go_out_and_come_back(root: str, uri: str) -> None:
 def test_overrides_lose_their_paths() -> None:
     given = ["model=planted", "paths.root=/a", "data.path='/a b/people.csv'", "tracking.uri=http://u:p@h", "seed=3"]
     assert overrides_without_places(given) == ["model=planted", f"data.path='{MARK}people.csv'", "seed=3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("model.truth={yes_no: {valences: /tmp/w.csv}}", "model.truth={yes_no: {valences: local:w.csv}}"),
+        ("+model.truth={v: '~/a b/w.csv', base: 1}", "+model.truth={v: 'local:w.csv', base: 1}"),
+        ("task.files={p: mine/x.csv, q: /tmp/y.csv}", "task.files={p: local:x.csv, q: local:y.csv}"),
+        ("data.more=[/a/b, /a/b/c, d]", "data.more=[local:b, local:c, d]"),
+        ("model.truth={valences: '/it\\'s/w.csv'}", "model.truth=local:..."),
+        ("probe.templates={A: '/ {trait}?'}", "probe.templates={A: '/ {trait}?'}"),
+        ("data.columns={image: file}", "data.columns={image: file}"),
+    ],
+)  # fmt: skip
+def test_a_path_inside_an_inline_value_is_not_published(given: str, left: str) -> None:
+    assert overrides_without_places([given]) == [left]
+
+
+def test_paths_in_lists_and_in_tables_of_lists_come_back() -> None:
+    config = {"data": {"more": ["/a/b", "c", {"x": "/d/e"}]}}
+    bare, places = without_places(config)
+    assert bare == {"data": {"more": [f"{MARK}b", "c", {"x": f"{MARK}e"}]}}
+    assert missing_places(bare) == ["data.more.0", "data.more.2.x"]
+    assert with_places(bare, places) == config
+
+
+def test_a_truths_list_of_words_counts_by_its_bytes_and_not_by_its_place(tmp_path: Path) -> None:
+    text = "WORD_ENGLISH,VAL_MEAN,pos/neg\nkind,2.6,positive\n"
+    lists = [tmp_path / "a" / "one.csv", tmp_path / "b" / "two.csv"]
+    for path in lists:
+        path.parent.mkdir()
+        path.write_text(text)
+    words = [f"model.truth={{yes_no: {{valences: {path}}}}}" for path in lists]
+    before = [hash_of("model=planted", word) for word in words]
+    assert before[0] == before[1]
+    lists[1].write_text(text.replace("2.6", "2.5"))
+    assert hash_of("model=planted", words[1]) != before[1]
+    table = "model.truth={yes_no: {valences: {kind: 2.6}}}"
+    assert hash_of("model=planted", table) != before[0]
