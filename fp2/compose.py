@@ -102,7 +102,7 @@ def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
 
 def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
     """Return the choices of each override, of the command line and of a file that says what to sweep over."""
-    typed = [_variants(override) for override in _parsed(overrides)]
+    typed = [_variants(override) for override in parse_overrides(overrides)]
     params, multirun = _sweep_of([choices[0] for choices in typed])
     several = next((choices for choices in typed if len(choices) > 1), None)
     if several is not None and not (sweep or multirun):
@@ -112,10 +112,17 @@ def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
     filed = [f"{key}={choices}" for key, choices in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
     _store_cuts(nodes)
-    return [*typed, *(_variants(override) for override in _parsed(expanded))]
+    return [*typed, *(_variants(override) for override in parse_overrides(expanded))]
 
 
-def _parsed(overrides: Sequence[str]) -> list[Any]:
+def parse_overrides(overrides: Sequence[str]) -> list[Any]:
+    """Return overrides as Hydra reads them (its `Override`).
+
+    Raises
+    ------
+    Fp2Error
+        For one that is not written key=value.
+    """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 

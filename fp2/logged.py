@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
 
+_NEEDED = {
+    "run_id": str, "created": str, "config_hash": str, "fp2_version": str, "dataset_digest": str, "model": dict,
+    "dataset": dict, "variant": dict, "probes": list, "scorers": list, "cuts": list, "answers": dict, "balance": list,
+    "composites": dict, "disparities": list, "analysis": dict, "limitations": list,
+}  # fmt: skip
+"""What is read of `results.json`, and what it is."""
 _SCORE_COLUMNS = ["image_id", "subject_id", "probe", "scorer", "value", "refused"]
 
 
@@ -83,7 +89,7 @@ def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
         if folder.is_dir():
             raise Fp2Error("this folder holds no run", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
         folder = _fetch(word, here, scratch)
-    results, config = _plain(folder)
+    results, config = read_results(folder), _config(folder)
     people, scores = _tables(folder, word, results)
     return LoggedRun(results, people, scores, _cuts(config, people, results, word))
 
@@ -120,15 +126,31 @@ def _no_tables(word: str) -> Fp2Error:
     )
 
 
-def _plain(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_results(folder: Path) -> dict[str, Any]:
+    """Return a run's `results.json`.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read, or holds something else.
+    """
+    try:
+        results = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(folder)) from error
+    if not isinstance(results, dict) or any(not isinstance(results.get(name), kind) for name, kind in _NEEDED.items()):
+        raise Fp2Error("this folder holds no run's results", where=str(folder), fix=f"See {artifacts.RESULTS} in it")
+    return results
+
+
+def _config(folder: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        results = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
         config = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(folder)) from error
-    return results, config
+    return dict(config) if isinstance(config, dict) else {}
 
 
 def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,65 +10,26 @@ import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.config import Config, config_hash, from_plain
+from fp2.config import Config, config_hash
 from fp2.errors import Fp2Error, nearest
 from fp2.finish import Outcome, log, tracked, write_report
+from fp2.hashing import digest
+from fp2.logged import read_results
 from fp2.places import remember
 from fp2.progress import Progress
 from fp2.remake import PASSPORT, Tables, logged_config
+from fp2.rescore_config import rescored_config
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
-
-OWN = ("scorer", "cut", "analysis", "seed")
-"""What may be given along; everything else decides which answers there are."""
-ELSEWHERE = ("paths", "tracking", "report")
-"""Where things go, which belongs to no run."""
-
-
-def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> Config:
-    """Return the source's config with the scorers, cut, analysis and seed that `overrides` name.
-
-    Parameters
-    ----------
-    logged : Config
-        The source's.
-    given : Config
-        What `overrides` compose to with the defaults.
-    overrides : sequence of str
-        `scorer=NAME` or `cut=NAME` replaces the whole section; `analysis.alpha=0.01` one setting of the source's.
-
-    Raises
-    ------
-    Fp2Error
-        For an override that is about the answers.
-    """
-    keys = [override.partition("=")[0].lstrip("+~") for override in overrides]
-    for key in keys:
-        if key.split(".")[0] not in (*OWN, *ELSEWHERE):
-            raise Fp2Error(
-                f"a rescoring asks nobody, and cannot change {key!r}",
-                where="override",
-                fix="Give scorer=, cut=, analysis= or seed=; the rest takes a run, which knows the answers it has",
-            )
-    tracking = replace(given.tracking, experiment=logged.tracking.experiment)
-    new = replace(logged, paths=given.paths, report=given.report, tracking=tracking)
-    for section in ("scorer", "cut", "seed"):
-        if any(key.split(".")[0] == section for key in keys):
-            new = replace(new, **{section: getattr(given, section)})
-    named = {key.split(".")[1] for key in keys if key.startswith("analysis.")}
-    if "analysis" in keys:
-        named = {field.name for field in fields(given.analysis)}
-    analysis = replace(logged.analysis, **{name: getattr(given.analysis, name) for name in named})
-    return from_plain(asdict(replace(new, analysis=analysis)))
 
 
 def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> Outcome:
@@ -77,8 +38,8 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     Raises
     ------
     Fp2Error
-        For a run whose answers are not kept one a row, a cut whose attribute its people table lacks, scorers that do
-        not fit its battery, and files that cannot be read.
+        For a run whose answers are not kept one a row, a cut whose attribute its people table lacks or in which no
+        counterfactual set varies, scorers that do not fit its battery, and files that cannot be read.
     """
     from fp2.analysis import compared, scored
     from fp2.prepare import check_people
@@ -92,6 +53,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     battery, scorers = load_battery(asdict(config.probe)), build_scorers(config.scorer)
     check_people(battery, scorers, config)
     cuts = _cuts(config, people)
+    before, people, answers = _whole_sets(before, people, answers, cuts)
     with artifacts.told_plainly(folder):
         folder.mkdir(parents=True, exist_ok=True)
         places = artifacts.write_config(folder, config, overrides)
@@ -123,15 +85,12 @@ def _read(source: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Return the source's results, people and answers."""
     import pandas as pd
 
-    try:
-        before = json.loads((source / artifacts.RESULTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Fp2Error(f"the run's results cannot be read: {error}", where=str(source)) from error
+    before = read_results(source)
     missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
     if missing:
         raise Fp2Error(
             f"the run keeps no {' and no '.join(missing)}: there are no answers, one a row, to score again",
-            where=str(before.get("run_id", source)),
+            where=str(before["run_id"]),
             fix="Batteries that are asked in blocks, and tasks that ask nobody, are run again instead (fp2 rerun)",
         )
     try:
@@ -165,6 +124,30 @@ def _cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
             fix=f"{nearest(name, kept)}. Start a run with this cut: its answers come from the store",
         )
     return resolve_cuts(asdict(config.cut), kept)
+
+
+def _whole_sets(
+    before: dict[str, Any], people: pd.DataFrame, answers: pd.DataFrame, cuts: Sequence[Cut]
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
+    """Return what a run with these cuts would be about: of counterfactual sets only those that vary in one of them."""
+    from fp2.data.sets import ALSO, of_sets, whole_sets
+
+    if not of_sets(people):
+        return before, people, answers
+    left, notes = whole_sets(people, cuts)
+    # the source's own notes know of every attribute that varies along, its tables of the cuts' only
+    ours = {f"the sets that vary in {cut.name}" for cut in cuts}
+    lines = [line for line in before["limitations"] if ALSO not in line or line.partition(ALSO)[0] in ours]
+    told = {line.partition(ALSO)[0] for line in lines}
+    lines += [note for note in notes if note not in lines and (ALSO not in note or note.partition(ALSO)[0] not in told)]
+    before = {**before, "limitations": lines}
+    if len(left) < len(people):
+        kept = set(left["image_id"])
+        answers = answers[answers["image_id"].isin(kept)].reset_index(drop=True)
+        names = ("response_set", "dataset_digest")
+        before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in names}
+        before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}
+    return before, left, answers
 
 
 def _kept(people: pd.DataFrame, attributes: set[str]) -> pd.DataFrame:

@@ -62,6 +62,42 @@ def rows_of(results: dict[str, Any], scorer: str = "valence") -> dict[str, dict[
     return {row["probe"]: row for row in results["matched"]["rows"] if row["scorer"] == scorer}
 
 
+def fp2(*words: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["fp2", *words])
+        try:
+            cli()
+        except SystemExit as ended:
+            return int(ended.code or 0)
+    return 0
+
+
+def test_a_rescoring_is_about_the_sets_that_vary_in_its_cuts(
+    sets_bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = pd.read_csv(sets_bench.table)
+    rows.loc[(rows["skin"] == "VI") & rows["scene"].isin(["scene-1", "scene-2"]), "hair"] = "dyed"
+    table = sets_bench.root / "mixed.csv"
+    rows.to_csv(table, index=False)
+    each = ("cut.by=null", "cut.each=[skin,hair]", "scorer=valence", "analysis.min_subjects=2")
+    own = (f"data.path={table}", f"data.image_root={sets_bench.pictures}")
+    config = load_config([*(word for word in sets_bench.words(*words(*each)) if word != "cut.by=[skin]"), *own])
+    logged = run(config, sets_bench.root / "outputs" / "logged", [], Progress(quiet=True))
+    assert logged.results["n_images"] == 72
+    places = [place for place in sets_bench.places if place.startswith("paths")]
+    done = ["rescore", str(logged.folder), "tracking=none", "report=none", *places]
+    assert fp2(*done, "cut.by=[hair]") == 0
+    found = next(
+        json.loads(path.read_text()) for path in (sets_bench.root / "outputs").rglob("results.json")
+        if path.parent != logged.folder
+    )  # fmt: skip
+    assert (found["n_images"], found["answers"]["planned"]) == (6, 36)
+    assert any("22 set(s) that vary in none of the cuts were left out" in line for line in found["limitations"])
+    capsys.readouterr()
+    assert fp2(*done, "cut.groups={skin: [I], hair: [dyed]}") == 2
+    assert "no counterfactual set varies in skin, hair" in capsys.readouterr().err
+
+
 def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench: Bench) -> None:
     results = sets_bench.run(*words("scorer=default", "analysis.permutations=999", "report=default")).results
     found = rows_of(results)

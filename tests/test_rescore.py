@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import pytest
 from bench import Bench
 
 from fp2.cli import main
+from fp2.compose import load_config
+from fp2.config import Config
 from fp2.engines.planted import PlantedEngine
+from fp2.errors import Fp2Error
+from fp2.rescore_config import composable, rescored_config
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
@@ -107,6 +112,46 @@ def test_what_the_cuts_are_confounded_with_stays_though_its_attribute_is_not_kep
     again, _ = rescored(bench, str(folder), "seed=5")
     assert again["balance"] == found["balance"]
     assert sorted(again["limitations"]) == sorted(found["limitations"])
+
+
+def test_a_single_setting_changes_nothing_else_of_the_sources(bench: Bench) -> None:
+    logged = load_config(
+        bench.words("scorer=valence", BOTH, "analysis.severity={low: 0.01, moderate: 0.2, high: 0.4}", "seed=3")
+    )
+
+    def after(*words: str) -> Config:
+        return rescored_config(logged, load_config(composable(words)), words)
+
+    scored = after("scorer.valence.smallest_effect=0.1", "analysis.alpha=0.01")
+    assert scored.scorer == {"valence": {**logged.scorer["valence"], "smallest_effect": 0.1}}
+    assert scored.cut == logged.cut
+    assert scored.analysis == replace(logged.analysis, alpha=0.01)
+    assert after("analysis.severity.low=0.03").analysis.severity == {"low": 0.03, "moderate": 0.2, "high": 0.4}
+    assert after("analysis.severity={low: 0.03}").analysis.severity == {"low": 0.03, "moderate": 0.2, "high": 0.4}
+    for word in ("cut.groups={gender: [f, m]}", "+cut.groups.gender=[f, m]"):
+        assert after(word).cut == replace(logged.cut, groups={"gender": ["f", "m"]})
+    assert after("+scorer.own={target: a:B}").scorer == {**logged.scorer, "own": {"target": "a:B"}}
+    assert after("cut.by=[region]").cut.by == ["region"]
+    assert after("scorer=economic", "scorer.economic.smallest_effect=0.2").scorer["economic"]["smallest_effect"] == 0.2
+    other = after("seed=4")
+    assert replace(other, report=logged.report, tracking=logged.tracking, paths=logged.paths) == replace(logged, seed=4)
+    with pytest.raises(Fp2Error, match="no scorer 'economic'"):
+        after("scorer.economic.smallest_effect=0.2")
+    with pytest.raises(Fp2Error, match="one run"):
+        after("scorer.valence.smallest_effect=0.1,0.2")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '{"run_id": "a", "cuts": {}}'])
+def test_a_folder_with_something_else_is_told_in_one_line(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.json").write_text(text)
+    (tmp_path / "config.yaml").write_text("cut: {by: [gender]}")
+    for words in (("rescore", str(tmp_path)), ("compare", str(tmp_path), str(tmp_path))):
+        assert fp2(*words, f"paths.root={tmp_path}") == 2
+        told = capsys.readouterr().err
+        assert "this folder holds no run's results" in told
+        assert told.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
     from fp2.progress import Progress
     from fp2.report.terminal import print_fingerprint
     from fp2.rescore import rescore as again
+    from fp2.rescore_config import composable
 
-    given = load_config(overrides)
+    given = load_config(composable(overrides))
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
         source = _source(run_id, given, Path(scratch))
         folder = fresh_folder(Path(given.paths.outputs))

@@ -16,6 +16,8 @@ from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 COMMON = 0.05
 """Share of a cut's sets from which on another attribute is told to vary along with it."""
+ALSO = " also vary in "
+"""Stands in the note on that."""
 
 
 def of_sets(people: pd.DataFrame) -> bool:
@@ -59,7 +61,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
         also = [name for name in _varied(by_cut[cut.name], COMMON) if name not in cut.by]
         if also:
             notes.append(
-                f"the sets that vary in {cut.name} also vary in {', '.join(also)}: what is found within them is "
+                f"the sets that vary in {cut.name}{ALSO}{', '.join(also)}: what is found within them is "
                 "about these together"
             )
     return people[people["set_id"].isin(kept)].reset_index(drop=True), tuple(notes)

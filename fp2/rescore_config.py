@@ -1,0 +1,98 @@
+"""The config of a rescoring: a logged run's, with the scorers, cut, analysis and seed that were named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from fp2.compose import parse_overrides
+from fp2.config import Config, from_plain
+from fp2.errors import Fp2Error, nearest
+
+OWN = ("scorer", "cut", "analysis", "seed")
+"""What may be given along; everything else decides which answers there are."""
+ELSEWHERE = ("paths", "tracking", "report")
+"""Where things go, which belongs to no run."""
+WHOLE = {"scorer": {"scorer"}, "cut": {"cut", "cut.by", "cut.each"}, "analysis": {"analysis"}}
+"""Keys that replace a whole section; any other key below it changes one setting of the source's."""
+
+
+def composable(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides that compose with the defaults: single settings of scorers and cut are the source's."""
+    return [
+        word for word in overrides if _section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides)
+    ]
+
+
+def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> Config:
+    """Return the source's config with the scorers, cut, analysis and seed that `overrides` name.
+
+    Parameters
+    ----------
+    logged : Config
+        The source's.
+    given : Config
+        What `composable(overrides)` compose to with the defaults.
+    overrides : sequence of str
+        `scorer=NAME`, `cut=NAME`, `cut.by` or `cut.each` replaces the whole section; `scorer.valence.smallest_effect`,
+        `cut.groups` or `analysis.severity.low` one setting of the source's.
+
+    Raises
+    ------
+    Fp2Error
+        For an override that is about the answers, and for a setting of what the source does not have.
+    """
+    for word in overrides:
+        if _section(word) not in (*OWN, *ELSEWHERE):
+            raise Fp2Error(
+                f"a rescoring asks nobody, and cannot change {_key(word)!r}",
+                where="override",
+                fix="Give scorer=, cut=, analysis= or seed=; the rest takes a run, which knows the answers it has",
+            )
+    tracking = replace(given.tracking, experiment=logged.tracking.experiment)
+    plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking))
+    for section in OWN:
+        words = [word for word in overrides if _section(word) == section]
+        if words and (section == "seed" or _replaced(section, overrides)):
+            plain[section] = asdict(given)[section]
+        elif words:
+            plain[section] = _changed(section, plain[section], words)
+    return from_plain(plain)
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _section(word: str) -> str:
+    return _key(word).split(".")[0]
+
+
+def _replaced(section: str, overrides: Sequence[str]) -> bool:
+    return any(_key(word) in WHOLE[section] for word in overrides)
+
+
+def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Return `old` with the settings that `words` name; a mapping is merged by key."""
+    plain = copy.deepcopy(dict(old))
+    for override in parse_overrides(words):
+        if override.is_sweep_override():
+            raise Fp2Error(f"{override.input_line} is several choices, and this is one run", where="override")
+        *path, last = str(override.key_or_group).split(".")[1:]
+        node = plain
+        for part in path:
+            if part in node and node[part] is None:
+                node[part] = {}
+            if not isinstance(node.get(part), dict):
+                fix = nearest(part, [str(name) for name in node])
+                raise Fp2Error(f"the run has no {section} {part!r}", where=str(override.key_or_group), fix=fix)
+            node = node[part]
+        if override.is_delete():
+            node.pop(last, None)
+            continue
+        value = override.value()
+        both = isinstance(value, dict) and isinstance(node.get(last), dict)
+        node[last] = {**node[last], **value} if both else value
+    return plain
