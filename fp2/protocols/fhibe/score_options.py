@@ -40,8 +40,8 @@ class ScoresOptions:
 
     `metrics` name -> settings; `columns` our name (image, subject, model, task) -> the file's column; `attributes` of
     the intersections (None: the sensitive ones that the data set has) and their `depth`; `within` conditions to look
-    at as well; `error_model`, `patterns`: False, True or settings; `pixels`: whether pictures are measured; `simulate`
-    in place of a file.
+    at as well, and `within_all` whether error model and patterns are made within each of them, too; `error_model`,
+    `patterns`: False, True or settings; `pixels`: whether pictures are measured; `simulate` in place of a file.
     """
 
     metrics: tuple[Metric, ...] = ()
@@ -50,6 +50,7 @@ class ScoresOptions:
     attributes: tuple[str, ...] | None = None
     depth: int | None = None
     within: tuple[str, ...] = ()
+    within_all: bool = False
     top_k: int = 40
     error_model: Mapping[str, Any] | None = field(default_factory=dict)
     patterns: Mapping[str, Any] | None = field(default_factory=dict)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fhibe.conditions import names_in
 from fp2.protocols.fhibe.score_files import LONG, read_scores, simulated_scores
 from fp2.protocols.fhibe.score_options import ScoresOptions, read_options
-from fp2.protocols.fhibe.scores import Analysis, Found, all_cuts, analyse_scores, sensitive_of, steps_of
+from fp2.protocols.fhibe.scores import (
+    Analysis,
+    Found,
+    all_cuts,
+    analyse_scores,
+    attributes_of,
+    numbers_of,
+    sensitive_of,
+    steps_of,
+)
 from fp2.run_tables import TableFindings, TableInput
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fp2.cuts import Cut
 
 BLOCK = "fhibe_scores"
 TITLE = "FHIBE's bias analyses"
@@ -34,27 +46,26 @@ def run(given: TableInput) -> TableFindings:
     config = given.config
     options = read_options(config.task.options)
     _check_files(config, options)
+    _check_names(given.people, options)
     with given.progress.steps("Measuring the pictures", len(given.people)) as tick:
         numbers = measure(given.people, given.store, pixels=options.pixels, tick=tick)
     people = given.people.join(numbers)
     scores, notes = _scores(config, people, options)
+    _check_somebody(people, scores, given.cuts, options)
     sensitive = sensitive_of(people, given.cuts, options)
     n_cuts = len(all_cuts(sensitive, given.cuts, options))
     n_outcomes = len(scores[["probe", "scorer"]].drop_duplicates())
     with given.progress.steps("Analysing the scores", steps_of(n_outcomes, n_cuts, options)) as tick:
         found = analyse_scores(scores, people, given.cuts, options, analysis_of(config), tick)
-    for one in found.block["outcomes"]:
-        if one["benchmark"]["n_without"]:
-            notes.append(f"{one['label']}: {one['benchmark']['n_without']} people and pictures have no score")
     return TableFindings(
         title=TITLE,
         block=BLOCK,
         found=found.block,
         disparities=found.disparities,
-        people=people,
+        people=people.drop(columns=[name for name in numbers if name not in numbers_of(options)]),
         scores=scores[LONG],
-        attributes=[*sensitive, *found.block["predictors"]],
-        notes=[*([SIMULATED] if options.simulate else []), *notes],
+        attributes=attributes_of(people, sensitive, options),
+        notes=[*([SIMULATED] if options.simulate else []), *notes, *found.block["notes"]],
         model={"name": _model_name(config, scores), "embedded": options.simulate is not None},
         **_names(scores, options),
     )
@@ -62,20 +73,56 @@ def run(given: TableInput) -> TableFindings:
 
 def again(config: Config, people: pd.DataFrame, scores: pd.DataFrame, before: Mapping[str, Any]) -> Found:
     """Return the block and the disparity rows from a run's own tables; ids are salted keys, features are columns."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
     options = read_options(config.task.options)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
-    return analyse_scores(scores, people, cuts, options, analysis_of(config))
+    there = {*people.columns, *attribute_columns(people)}
+    kept = tuple(condition for condition in options.within if there.issuperset(names_in(condition)))
+    found = analyse_scores(scores, people, cuts, replace(options, within=kept), analysis_of(config))
+    for condition in options.within:
+        if condition not in kept:  # a fine place or a time, which no table may hold
+            found.block["notes"].append(f"within {condition}: not made again, what it names never leaves the data set")
+    return found
 
 
 def analysis_of(config: Config) -> Analysis:
     """Return the comparison's settings."""
     a = config.analysis
     return Analysis(a.alpha, a.correction, a.min_subjects, a.permutations, a.bootstrap, config.seed)
+
+
+def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:
+    """Raise for names that the data set does not have, before anything is measured."""
+    from fp2.protocols.fhibe.conditions import holds
+    from fp2.protocols.fhibe.features import NUMBERS
+    from fp2.tables import attribute_columns
+
+    known = attribute_columns(people)
+    for where, names in (("attributes", options.attributes), ("features", options.features)):
+        for name in names or ():
+            if name not in known and not (where == "features" and name in NUMBERS):
+                fix = nearest(name, known if where == "attributes" else [*known, *NUMBERS])
+                raise Fp2Error(f"the data set has no {name!r}", where=f"task.options.{where}", fix=fix)
+    for condition in options.within:
+        holds(people.assign(**dict.fromkeys(NUMBERS, float("nan"))), condition)
+
+
+def _check_somebody(people: pd.DataFrame, scores: pd.DataFrame, cuts: Sequence[Cut], options: ScoresOptions) -> None:
+    """Raise where nobody has a score, or nobody with one has a value for a cut that was asked for."""
+    from fp2.cuts import Cut, memberships
+
+    known = scores.dropna(subset=["value"])
+    if known.empty:
+        raise Fp2Error("no score is left: every cell is empty", where="task.files.scores")
+    pairs = set(zip(known["image_id"], known["subject_id"], strict=True))
+    inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
+    for cut in (*cuts, *(Cut(name, (name,)) for name in options.attributes or ())):
+        if memberships(people[inside], cut).empty:
+            raise Fp2Error(f"nobody with a score has a value for {cut.name!r}", where="cut")
 
 
 def _check_files(config: Config, options: ScoresOptions) -> None:

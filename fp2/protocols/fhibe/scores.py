@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fp2.cuts import JOIN, Cut
+from fp2.cuts import Cut
 from fp2.protocols.fhibe.benchmark import (
     SENSITIVE,
     BenchmarkOptions,
@@ -20,19 +18,20 @@ from fp2.protocols.fhibe.benchmark import (
     every_intersection,
     top_table,
 )
+from fp2.protocols.fhibe.conditions import keep, names_in
 from fp2.protocols.fhibe.design import make_design
 from fp2.protocols.fhibe.error_model import ErrorModelOptions, error_model
 from fp2.protocols.fhibe.features import NUMBERS, predictors
+from fp2.protocols.fhibe.looked_into import look_into
 from fp2.protocols.fhibe.patterns import PatternOptions, find_patterns
 from fp2.protocols.fhibe.score_options import Metric, ScoresOptions, settings
+from fp2.protocols.fhibe.within import within_block
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-THIRDS = "third_of_"
-_SHOWN = ("group", "n_subjects", "n_images", "mean")
-_MOST_FOUND = 3  # attributes of patterns that are looked into
+_RESAMPLES_WITHIN = 1000  # of an error model within a condition
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,15 @@ def analyse_scores(
     """
     sensitive = sensitive_of(people, cuts, options)
     every = all_cuts(sensitive, cuts, options)
-    outcomes = [
-        _outcome(part, str(probe), metric, people, every, cuts, sensitive, options, analysis, tick)
-        for metric in options.metrics
-        for probe, part in scores[scores["scorer"] == metric.name].groupby("probe", sort=False)
-    ]
+    outcomes, notes = [], []
+    for metric in options.metrics:
+        for probe, part in scores[scores["scorer"] == metric.name].groupby("probe", sort=False):
+            if part["value"].isna().all():
+                notes.append(f"{label_of(str(probe), metric)}: nobody has a score")
+                continue
+            one = _outcome(part, str(probe), metric, people, every, cuts, sensitive, options, analysis, tick)
+            outcomes.append(one)
+            notes += _notes(one)
     wanted = {cut.name for cut in cuts}
     rows = [row for one in outcomes for row in disparity_rows(one["benchmark"], one["probe"], one["metric"])]
     top = [line for one in outcomes for line in one["benchmark"]["top"]]
@@ -100,7 +103,12 @@ def analyse_scores(
         "n_cases": sum(one["benchmark"]["n_cases"] for one in outcomes),
         "sensitive": list(sensitive),
         "predictors": _predictors(people, sensitive, options),
-        "features": {name: NUMBERS[name] for name in NUMBERS if name in people and people[name].notna().any()},
+        "features": {
+            name: NUMBERS[name]
+            for name in numbers_of(options)
+            if name in NUMBERS and name in people and people[name].notna().any()
+        },
+        "notes": notes,
     }
     return Found(block | _summary(block), [row for row in rows if row["cut"] in wanted])
 
@@ -115,8 +123,42 @@ def all_cuts(sensitive: Sequence[str], cuts: Sequence[Cut], options: ScoresOptio
 
 def steps_of(n_outcomes: int, n_cuts: int, options: ScoresOptions) -> int:
     """Return about how often `analyse_scores` ticks."""
-    model = 0 if options.error_model is None else 12
-    return n_outcomes * (n_cuts + len(options.within) * 4 + model + (0 if options.patterns is None else 4))
+    deeper = (0 if options.error_model is None else 12) + (0 if options.patterns is None else 4)
+    times = 1 + (len(options.within) if options.within_all else 0)
+    return n_outcomes * (n_cuts + len(options.within) * 4 + deeper * times)
+
+
+def numbers_of(options: ScoresOptions) -> list[str]:
+    """Return what is measured in pictures that the analyses use: the features of enabled ones, and of conditions."""
+    own = (options.features or tuple(NUMBERS)) if _explains(options) else ()
+    named = [name for condition in options.within for name in names_in(condition)]
+    return [name for name in NUMBERS if name in own or name in named]
+
+
+def attributes_of(people: pd.DataFrame, sensitive: Sequence[str], options: ScoresOptions) -> list[str]:
+    """Return the attributes that the analyses use, and that the run's own table of people needs to make them again."""
+    named = [name for condition in options.within for name in names_in(condition)]
+    used = (*sensitive, *(options.attributes or ()), *named, *_predictors(people, sensitive, options))
+    return [name for name in dict.fromkeys(used) if name in attribute_columns(people)]
+
+
+def label_of(probe: str, metric: Metric) -> str:
+    """Return an outcome's name in reports."""
+    return f"{probe} · {metric.name}" if probe != metric.name else probe
+
+
+def _notes(one: dict[str, Any]) -> list[str]:
+    """Return what a reader of one outcome has to know: scores that are missing, clipped, or of nobody."""
+    notes, whole = [], one["benchmark"]
+    if whole["n_without"]:
+        notes.append(f"{one['label']}: {whole['n_without']} people and pictures have no score")
+    if whole["n_clipped"]:
+        end = f"{whole['value_range'][1]:g}"
+        notes.append(f"{one['label']}: {whole['n_clipped']} score(s) above the range count as its end, {end}")
+    for within in one["within"]:
+        if not within["n_subjects"]:
+            notes.append(f"{one['label']}: nobody with a score is left within {within['condition']}")
+    return notes
 
 
 def _outcome(
@@ -132,7 +174,7 @@ def _outcome(
         seed=analysis.seed,
     )  # fmt: skip
     whole = benchmark(scores, people, every, how, tick)
-    label = f"{probe} · {metric.name}" if probe != metric.name else probe
+    label = label_of(probe, metric)
     whole["top"] = top_table(whole["rows"], options.top_k, outcome=label)
     singles = [cut for cut in every if len(cut.by) == 1 or cut in cuts]
     found: dict[str, Any] = {
@@ -142,17 +184,35 @@ def _outcome(
         "higher_is_better": metric.higher_is_better,
         "yes_no": metric.yes_no,
         "benchmark": whole,
-        "within": [
-            _within(benchmark(scores, people, singles, replace(how, within=condition), tick), whole)
-            for condition in options.within
-        ],
+        "within": [],
+        **_deeper(scores, people, metric, sensitive, how, options, analysis, tick),
     }
-    table = people.merge(scores, on=["image_id", "subject_id"]).dropna(subset=["score"]).reset_index(drop=True)
+    for condition in options.within:
+        inside = replace(how, within=condition)
+        block = within_block(benchmark(scores, people, singles, inside, tick), whole)
+        if options.within_all and block["n_subjects"]:
+            block |= _deeper(scores, people, metric, sensitive, inside, options, analysis, tick)
+        found["within"].append(block)
+    return found
+
+
+def _deeper(
+    scores: pd.DataFrame, people: pd.DataFrame, metric: Metric, sensitive: Sequence[str], how: BenchmarkOptions,
+    options: ScoresOptions, analysis: Analysis, tick: Callable[[], None],
+) -> dict[str, Any]:  # fmt: skip
+    """Return `error_model` and `patterns`, each if it is asked for, within the condition of `how`."""
+    if not _explains(options):
+        return {}
+    table = keep(people.merge(scores, on=["image_id", "subject_id"]).dropna(subset=["score"]), how.within)
+    table = table.reset_index(drop=True)
     attributes = _predictors(people, sensitive, options)
     numbers = [name for name in options.features or NUMBERS if name in people.columns]
     sizes = {"min_subjects": analysis.min_subjects, "alpha": analysis.alpha, "seed": analysis.seed}
+    found: dict[str, Any] = {}
     if options.error_model is not None:
         own = settings(ErrorModelOptions, options.error_model, "error_model", **sizes)
+        if how.within:
+            own = replace(own, resamples=min(own.resamples, _RESAMPLES_WITHIN))
         found["error_model"] = error_model(table, numbers, attributes, sensitive, own, yes_no=metric.yes_no, tick=tick)
     if options.patterns is not None:
         own = settings(PatternOptions, options.patterns, "patterns", **sizes)
@@ -160,110 +220,23 @@ def _outcome(
         found["patterns"] = find_patterns(
             table, design, own, yes_no=metric.yes_no, higher_is_better=metric.higher_is_better
         )
-        found["patterns"]["found"] = _looked_into(found["patterns"], scores, people, sensitive, how, tick)
+        found["patterns"]["found"] = look_into(found["patterns"], scores, people, sensitive, how, own.looked_into, tick)
     return found
 
 
+def _explains(options: ScoresOptions) -> bool:
+    """Whether an analysis is enabled that needs predictors."""
+    return options.error_model is not None or options.patterns is not None
+
+
 def _predictors(people: pd.DataFrame, sensitive: Sequence[str], options: ScoresOptions) -> list[str]:
+    """Return the attributes that enabled analyses explain errors with; none where no such analysis is enabled."""
+    if not _explains(options):
+        return []
     own = predictors(people, (*sensitive, *SENSITIVE))
     if options.features is None:
         return own
     return [name for name in attribute_columns(people) if name in options.features and name not in sensitive]
-
-
-def _within(found: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """Return the analysis within a condition, each row beside that of everybody."""
-    before = {row["cut"]: row for row in whole["rows"]}
-    lines = []
-    for row in found["rows"]:
-        was = before[row["cut"]]
-        lines.append(
-            {
-                "cut": row["cut"],
-                "gap_all": was["ours"]["raw"],
-                "p_all": was["ours"]["adjusted_p"],
-                "gap": row["ours"]["raw"],
-                "chance": row["ours"]["null_mean"],
-                "p": row["ours"]["adjusted_p"],
-                "mde80": row["ours"]["mde80"],
-                "verdict": row["ours"]["verdict"],
-                "disparity_all": (was["published"] or {}).get("disparity"),
-                "disparity": (row["published"] or {}).get("disparity"),
-                "change": _change(was["ours"], row["ours"]),
-            }
-        )
-    return {
-        "condition": found["within"],
-        "n_images": found["n_images"],
-        "n_subjects": found["n_subjects"],
-        "rows": lines,
-    }
-
-
-def _change(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return what became of a gap, carefully: not significant is not gone where the sample could not have seen it."""
-    if after["status"] != "ok":
-        return "cannot be compared"
-    if after["significant"]:
-        return "remains" if before["significant"] else "appears"
-    if not before["significant"]:
-        return "none in either"
-    if after["mde80"] is not None and before["raw"] is not None and after["mde80"] > before["raw"]:
-        return "not found, but too few people are left to see it"
-    return "disappears"
-
-
-def _looked_into(
-    patterns: dict[str, Any], scores: pd.DataFrame, people: pd.DataFrame, sensitive: Sequence[str],
-    how: BenchmarkOptions, tick: Callable[[], None],
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Return for the attributes of the rules that held: their own disparity, and means by each sensitive attribute."""
-    names: list[str] = []
-    for rule in patterns.get("rules", ()):
-        if rule["held"]:
-            names += [name for name in rule["features"] if name not in names]
-    found = []
-    for name in names[:_MOST_FOUND]:
-        table, attribute = _as_attribute(people, name)
-        single = Cut(attribute, (attribute,))
-        crossed = [Cut(JOIN.join((attribute, other)), (attribute, other)) for other in sensitive]
-        block = benchmark(scores, table, [single, *crossed], replace(how, n_bootstrap=0), tick)
-        rows = [
-            {
-                "cut": row["cut"],
-                "groups": [
-                    {k: g[k] for k in ("group", "n_subjects", "n_images", "mean")} for g in row["ours"]["groups"]
-                ],
-                "gap": row["ours"]["raw"],
-                "chance": row["ours"]["null_mean"],
-                "p": row["ours"]["adjusted_p"],
-                "verdict": row["ours"]["verdict"],
-                "worst": row["ours"]["worst_group"],
-                "best": row["ours"]["best_group"],
-                "disparity": (row["published"] or {}).get("disparity"),
-            }
-            for row in block["rows"]
-        ]
-        found.append({"feature": name, "attribute": attribute, "rows": rows})
-    return found
-
-
-def _as_attribute(people: pd.DataFrame, feature: str) -> tuple[pd.DataFrame, str]:
-    """Return people with a feature as an attribute: a number becomes its thirds, 0/1 becomes no and yes."""
-    import pandas as pd
-
-    if feature in attribute_columns(people):
-        return people, feature
-    values = people[feature].to_numpy(dtype=np.float64)
-    known = values[~np.isnan(values)]
-    name, words, cuts = feature, ["no", "yes"], np.array([0.5])
-    if not np.isin(known, (0.0, 1.0)).all():
-        cuts = np.quantile(known, [1 / 3, 2 / 3])
-        name, words = THIRDS + feature, [f"low (to {cuts[0]:.3g})", "middle", f"high (above {cuts[1]:.3g})"]
-    cells = [[] if np.isnan(v) else [words[int(np.digitize(v, cuts, right=True))]] for v in values]
-    table = people.copy()
-    table[ATTRIBUTE_PREFIX + name] = pd.Series(cells, index=people.index, dtype="object")
-    return table, name
 
 
 def _summary(block: dict[str, Any]) -> dict[str, Any]:
