@@ -54,6 +54,7 @@ def run(given: TableInput) -> TableFindings:
         For mistakes in the options or the files, or a model that cannot run.
     """
     from fp2.narrow.analyse import analyse, n_cuts, sensitive_of
+    from fp2.protocols.fhibe.conditions import names_in
     from fp2.protocols.fhibe.score_task import analysis_of
 
     options = read_options(given.config.task.options)
@@ -71,7 +72,8 @@ def run(given: TableInput) -> TableFindings:
         block, rows = analyse(scores, table, given.cuts, outcomes, options, analysis_of(given.config), tick)
     return TableFindings(
         title=TITLE, block=BLOCK, found=block, disparities=rows, people=table, scores=scores, notes=_notes(block),
-        attributes=sensitive_of(table), model={"name": _model_name(sources)}, **_names(block, options),
+        attributes=[*sensitive_of(table), *(name for text in options.within for name in names_in(text))],
+        model={"name": _model_name(sources)}, **_names(block, options),
     )  # fmt: skip
 
 
