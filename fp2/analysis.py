@@ -57,11 +57,12 @@ def compared(
 
     `answers` carry their refusal flag; `scores` are what `scored` gives.
     """
+    from fp2.data.sets import of_sets
     from fp2.prepare import comparison_of
     from fp2.protocols.fingerprint import fingerprint
     from fp2.protocols.registry import Analysed, extra_blocks
 
-    comparison = comparison_of(config, len(battery.probes), len(cuts))
+    comparison = comparison_of(config, len(battery.probes), len(cuts), of_sets(people))
     found = fingerprint(scores, people, cuts, scorers, comparison, config.analysis.severity, tick)
     blocks = extra_blocks(
         Analysed(config, battery, answers, scores, people, cuts, scorers, comparison, found.disparities)

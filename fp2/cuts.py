@@ -211,6 +211,11 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["image_id", "subject_id", "group"], dtype="str")
 
 
+def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
+    """Return the values behind the group of each row of `memberships`, one per attribute of the cut."""
+    return [combination for values in _values(people, cut) for combination in itertools.product(*values)]
+
+
 def n_lacking(people: pd.DataFrame, cut: Cut) -> int:
     """Return how many rows of `people` gave no value for an attribute of `cut`, and so are in none of its groups."""
     return sum(not all(values) for values in _values(people, Cut(cut.name, cut.by)))

@@ -239,8 +239,12 @@ def _primary(config: Config) -> str:
     return str(next(iter(config.scorer)))
 
 
-def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
-    """Return the comparison's settings; the number of permutations follows the size of the largest family."""
+def comparison_of(config: Config, n_probes: int, n_cuts: int, of_sets: bool = False) -> Comparison:
+    """Return the comparison's settings; the number of permutations follows the size of the largest family.
+
+    of_sets: counterfactual sets are compared. Those keep Holm in a large family too: outcomes of which other sets are
+    known share no permutations.
+    """
     from fp2.protocols.fingerprint import STEP_DOWN, Comparison
     from fp2.stats import default_permutations
     from fp2.stats.stepdown import LARGE_FAMILY
@@ -248,7 +252,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int) -> Comparison:
     analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
     # Holm needs permutations in proportion to the family
-    large = analysis.correction == "holm" and family > LARGE_FAMILY
+    large = analysis.correction == "holm" and family > LARGE_FAMILY and not of_sets
     return Comparison(
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,

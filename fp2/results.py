@@ -144,16 +144,30 @@ def base_block(config: Config) -> dict[str, Any]:
     }
 
 
-def too_few_permutations(found: Fingerprint, comparison: Comparison) -> list[str]:
-    """Return a warning if even the rarest permutation could not be significant after the correction."""
-    family = max((row["family_size"] for row in found.disparities), default=0)
-    smallest = family / (comparison.n_permutations + 1)
-    if comparison.correction not in ("holm", "bonferroni") or smallest <= comparison.alpha:
-        return []
-    return [
-        f"With {comparison.n_permutations} {TOO_FEW} of a family of {family} is "
-        f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
-    ]
+def too_few_permutations(
+    found: Fingerprint, comparison: Comparison, blocks: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return a warning for each family in which even the rarest permutation could not be significant once corrected.
+
+    Families are those of the fingerprint's rows, and of the rows of `blocks` that are tested by permutation.
+    """
+    from fp2.protocols.fingerprint import STEP_DOWN
+
+    told = [("", found.disparities, comparison.correction, comparison.n_permutations)]
+    for name in ("matched", "missing"):
+        block = (blocks or {}).get(name, {})
+        correction = block.get("correction", comparison.correction)
+        told.append((name, block.get("rows", []), correction, block.get("n_permutations", comparison.n_permutations)))
+    out = []
+    for name, rows, correction, n in told:
+        family = max((row["family_size"] for row in rows), default=0)
+        steps = {"holm": family, "bonferroni": family, STEP_DOWN: min(family, 1)}.get(correction, 0)
+        if (smallest := steps / (n + 1)) > comparison.alpha:
+            out.append(
+                f"With {n} {TOO_FEW} of a family of {family}{f' (block {name})' if name else ''} is "
+                f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
+            )
+    return out
 
 
 def limitations(model: Mapping[str, Any], notes: Sequence[str], scored: bool = True) -> list[str]:
@@ -290,7 +304,8 @@ def results_of(
     model = model_block(config, prepared.engine.identity())
     probes = [probe.id for probe in prepared.battery.probes]
     found_out = measured(people, answers, found, prepared.cuts, probes, asked.model_calls)
-    notes = [*balance_warnings(found_out["balance"]), *dataset.notes, *too_few_permutations(found, comparison)]
+    few = too_few_permutations(found, comparison, findings.blocks)
+    notes = [*balance_warnings(found_out["balance"]), *dataset.notes, *few]
     return {
         **base_block(config),
         **({"title": MATCHED_TITLE} if of_sets(people) else {}),

@@ -120,6 +120,7 @@ def print_rows(title: str, rows: dict[str, str], console: Console) -> None:
 
 def _print_plan(config: Config, console: Console) -> None:
     from fp2.config import config_hash
+    from fp2.data.sets import of_sets
     from fp2.prepare import comparison_of, prepare
     from fp2.progress import Progress
     from fp2.respond import BYTES_PER_ANSWER
@@ -132,7 +133,7 @@ def _print_plan(config: Config, console: Console) -> None:
     unreadable = sum(item.error is not None for item in prepared.plan.planned)
     left = len(keys) - stored.answered
     copies = prepared.battery.people  # two people are asked about twice, once mirrored
-    settings = comparison_of(config, len(prepared.battery.probes), len(prepared.cuts))
+    settings = comparison_of(config, len(prepared.battery.probes), len(prepared.cuts), of_sets(prepared.people))
     rows = {
         "pictures": f"{prepared.people['image_id'].nunique()} of {prepared.people['subject_id'].nunique()} people",
         "shown": f"{config.variant.name}{' and mirrored' if copies == 2 else ''}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import LABEL_JOIN, Cut
+from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint import entries_of, members, outcome_columns
 
 if TYPE_CHECKING:
@@ -28,23 +28,17 @@ def _cut(run: Analysed, cut: Cut) -> dict[str, Any]:
     from fp2.stats import beyond_additive, intersection_table
 
     table = members(run.people, cut)
-    labels = [tuple(name.split(LABEL_JOIN)) for name in table["group"]]
-    if any(len(parts) != len(cut.by) for parts in labels):  # a value that itself holds " x "
-        labels = []
+    labels = combinations(run.people, cut)
     attributes = {name: [parts[k] for parts in labels] for k, name in enumerate(cut.by)}
     subjects = table["subject_id"].to_numpy(dtype=object)
-    if not labels:
-        return {"cut": cut.name, "by": list(cut.by), "groups": [], "beyond": []}
     least = run.comparison.min_subjects
     _, sizes = intersection_table(attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
     wide = outcome_columns(run.scores[run.scores["scorer"] == run.comparison.primary])
     entries = entries_of(wide, table)
     beyond = []
     for j, probe in enumerate(wide.columns.get_level_values("probe")):
-        extra = beyond_additive(entries.values[:, j], attributes, subjects, min_subjects=least)
-        # the stats join labels in a way of their own
-        named = {name.replace(" × ", LABEL_JOIN): value for name, value in extra.items()}
-        beyond.append({"probe": str(probe), "groups": named})
+        extra = beyond_additive(entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
+        beyond.append({"probe": str(probe), "groups": extra})
     return {
         "cut": cut.name,
         "by": list(cut.by),

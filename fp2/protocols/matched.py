@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.data.sets import of_sets, units, varying
-from fp2.protocols.fingerprint import STEP_DOWN, Comparison, outcome_columns
+from fp2.protocols.fingerprint import Comparison, outcome_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,8 +169,7 @@ def _decide(rows: list[dict[str, Any]], c: Comparison) -> None:
     for row in rows:
         families.setdefault("run" if c.family == "run" else row["scorer"], []).append(row)
     for family in families.values():
-        method = "holm" if c.correction == STEP_DOWN else c.correction
-        adjusted = adjust_p_values([row["p_value"] for row in family], method)
+        adjusted = adjust_p_values([row["p_value"] for row in family], c.correction)
         for row, p in zip(family, adjusted, strict=True):
             significant = p is not None and p <= c.alpha
             row.update(adjusted_p=p, family_size=len(family), significant=significant)

@@ -3,27 +3,24 @@
 An answer that was refused is an outcome of its own (scorer `refusal`). What else is missing (failures, replies that
 cannot be parsed, texts in which nothing matched) is tested by group here, among the answers that were not refused. The
 two-part reading of a probe puts three things side by side: refusals by group, the score given an answer, and the range
-of gaps that the refused answers could have led to.
+of gaps that the refused answers could have led to. A run without the scorer `refusal` has the refusals tested here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.protocols.fingerprint import REFUSAL, entries_of, members, outcome_columns
+from fp2.protocols.fingerprint import REFUSAL, STEP_DOWN, entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
-    from fp2.cuts import Cut
     from fp2.protocols.registry import Analysed
-    from fp2.stats.posthoc import PairTest
+    from fp2.stats import DisparityRow, Panel
 
-PERMUTATIONS = 1_000
-PER_TEST = 25
-"""Permutations: at least this many times the family, so that the smallest p-value survives the correction."""
+PERMUTATIONS = 4_000
+"""Step-down max-T needs no more for a larger family; an adjusted p of 0.05 is then known to 0.003."""
 SMALLEST = 0.02
 """Smallest difference of two rates of missing values that matters."""
 
@@ -33,16 +30,15 @@ def block(run: Analysed) -> dict[str, Any] | None:
     if not run.disparities or run.battery.people != 1:
         return None
     columns = _columns(run)
-    family = len(columns.columns) * len(run.cuts)
-    n = min(max(PERMUTATIONS, PER_TEST * family), run.comparison.n_permutations)
-    rows = [row for cut in run.cuts for row in _rows(run, columns, cut, n)] if family else []
-    two_part = _two_part(run)
+    n = min(PERMUTATIONS, run.comparison.n_permutations)
+    rows = _rows(run, columns, n) if len(columns.columns) else []
+    two_part = _two_part(run, rows)
     if not rows and not two_part:
         return None
-    _decide(rows, run.comparison.alpha)
     return {
         "meaning": "share of answers without a value among those that were not refused",
-        "family": "all rows of this block, Holm",
+        "family": "all rows of this block, step-down max-T",
+        "correction": STEP_DOWN,
         "n_permutations": n,
         "smallest_effect": SMALLEST,
         "rows": rows,
@@ -54,6 +50,7 @@ def _columns(run: Analysed) -> pd.DataFrame:
     """Return (image, subject) x (probe, scorer): 1 without a value, 0 with one, missing where the answer was refused.
 
     Outcomes that miss the same answers (a failed answer has no value for any scorer) are kept once, under the first.
+    The refusals of probes whose refusals have no row in the fingerprint come last, as outcomes of their own.
     """
     wide = outcome_columns(run.scores)
     keys = run.answers.drop_duplicates(["image_id", "subject_id"])[["image_id", "subject_id"]]
@@ -62,7 +59,8 @@ def _columns(run: Analysed) -> pd.DataFrame:
     refused = refused.reindex(wide.index).fillna(False).astype(bool)
     kept: dict[tuple[str, str], Any] = {}
     known: set[tuple[str, bytes]] = set()
-    for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns)):
+    names = cast("list[tuple[str, str]]", list(wide.columns))
+    for probe, scorer in names:
         if scorer == REFUSAL:
             continue
         absent = wide[probe, scorer].isna() & ~refused[probe]
@@ -70,71 +68,68 @@ def _columns(run: Analysed) -> pd.DataFrame:
         if absent.any() and pattern not in known:
             known.add(pattern)
             kept[probe, scorer] = absent.astype("float64").mask(refused[probe])
+    answered = run.answers[run.answers["status"] == "answered"]
+    rates = answered.groupby(["image_id", "subject_id", "probe"])["refused"].mean().unstack("probe")
+    for probe in dict.fromkeys(probe for probe, _ in names):
+        if (probe, REFUSAL) not in names and probe in rates and (rates[probe] > 0).any():
+            kept[probe, REFUSAL] = rates[probe].astype("float64").reindex(wide.index)
     import pandas as pd
 
     return pd.DataFrame(kept, index=wide.index)
 
 
-def _rows(run: Analysed, columns: pd.DataFrame, cut: Cut, n_permutations: int) -> list[dict[str, Any]]:
-    import numpy as np
+def _rows(run: Analysed, columns: pd.DataFrame, n_permutations: int) -> list[dict[str, Any]]:
+    """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
+    from fp2.stats import step_down_panels
 
-    from fp2.stats import pairwise_permutation_panel
-
-    entries = entries_of(columns, members(run.people, cut))
-    names = cast("list[tuple[str, str]]", list(columns.columns))
-    found = pairwise_permutation_panel(
-        entries.values, entries.groups, entries.subjects, images=entries.images, yes_no=[True] * len(names),
-        n_permutations=n_permutations, seed=run.comparison.seed,
-        min_subjects=run.comparison.min_subjects,
-    )  # fmt: skip
-    out = []
-    for j, (probe, scorer) in enumerate(names):
-        known = np.isfinite(entries.values[:, j])
-        out.append(
-            {
-                "probe": str(probe),
-                "scorer": str(scorer),
-                "cut": cut.name,
-                "n_missing": len(set(entries.images[entries.values[:, j] == 1])),
-                "n_images": len(set(entries.images[known])),
-                **_tested(found[j]),
-                "groups": _rates(entries.values[known, j], entries.groups[known], entries.subjects[known]),
-            }
-        )
+    panels: list[Panel] = []
+    out: list[dict[str, Any]] = []
+    for cut in run.cuts:
+        entries = entries_of(columns, members(run.people, cut))
+        panel = _panel(entries, run, n_permutations)
+        panels.append(panel)
+        for j, (probe, scorer) in enumerate(cast("list[tuple[str, str]]", list(columns.columns))):
+            row, values = panel.rows[j], entries.values[:, j]
+            out.append(
+                {
+                    "probe": str(probe),
+                    "scorer": str(scorer),
+                    "cut": cut.name,
+                    "n_missing": len(set(entries.images[values > 0])),
+                    "n_images": row.n_images,
+                    "raw": row.raw,
+                    "p_value": row.p_value,
+                    "worst_group": row.worst_group,
+                    "best_group": row.best_group,
+                    "groups": _rates(row),
+                }
+            )
+    _decide(out, step_down_panels(panels), run.comparison.alpha)
     return out
 
 
-def _tested(pairs: Sequence[PairTest]) -> dict[str, Any]:
-    """Return the largest difference of two rates, who has them, and the p-value of the largest |T| over pairs."""
-    if not pairs:
-        return {"raw": None, "p_value": None, "worst_group": None, "best_group": None}
-    largest = max(pairs, key=lambda pair: abs(pair.difference))
-    worst, best = (largest.first, largest.second) if largest.difference > 0 else (largest.second, largest.first)
-    flat = abs(largest.difference) <= 1e-12
-    return {
-        "raw": abs(largest.difference),
-        "p_value": min(pair.adjusted_p for pair in pairs if pair.adjusted_p is not None),
-        "worst_group": None if flat else worst,
-        "best_group": None if flat else best,
-    }
+def _panel(entries: Any, run: Analysed, n_permutations: int) -> Panel:
+    from fp2.stats import disparity_panel
+
+    return disparity_panel(
+        entries.values, entries.groups, entries.subjects, images=entries.images, higher_is_better=False,
+        value_ranges=(0.0, 1.0), bins=2, yes_no=yes_no_columns(entries.values, True), smallest_effects=SMALLEST,
+        n_permutations=n_permutations, n_bootstrap=0, seed=run.comparison.seed, alpha=run.comparison.alpha,
+        min_subjects=run.comparison.min_subjects,
+    )  # fmt: skip
 
 
-def _rates(values: np.ndarray, groups: np.ndarray, subjects: np.ndarray) -> list[dict[str, Any]]:
+def _rates(row: DisparityRow) -> list[dict[str, Any]]:
     """Return each group's rate over people, each one's pictures averaged first."""
-    import pandas as pd
-
-    table = pd.DataFrame({"group": groups, "subject": subjects, "value": values})
-    means = table.groupby(["group", "subject"])["value"].mean().groupby("group")
     return [
-        {"group": str(group), "n_subjects": int(n), "rate": float(rate)}
-        for group, n, rate in zip(means.size().index, means.size(), means.mean(), strict=True)
+        {"group": group.group, "n_subjects": group.n_subjects, "rate": group.mean}
+        for group in row.groups
+        if group.mean is not None
     ]
 
 
-def _decide(rows: list[dict[str, Any]], alpha: float) -> None:
-    from fp2.stats import adjust_p_values
-
-    for row, p in zip(rows, adjust_p_values([row["p_value"] for row in rows]), strict=True):
+def _decide(rows: list[dict[str, Any]], adjusted: list[float | None], alpha: float) -> None:
+    for row, p in zip(rows, adjusted, strict=True):
         significant = p is not None and p <= alpha
         row.update(adjusted_p=p, significant=significant, family_size=len(rows))
         row["verdict"] = (
@@ -145,10 +140,14 @@ def _decide(rows: list[dict[str, Any]], alpha: float) -> None:
         )  # fmt: skip
 
 
-def _two_part(run: Analysed) -> list[dict[str, Any]]:
-    """Return refusals and the primary score side by side, for probes in which somebody was refused."""
+def _two_part(run: Analysed, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return refusals and the primary score side by side, for probes in which somebody was refused.
+
+    rows: this block's, for the refusals that the fingerprint has no rows of.
+    """
     primary = run.comparison.primary
-    by_key = {(row["probe"], row["scorer"], row["cut"]): row for row in run.disparities}
+    own = [row for row in rows if row["scorer"] == REFUSAL]
+    by_key = {(row["probe"], row["scorer"], row["cut"]): row for row in [*own, *run.disparities]}
     answered = run.answers[run.answers["status"] == "answered"]
     rates = answered.groupby("probe")["refused"].mean()
     out = []

@@ -2,7 +2,8 @@
 
 Two tests stand side by side. The permutation is the row's own test pair by pair, corrected for the row's pairs by the
 permuted maximum. Mann-Whitney is on subject means, two-sided, with Holm's correction over every pair of every row of
-the primary scorer, whether or not the row is significant (and so listed). Neither decides a verdict.
+the primary scorer, whether or not the row is significant (and so listed); it takes the groups as independent, so that
+rows whose groups share people are marked (`dependent_groups`). Neither decides a verdict.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint import entries_of, members, outcome_columns
+from fp2.protocols.fingerprint import entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +53,12 @@ def block(run: Analysed) -> dict[str, Any] | None:
         "n_permutations": min(PERMUTATIONS, run.comparison.n_permutations),
         "alpha": run.comparison.alpha,
         "rows": [
-            {"probe": row.probe, "cut": row.cut, "pairs": _pairs(row, corrected[place])}
+            {
+                "probe": row.probe,
+                "cut": row.cut,
+                "dependent_groups": any(test.dependent_groups for test in row.ranks),
+                "pairs": _pairs(row, corrected[place]),
+            }
             for place, row in enumerate(rows)
             if row.permuted is not None
         ],
@@ -70,8 +76,9 @@ def _rows_of_cut(run: Analysed, wide: pd.DataFrame, cut: Cut, significant: set[t
     if chosen:
         values: np.ndarray = entries.values[:, chosen]
         found = pairwise_permutation_panel(
-            values, entries.groups, entries.subjects, images=entries.images, yes_no=[scorer.yes_no] * len(chosen),
-            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), seed=run.comparison.seed,
+            values, entries.groups, entries.subjects, images=entries.images,
+            yes_no=yes_no_columns(values, scorer.yes_no), seed=run.comparison.seed,
+            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations),
             min_subjects=least,
         )  # fmt: skip
         permuted = dict(zip(chosen, found, strict=True))

@@ -57,7 +57,12 @@ def intersection_table(
 
 
 def beyond_additive(
-    values: ArrayLike, attributes: Mapping[str, Sequence[str]], subjects: ArrayLike, *, min_subjects: int = 10
+    values: ArrayLike,
+    attributes: Mapping[str, Sequence[str]],
+    subjects: ArrayLike,
+    *,
+    min_subjects: int = 10,
+    joiner: str = " × ",
 ) -> dict[str, float]:
     """Return for each large enough intersection its mean less what the sum of its parts' effects makes it.
 
@@ -65,7 +70,7 @@ def beyond_additive(
     subjects of the large intersections, each weighted by its subjects. Where all are 0 the intersection adds nothing.
     The result describes; whether it is more than chance is a question for `disparity` on the intersection.
     """
-    groups, table = intersection_table(attributes, subjects, min_subjects=min_subjects)
+    groups, table = intersection_table(attributes, subjects, min_subjects=min_subjects, joiner=joiner)
     entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, subjects, None)
     cells = make_cells(entries)
     labels = {row.group: row.labels for row in table}

@@ -26,7 +26,7 @@ def context(block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         found = [pair for pair in told if pair["p_permutation"] <= block["alpha"]]
         hidden = len(row["pairs"]) - len(told)
         tables.append({"cut": row["cut"], "label": labels[row["probe"]], "found": found, "n": len(told)})
-        tables[-1]["hidden"] = hidden
+        tables[-1].update(hidden=hidden, dependent=row.get("dependent_groups", False))
     return {"pairwise": block, "tables": tables}
 
 
