@@ -23,7 +23,8 @@ class TemplateSensitivity:
     does to the comparison; noise is in it too, so `interaction_p` tests it. sign_flips: share of (pair, template) in
     which two groups stand the other way round than in the mean over templates; extreme_flips: in how many templates
     worst and best of that mean do. rank_correlation: mean Spearman correlation of the groups' order between templates;
-    kendalls_w: their concordance in [0, 1].
+    kendalls_w: their concordance in [0, 1]. n_left_out: lines (pictures of a group) that lack an answer to one of the
+    templates; everything here is of the others, so that no template is about other people than the next.
     """
 
     groups: tuple[str, ...]
@@ -37,6 +38,7 @@ class TemplateSensitivity:
     rank_correlation: float | None
     kendalls_w: float | None
     interaction_p: float | None
+    n_left_out: int = 0
 
 
 def template_sensitivity(
@@ -51,23 +53,30 @@ def template_sensitivity(
 ) -> TemplateSensitivity:
     """Compare templates on the same pictures.
 
-    values (n, T): one line per (image, group), one column per template, NaN = missing. `interaction_p` permutes whole
+    values (n, T): one line per (image, group), one column per template, NaN = missing; lines that lack one are left out
+    of everything. `interaction_p` permutes whole
     subjects (A1) on what is left of each answer after the image's own mean over templates: the largest |T| over pairs
     and templates. Raises ValueError for fewer than two templates.
     """
-    entries = read_entries(values, groups, subjects, images)
-    templates = entries.values.shape[1]
-    if templates < 2:
+    y = np.array(values, dtype=np.float64)
+    if y.ndim != 2 or y.shape[1] < 2:
         raise ValueError("template sensitivity needs at least two templates")
+    missing = np.isnan(y)
+    complete = ~missing.any(axis=1)
+    left_out = int((missing.any(axis=1) & ~missing.all(axis=1)).sum())
+    y, groups, subjects = y[complete], np.asarray(groups)[complete], np.asarray(subjects)[complete]
+    images = None if images is None else np.asarray(images)[complete]
+    if not len(y):
+        return TemplateSensitivity((), (), (), *[None] * 8, n_left_out=left_out)
+    entries = read_entries(y, groups, subjects, images)
     cells = make_cells(entries)
-    known = np.isfinite(cells.mean)
     size, total = group_sums(cells.group, len(entries.names), cells.mean)
     large = np.asarray((size >= max(min_subjects, 2)).all(axis=1), dtype=bool)
     names = tuple(name for name, ok in zip(entries.names, large, strict=True) if ok)
     table = total[large] / np.maximum(size[large], 1.0)
-    if len(names) < 2 or not known.any():
-        return TemplateSensitivity(names, (), (), *[None] * 8)
-    p = _interaction_p(entries.values, groups, subjects, images, values, n_permutations, seed, min_subjects)
+    if len(names) < 2:
+        return TemplateSensitivity(names, (), (), *[None] * 8, n_left_out=left_out)
+    p = _interaction_p(y, groups, subjects, images, n_permutations, seed, min_subjects)
     shares = variance_shares(table)
     flips, extreme = _sign_flips(table)
     rho, w = _rank_agreement(table)
@@ -83,6 +92,7 @@ def template_sensitivity(
         rank_correlation=rho,
         kendalls_w=w,
         interaction_p=p,
+        n_left_out=left_out,
     )
 
 
@@ -130,22 +140,18 @@ def _rank_agreement(table: FloatArray) -> tuple[float | None, float | None]:
 
 
 def _interaction_p(
-    checked: FloatArray,
+    y: FloatArray,
     groups: ArrayLike,
     subjects: ArrayLike,
     images: ArrayLike | None,
-    values: ArrayLike,
     n_permutations: int,
     seed: int,
     min_subjects: int,
 ) -> float | None:
-    y = np.asarray(values, dtype=np.float64)
-    complete = np.asarray(np.isfinite(y).all(axis=1), dtype=bool)
-    rest = np.where(complete[:, None], y - y.mean(axis=1, keepdims=True), np.nan)
-    width = 2 * max(1.0, float(np.nanmax(np.abs(checked))))
+    """Test what is left of each answer after its line's mean, y (n, T) without gaps."""
     panel = disparity_panel(
-        rest, groups, subjects, images=images, value_ranges=(-width, width), n_permutations=n_permutations,
-        n_bootstrap=0, seed=seed, min_subjects=min_subjects,
+        y - y.mean(axis=1, keepdims=True), groups, subjects, images=images, value_ranges=(-np.inf, np.inf),
+        n_permutations=n_permutations, n_bootstrap=0, seed=seed, min_subjects=min_subjects,
     )  # fmt: skip
     if any(row.p_value is None for row in panel.rows):
         return None

@@ -186,6 +186,25 @@ def test_templates_that_agree_and_one_that_turns_the_order_round():
         template_sensitivity(agree[:, :1], groups, subjects, n_permutations=9, seed=0)
 
 
+def test_wordings_are_compared_on_the_same_complete_pictures():
+    """One template misses most people of one group: means, shares and the test leave these pictures out together."""
+    rng = np.random.default_rng(12)
+    values, groups, subjects, images = clustered(rng, sizes=(40, 40), images=2, columns=3)
+    holes = values.copy()
+    low = (groups == "group A") & (values[:, 0] < np.median(values[groups == "group A", 0]))
+    holes[low, 0] = np.nan
+    options = {"n_permutations": 199, "seed": 1}
+    found = template_sensitivity(holes, groups, subjects, images=images, **options)
+    whole = ~low
+    same = template_sensitivity(
+        values[whole], groups[whole], subjects[whole], images=np.asarray(images)[whole], **options
+    )
+    assert found.n_left_out == low.sum() > 0
+    assert same.n_left_out == 0
+    assert found.means == same.means
+    assert (found.share_interaction, found.interaction_p) == (same.share_interaction, same.interaction_p)
+
+
 def test_kendalls_w_and_spearman_against_libraries():
     rng = np.random.default_rng(10)
     values, groups, subjects, images = clustered(rng, sizes=(12, 12, 12, 12, 12), columns=3)
