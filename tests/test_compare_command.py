@@ -95,7 +95,7 @@ def test_a_sweep_is_ranked_with_intervals(
     sweep = re.search(r"fp2 leaderboard (\S+)", capsys.readouterr().out)[1]  # type: ignore[index]
     table, text, picture = (tmp_path / f"board.{kind}" for kind in ("csv", "md", "png"))
     words = ["--csv", str(table), "--markdown", str(text), "--figure", str(picture)]
-    assert fp2("leaderboard", sweep, *words, *places(bench)) == 0
+    assert fp2("leaderboard", sweep, *words, "analysis.alpha=0.2", *places(bench)) == 0  # the level is the runs' own
     said = capsys.readouterr()
     assert "share a letter" in said.out
     assert "Downloading" not in said.err
@@ -105,6 +105,8 @@ def test_a_sweep_is_ranked_with_intervals(
         ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
     ]  # fmt: skip
     assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | shrunken |")
+    assert "| refused | people |" in text.read_text(encoding="utf-8")
+    assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()
     assert fp2("leaderboard", *places(bench)) == 0
     assert "ranks have no intervals here" in capsys.readouterr().out

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -65,10 +65,10 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     wide = Console(width=max(console.width, WIDTH))
     for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
         wide.print(_table(title, part))
-        wide.print(_legend(part, config), style="dim", highlight=False)
+        wide.print(_legend(part, ranked), style="dim", highlight=False)
     for line in notes:
         console.print(line, style="yellow", highlight=False, markup=False)
-    _write(rows, ranked, outputs)
+    _write(rows, ranked, notes, outputs)
 
 
 def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:
@@ -148,25 +148,24 @@ def _name(row: LeaderboardRow) -> str:
     return " ".join([row.model, *(mark for mark in marks if mark)])
 
 
-def _legend(rows: Sequence[LeaderboardRow], config: Config) -> str:
+def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     from fp2.report.reading import CALIBRATION_SHORT
 
-    ranked = any(row.rank_low is not None for row in rows)
-    legend = LEGEND.format(level=f"{1 - config.analysis.alpha:.0%}") if ranked else PLAIN_LEGEND
+    boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
+    alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}
+    levels = " or ".join(f"{100 * (1 - alpha):g} %" for alpha in sorted(alphas))
+    legend = LEGEND.format(level=levels) if boards else PLAIN_LEGEND
     return legend + (f"\n* {CALIBRATION_SHORT}" if any(row.calibration for row in rows) else "")
 
 
-def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], outputs: Outputs) -> None:
+def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Sequence[str], outputs: Outputs) -> None:
     """Write the files that were asked for, and say where they are."""
     from fp2.report.leaderboard import to_csv, to_markdown
 
-    texts: Mapping[str, Any] = {"csv": to_csv, "markdown": to_markdown}
-    for kind, path in (("csv", outputs.csv), ("markdown", outputs.markdown)):
-        if path is not None:
-            with told_plainly(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(texts[kind](rows), encoding="utf-8")
-            print(f"{kind:<12} {path}")
+    if outputs.csv is not None:
+        _write_text("csv", outputs.csv, to_csv(rows))
+    if outputs.markdown is not None:
+        _write_text("markdown", outputs.markdown, to_markdown(rows, notes))
     if outputs.figure is None:
         return
     if not any(ranking.places for ranking in ranked):
@@ -176,3 +175,10 @@ def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], outputs: O
     with told_plainly(outputs.figure.parent):
         rank_figure(rows, outputs.figure)
     print(f"{'figure':<12} {outputs.figure}")
+
+
+def _write_text(kind: str, path: Path, text: str) -> None:
+    with told_plainly(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    print(f"{kind:<12} {path}")

@@ -30,7 +30,8 @@ class Place:
 class Ranking:
     """The places of the runs of one cut and variant, best first; none where `reason` says why they have no intervals.
 
-    `notes`: what a reader has to know of it, the runs that were left out for one.
+    `notes`: what a reader has to know of it, the runs that were left out for one. The intervals hold at 1 - `alpha`,
+    the first run's; None without places.
     """
 
     cut: str
@@ -38,6 +39,7 @@ class Ranking:
     places: tuple[Place, ...]
     reason: str | None
     notes: tuple[str, ...]
+    alpha: float | None = None
 
 
 def rankings(runs: Sequence[LoggedRun], tick: Callable[[], None] = lambda: None) -> list[Ranking]:
@@ -69,7 +71,9 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
         lines = shared_lines(runs, runs[0].cuts[cut], runs[0].primary, probes)
         names = short_names(runs)
         kept, notes = _answering(runs, lines, probes, cut, names)
-        return Ranking(cut, variant, _places([runs[i] for i in kept], lines, kept), None, tuple(notes))
+        ranked = [runs[i] for i in kept]
+        notes += _settings_apart(ranked, cut)
+        return Ranking(cut, variant, _places(ranked, lines, kept), None, tuple(notes), _first(ranked, "alpha"))
     except Fp2Error as error:
         return Ranking(cut, variant, (), error.what, ())
 
@@ -119,6 +123,21 @@ def _answering(
     return kept, notes
 
 
+def _first(runs: Sequence[LoggedRun], name: str) -> float:
+    return float(runs[0].results["analysis"][name])
+
+
+def _settings_apart(runs: Sequence[LoggedRun], cut: str) -> list[str]:
+    """Return a note on each setting of the ranking in which the runs differ; the first run's is taken."""
+    found = []
+    for name, what in (("alpha", "level"), ("seed", "seed")):
+        first, *others = dict.fromkeys(run.results["analysis"][name] for run in runs)
+        if others:
+            line = f"by {cut}: ranked with the {what} of {runs[0].run_id} ({first}); others have"
+            found.append(f"{line} {', '.join(map(str, others))}")
+    return found
+
+
 def _least(runs: Sequence[LoggedRun]) -> int:
     return max(int(run.results["analysis"]["min_subjects"]) for run in runs)
 
@@ -138,6 +157,6 @@ def _places(runs: Sequence[LoggedRun], lines: SharedLines, kept: Sequence[int]) 
     table = rank_models(
         lines.values[list(kept)], lines.groups, lines.subjects, [run.run_id for run in runs], images=lines.images,
         n_bootstrap=max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis)), seed=int(analysis[0]["seed"]),
-        alpha=float(analysis[0]["alpha"]), min_subjects=_least(runs),
+        alpha=_first(runs, "alpha"), min_subjects=_least(runs),
     )  # fmt: skip
     return tuple(Place(row.name, row.shrunken, row.rank_low, row.rank_high, row.letters) for row in table.rows)

@@ -148,16 +148,16 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     return stream.getvalue()
 
 
-def to_markdown(rows: Sequence[LeaderboardRow]) -> str:
+def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
     """Return the rows as a Markdown table for people: rounded numbers, partial and calibration runs marked.
 
-    Rank intervals, ties and shrunken composites are columns where some row has them.
+    Rank intervals, ties and shrunken composites are columns where some row has them; `notes` are a list below.
     """
     ranked = any(row.rank_low is not None for row in rows)
     more = ("ranks | ties | shrunken | ", "---|---|--:|") if ranked else ("", "")
     lines = [
-        f"| # | {more[0]}model | data set | cut | composite | by chance | excess | p | severity | people |",
-        f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|",
+        f"| # | {more[0]}model | data set | cut | composite | by chance | excess | p | severity | refused | people |",
+        f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
     ]
     for row in rows:
         known = ((row.variant, row.variant), ("partial", not row.complete), ("calibration", row.calibration))
@@ -172,9 +172,11 @@ def to_markdown(rows: Sequence[LeaderboardRow]) -> str:
             number(row.excess, signed=True),
             probability(row.p_value),
             row.severity or DASH,
+            DASH if row.refused is None else f"{row.refused:.0%}",
             str(row.n_subjects),
         ]
         lines.append("| " + " | ".join(map(_markdown, cells)) + " |")
+    lines += ["", *(f"- {_markdown(note)}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from scipy.stats import binom
 
+from fp2.commands.leaderboard import _legend
 from fp2.cuts import Cut
 from fp2.engines import planted_truth
 from fp2.engines.base import Question
@@ -213,6 +214,20 @@ def test_a_clearly_better_model_has_a_rank_of_its_own() -> None:
     lines = to_markdown(rows).splitlines()
     assert "| 1 | 1 | a |" in lines[2]
     assert "| 2 | 2–3 | b |" in lines[3]
+
+
+def test_the_level_of_a_ranking_is_its_first_runs_and_others_are_told() -> None:
+    people = crowd()
+    settings = {"primary": "valence", "min_subjects": 10, "n_bootstrap": 300}
+    runs = [
+        run_of(name, people, biased(points), analysis={**settings, "seed": seed, "alpha": alpha})
+        for name, points, seed, alpha in (("fair", 0, 20260101, 0.01), ("harsh", -3, 20260101, 0.05))
+    ]
+    (ranking,) = rankings(runs)
+    assert ranking.alpha == 0.01
+    assert ranking.notes == ("by region: ranked with the level of fair-id (0.01); others have 0.05",)
+    rows = with_places(rank(s for run in runs for s in summarise(run.results)), [ranking])
+    assert "all at once at 99 %;" in _legend(rows, [ranking])
 
 
 def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

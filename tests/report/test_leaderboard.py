@@ -75,6 +75,14 @@ def test_markdown_is_a_table_whatever_the_names(hostile_results: dict[str, Any])
     hostile_results["model"]["name"] = "a|b <script> *c* [d](e)"
     lines = to_markdown(leaderboard([hostile_results])).splitlines()
     assert len(lines) == 2 + 4
-    assert all(line.replace("\\|", "").count("|") == 11 for line in lines)
+    assert all(line.replace("\\|", "").count("|") == 12 for line in lines)
     assert "<script>" not in lines[2]
     assert r"\[d\](e) (partial)" in lines[2]
+
+
+def test_markdown_tells_who_refused_and_what_to_know_of_the_ranks(results: dict[str, Any]) -> None:
+    results["answers"] |= {"answered": 200, "refused": 50}
+    lines = to_markdown(leaderboard([results]), ["a note on *ranks*", "another"]).splitlines()
+    place = [cell.strip() for cell in lines[0].split("|")].index("refused")
+    assert {line.split("|")[place].strip() for line in lines[2:6]} == {"25%"}
+    assert lines[6:] == ["", r"- a note on \*ranks\*", "- another"]
