@@ -67,7 +67,7 @@ def template_sensitivity(
     y, groups, subjects = y[complete], np.asarray(groups)[complete], np.asarray(subjects)[complete]
     images = None if images is None else np.asarray(images)[complete]
     if not len(y):
-        return TemplateSensitivity((), (), (), *[None] * 8, n_left_out=left_out)
+        return TemplateSensitivity((), (), (), None, None, None, None, None, None, None, None, left_out)
     entries = read_entries(y, groups, subjects, images)
     cells = make_cells(entries)
     size, total = group_sums(cells.group, len(entries.names), cells.mean)
@@ -75,7 +75,7 @@ def template_sensitivity(
     names = tuple(name for name, ok in zip(entries.names, large, strict=True) if ok)
     table = total[large] / np.maximum(size[large], 1.0)
     if len(names) < 2:
-        return TemplateSensitivity(names, (), (), *[None] * 8, n_left_out=left_out)
+        return TemplateSensitivity(names, (), (), None, None, None, None, None, None, None, None, left_out)
     p = _interaction_p(y, groups, subjects, images, n_permutations, seed, min_subjects)
     shares = variance_shares(table)
     flips, extreme = _sign_flips(table)
