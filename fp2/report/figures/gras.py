@@ -138,7 +138,10 @@ def attribution_bars(block: Block, results: Results, path: Path, least: int) -> 
         axes.set_xlabel("share of traits with a mean above everybody's in all templates", fontsize=8.5)
         _bar_legend(drawn)
         head(drawn, "To whom more traits are attributed than to all", [results])
-        note = "Grey: what chance gives in 95 %. Lines: surely above, to not surely below. Black: over smallest effect."
+        note = (
+            "Grey: 95 % of what permuted labels give. Thin line: from the traits surely above to all but those surely"
+            "\nbelow. Upright mark: share of traits above by more than the smallest effect."
+        )
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
