@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from fp2.engines.base import Decoding
 from fp2.engines.build import LATER_ENGINES, build_engine
+from fp2.engines.dual_choice import DualEngine
 from fp2.engines.hf import HfEngine
 from fp2.engines.openai_compat import OpenAICompatEngine
 from fp2.engines.planted import PlantedEngine
@@ -51,7 +52,10 @@ def test_every_model_composes_and_builds(conf: Path, name: str) -> None:
             build_engine(settings["model"], settings["engine"], Decoding())
         settings["model"]["id"] = "some/model"
     engine = build_engine(settings["model"], settings["engine"], Decoding())
-    assert isinstance(engine, {"planted": PlantedEngine, "openai_compat": OpenAICompatEngine}.get(name, HfEngine))
+    kinds = {"planted": PlantedEngine, "openai_compat": OpenAICompatEngine, "dual": DualEngine, "hf": HfEngine}
+    assert isinstance(engine, kinds[settings["model"]["engine"]])
+    if isinstance(engine, DualEngine):
+        assert engine.encoder.spec.id == settings["model"]["id"]
     if isinstance(engine, HfEngine):
         assert engine.spec.id == settings["model"]["id"]
         assert engine.spec.dtype == settings["model"]["dtype"]
