@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.narrow.options import NarrowOptions
+from fp2.narrow.score_faces import SCALES
 from fp2.narrow.tasks import TASKS
 from fp2.protocols.fhibe.benchmark import (
     SENSITIVE,
@@ -19,6 +20,7 @@ from fp2.protocols.fhibe.benchmark import (
     every_intersection,
     top_table,
 )
+from fp2.protocols.fhibe.within import within_block
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def analyse(
     scores : DataFrame
         `image_id, subject_id, probe, scorer, value`: a scorer per metric, and `found` (0 or 1).
     outcomes : sequence of mappings
-        What each `probe` is: `probe, task, model, source, left_out, failed, verification`.
+        What each `probe` is: `probe, task, model, source, left_out, ignored, scale, scale_note, failed, verification`.
     """
     every = _every(people, cuts, options)
     wanted = {cut.name for cut in cuts}
@@ -86,27 +88,33 @@ def _outcome(
     task = TASKS[outcome["task"]]
     found = part[part["scorer"] == FOUND]["value"]
     share = float(found.mean()) if len(found) else 0.0
-    measurable = bool(len(found)) and share >= options.measurable
-    own = part[part["scorer"] == task.metric]
+    own = part[part["scorer"] == task.metric].dropna(subset=["value"])
+    enough = bool(len(found)) and share >= options.measurable
+    measurable = enough and len(own) > 0
+    why = "nobody has a score" if enough else f"{int(found.sum())} of {len(found)} people were found"
+    metrics = dict(task.metrics)
+    if outcome.get("scale"):
+        metrics[task.metric] = SCALES[outcome["scale"]]
     block: dict[str, Any] = {
         **outcome,
         "title": task.title,
         "label": f"{task.title}: {outcome['model']}",
         "metric": task.metric,
-        "metrics": dict(task.metrics),
+        "metrics": metrics,
         "n_images": int(own["image_id"].nunique()),
         "n_subjects": int(own["subject_id"].nunique()),
         "n_judged": len(found),
         "n_found": int(found.sum()),
         "found_share": share,
         "measurable": measurable,
+        "why": None if measurable else why,
         "means": _means(part) if measurable else {},
         "groups": [],
         "benchmark": None,
         "within": [],
     }
-    if not measurable or own["value"].isna().all():
-        block["verification"] = outcome.get("verification") if measurable else None
+    if not measurable:
+        block["verification"] = None
         return block
     scores = own[["image_id", "subject_id"]].assign(score=own["value"])
     how = BenchmarkOptions(
@@ -116,24 +124,35 @@ def _outcome(
     )  # fmt: skip
     block["benchmark"] = benchmark(scores, people, every, how, tick)
     block["benchmark"]["top"] = top_table(block["benchmark"]["rows"], options.top_k, outcome=block["label"])
-    block["groups"] = [line for cut in singles for line in _groups(scores, people, cut)]
+    judged = part[part["scorer"] == FOUND][["image_id", "subject_id", "value"]].rename(columns={"value": FOUND})
+    block["groups"] = [line for cut in singles for line in _groups(scores, judged, people, cut)]
     for condition in options.within:
         inside = benchmark(scores, people, every, replace(how, within=condition), tick)
-        block["within"].append({"condition": condition, "rows": inside["rows"], "n_subjects": inside["n_subjects"]})
+        block["within"].append(within_block(inside, block["benchmark"]))
     return block
 
 
-def _groups(scores: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
-    """Return each group's mean over people with a 95 % interval (Student's t), and the median over pictures."""
+def _groups(scores: pd.DataFrame, judged: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
+    """Return each group's mean over people with a 95 % interval (Student's t), and the median over pictures.
+
+    `found_share` is the share found of the `n_judged` of the group (each person in each picture), scored or not.
+    """
     from scipy import stats
 
     from fp2.cuts import memberships
 
-    joined = memberships(people, cut).merge(scores, on=["image_id", "subject_id"]).dropna(subset=["score"])
+    keys = ["image_id", "subject_id"]
+    joined = memberships(people, cut).merge(judged, on=keys).merge(scores, on=keys, how="left")
     lines = []
-    for group, part in joined.groupby("group", sort=True):
+    for group, everyone in joined.groupby("group", sort=True):
+        part = everyone.dropna(subset=["score"])
         own = part.groupby("subject_id")["score"].mean()
-        line = {"cut": cut.name, "group": str(group), "n_subjects": len(own), "n_images": part["image_id"].nunique()}
+        line: dict[str, Any] = {"cut": cut.name, "group": str(group), "n_subjects": len(own)}
+        line |= {"n_images": part["image_id"].nunique(), "n_judged": len(everyone)}
+        line |= {"n_judged_subjects": everyone["subject_id"].nunique(), "found_share": float(everyone[FOUND].mean())}
+        if not len(own):
+            lines.append(line | dict.fromkeys(("mean", "low", "high", "median")))
+            continue
         spread = float(own.sem() * stats.t.ppf(0.975, len(own) - 1)) if len(own) > 1 else None
         low, high = (None, None) if spread is None else (float(own.mean()) - spread, float(own.mean()) + spread)
         lines.append(

@@ -88,10 +88,10 @@ def again(config: Config, people: pd.DataFrame, scores: pd.DataFrame, before: Ma
     from fp2.protocols.fhibe.scores import Found
     from fp2.tables import attribute_columns
 
-    keep = ("probe", "task", "model", "source", "identity", "left_out", "failed")
+    keep = ("probe", "task", "model", "source", "identity", "left_out", "ignored", "scale", "scale_note", "failed")
     known = set(scores["probe"])
     outcomes = [
-        {**{name: one[name] for name in keep}, "verification": None}
+        {**{name: one.get(name) for name in keep}, "verification": None}
         for one in before[BLOCK]["outcomes"]
         if one["probe"] in known
     ]
@@ -160,11 +160,12 @@ def _score(
                 task, people, source.predictions, two_person=options.two_person, thresholds=options.pck, tick=tick
             )
         elif task.form == EMBEDDING:
-            faces, scores = embeddings_of(people, source.predictions, task)
-            scores.rows, block = verify(
+            faces, scores = embeddings_of(people, source.predictions, task, boxed=source.kind == "model")
+            rows, block = verify(
                 faces, given.people, given.cuts, similarity=source.similarity, seed=config.seed,
                 min_subjects=config.analysis.min_subjects, tick=tick,
             )  # fmt: skip
+            scores.rows += rows
         else:
             lpips = None
             if "lpips_network" in files:
@@ -174,14 +175,16 @@ def _score(
                 task, people, source.predictions, mirrored=options.mirrored, lpips=lpips,
                 identity=_identity(config, options), tick=tick,
             )  # fmt: skip
-    left = +Counter(scores.left_out)
     return scores, {
         "probe": source.probe,
         "task": task.name,
         "model": source.model,
         "source": source.kind,
         "identity": dict(source.identity) if source.identity else None,
-        "left_out": dict(left),
+        "left_out": dict(+Counter(scores.left_out)),
+        "ignored": dict(+Counter(scores.ignored)),
+        "scale": scores.scale,
+        "scale_note": scores.scale_note,
         "failed": len(source.failed),
         "verification": block,
     }
@@ -229,11 +232,14 @@ def _notes(block: Mapping[str, Any]) -> list[str]:
     for one in block["outcomes"]:
         for reason, n in one["left_out"].items():
             notes.append(f"{one['probe']}: {n} left out, {reason}")
+        for reason, n in (one["ignored"] or {}).items():
+            notes.append(f"{one['probe']}: {n} prediction(s) ignored, {reason}")
+        if one["scale_note"]:
+            notes.append(f"{one['probe']}: {one['scale_note']}")
         if one["failed"]:
             notes.append(f"{one['probe']}: {one['failed']} picture(s) could not be read or predicted")
         if not one["measurable"]:
-            share = f"{one['n_found']} of {one['n_judged']} people were found"
-            notes.append(f"{one['probe']} is not measurable here: {share}")
+            notes.append(f"{one['probe']} is not measurable here: {one['why']}")
     return notes
 
 

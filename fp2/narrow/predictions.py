@@ -22,6 +22,9 @@ from fp2.narrow.tasks import BOX, EMBEDDING, MASK, PARSING, PICTURE, POSE, Narro
 
 Floats = npt.NDArray[np.float64]
 _NUMBERS = ("lpips", "psnr", "identity")
+_OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation")
+PERSON = 1
+"""COCO's number of the class person."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,11 @@ def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
     image_id = entry.get("image_id")
     if image_id is None or str(image_id) == "":
         raise Fp2Error("image_id is missing", where=where, fix="Write the picture's id of the data set's people table")
+    if task.name in _OF_PEOPLE and not _absent(entry.get("category_id")):
+        category = _number(entry["category_id"], "category_id", where)
+        if category != PERSON:
+            fix = "Leave out what is no person; COCO's number of a person is 1"
+            raise Fp2Error(f"category_id is {category:g}, not {PERSON} (person)", where=where, fix=fix)
     subject = entry.get("subject_id")
     what: dict[str, Any] = {
         "image_id": str(image_id),

@@ -1,7 +1,8 @@
 """Predictions against the truth: one row of numbers for every person in every picture.
 
-What is not judged has no row and is counted with its reason: people whose truth the data do not hold and, in the tasks
-about one face, faces without a prediction. A person whom a detector did not find has a row, with 0.
+What is not judged has no row and is counted with its reason: people whose truth the data do not hold. A person whom a
+detector did not find has a row, with 0. A face without a prediction has a row that says so and holds no score.
+Predictions that fit nobody are counted as well, as `ignored`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fp2.data.fhibe.geometry import Geometry
 from fp2.errors import Fp2Error
 from fp2.narrow.metrics import keypoints, overlap
 from fp2.narrow.predictions import Prediction, by_picture
-from fp2.narrow.tasks import BOX, MASK, WHOLE, NarrowTask
+from fp2.narrow.tasks import BOX, MASK, POSE, WHOLE, NarrowTask
 from fp2.narrow.truth import Person, person_mask, polygon_mask, size_of
 
 if TYPE_CHECKING:
@@ -27,16 +28,26 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Tick = Callable[[], None]
+UNKNOWN = "about pictures that this run does not have"
+NOBODY = "with a subject_id that nobody in the picture has"
+SECOND = "second poses of one person"
 FOUND_AT = 0.5
 """A person counts as found from this overlap on, and a pose as found from this share of right keypoints on."""
 
 
 @dataclass
 class TaskScores:
-    """Rows (`image_id, subject_id, score, found`, and one column a metric), and what was left out, by reason."""
+    """Rows (`image_id, subject_id, score, found`, and one column a metric), and what is not in them.
+
+    `left_out` counts people by reason, `ignored` predictions. `scale` is what `likeness` was made from,
+    `scale_note` what is to be said about it.
+    """
 
     rows: list[Row] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    scale: str | None = None
+    scale_note: str | None = None
 
     def frame(self) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -66,7 +77,7 @@ def score_pictures(
     Raises
     ------
     Fp2Error
-        If no prediction is about any of the pictures, or a mask is not of its picture's size.
+        If no prediction is about any of the pictures or people, or a mask is not of its picture's size.
     """
     assert task.shown == WHOLE
     found = by_picture(predictions)
@@ -75,6 +86,9 @@ def score_pictures(
         pictures.setdefault(person.image_id, []).append(person)
     check_known(found, pictures, task)
     scores = TaskScores()
+    scores.ignored[UNKNOWN] += sum(len(said) for image_id, said in found.items() if image_id not in pictures)
+    if task.form == POSE:
+        _check_subjects(found, pictures, task)
     judge = {BOX: _boxes, MASK: _masks}.get(task.form)
     for image_id, group in pictures.items():
         tick()
@@ -85,6 +99,23 @@ def score_pictures(
         else:
             _poses(group, found.get(image_id, []), scores, thresholds)
     return scores
+
+
+def _check_subjects(
+    found: Mapping[str, list[Prediction]], people: Mapping[str, list[Person]], task: NarrowTask
+) -> None:
+    """Raise if predictions name whom they are about and none of these names is right."""
+    named = [
+        one for image_id, said in found.items() if image_id in people for one in said if one.subject_id is not None
+    ]
+    if named and not any(one.subject_id == person.subject_id for one in named for person in people[one.image_id]):
+        raise no_subject(named[0].subject_id, task)
+
+
+def no_subject(example: str | None, task: NarrowTask) -> Fp2Error:
+    """Return the error for predictions whose pictures are known and whose people are not."""
+    what = f"no subject_id of the predictions is that of a person in its picture (the first is {example!r})"
+    return Fp2Error(what, where=f"task.files.{task.name}", fix="subject_id has to be the people table's, or left out")
 
 
 def check_known(found: Mapping[str, Any], known: Mapping[str, Any], task: NarrowTask) -> None:
@@ -155,7 +186,7 @@ def _poses(group: list[Person], found: list[Prediction], scores: TaskScores, thr
     """Write the rows of one picture; poses without a subject go to the person whom they resemble most."""
     at = keypoints.PCK_THRESHOLDS if thresholds == "api" else keypoints.PCK_AT
     geometries = [person.geometry() for person in group]
-    own = _own_poses(group, geometries, found)
+    own = _own_poses(group, geometries, found, scores)
     for person, geometry, points in zip(group, geometries, own, strict=True):
         true, seen = keypoints.coco_points(geometry.keypoints)
         face = geometry.face_box
@@ -173,11 +204,16 @@ def _poses(group: list[Person], found: list[Prediction], scores: TaskScores, thr
 
 
 def _own_poses(
-    group: list[Person], geometries: list[Geometry], found: list[Prediction]
+    group: list[Person], geometries: list[Geometry], found: list[Prediction], scores: TaskScores
 ) -> list[npt.NDArray[np.float64]]:
-    """Return each person's pose; all NaN where there is none."""
+    """Return each person's pose, the surest that names them; all NaN where there is none."""
     nothing = np.full((17, 2), np.nan)
-    named = {p.subject_id: p.keypoints for p in found if p.subject_id is not None and p.keypoints is not None}
+    given = sorted((p for p in found if p.subject_id is not None), key=lambda p: p.score)
+    named = {p.subject_id: p.keypoints for p in given}
+    here = {person.subject_id for person in group}
+    n_fit = sum(p.subject_id in here for p in given)
+    scores.ignored[NOBODY] += len(given) - n_fit
+    scores.ignored[SECOND] += n_fit - len(here & set(named))
     loose = [prediction for prediction in found if prediction.subject_id is None]
     table = np.zeros((len(loose), len(group)))
     for column, (person, geometry) in enumerate(zip(group, geometries, strict=True)):
@@ -192,8 +228,8 @@ def _own_poses(
     chosen = overlap.matches(table, [prediction.score for prediction in loose], 0.0)
     poses = []
     for person, number in zip(group, chosen.tolist(), strict=True):
-        given = named.get(person.subject_id, loose[number].keypoints if number >= 0 else None)
-        poses.append(nothing if given is None else given)
+        pose = named.get(person.subject_id, loose[number].keypoints if number >= 0 else None)
+        poses.append(nothing if pose is None else pose)
     return poses
 
 

@@ -123,12 +123,25 @@ def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bo
     """Return where the person is, shape (height, width): the union of their polygons, or their mask file.
 
     None if the data have neither, or an empty one.
+
+    Raises
+    ------
+    Fp2Error
+        If the mask file cannot be read or is not of the picture's size.
     """
     if geometry.polygons or person.mask_path is None:
         return polygon_mask(geometry, size)
     from fp2.data.pixels import open_rgb
 
-    mask = mask_array(open_rgb(person.mask_path).convert("L"))
+    where, fix = str(person.mask_path), "A person's mask has to be a picture of the photo's own size, black outside"
+    try:
+        mask = mask_array(open_rgb(person.mask_path).convert("L"))
+    except (OSError, ValueError, SyntaxError) as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else type(error).__name__
+        raise Fp2Error(f"a mask of the data set cannot be read: {reason}", where=where, fix=fix) from None
+    if mask.shape != (size[1], size[0]):
+        what = f"a mask of the data set has {mask.shape[1]} x {mask.shape[0]} pixels, its picture {size[0]} x {size[1]}"
+        raise Fp2Error(what, where=where, fix=fix)
     return mask if mask.any() else None
 
 
@@ -140,7 +153,7 @@ def face_parts(person: Person, crop: Path) -> npt.NDArray[np.uint8] | None:
     Raises
     ------
     Fp2Error
-        If the annotation of the crop cannot be read.
+        If the annotation or the map of the crop cannot be read.
     """
     from PIL import Image
 
@@ -150,8 +163,12 @@ def face_parts(person: Person, crop: Path) -> npt.NDArray[np.uint8] | None:
         if folder.name == "data":
             ready = folder.parent / _PARTS_FOLDER / person.face_id / "combined.png"
             if ready.is_file():
-                with Image.open(ready) as image:
-                    return np.asarray(image.convert("L"))
+                try:
+                    with Image.open(ready) as image:
+                        return np.asarray(image.convert("L"))
+                except (OSError, ValueError, SyntaxError) as error:
+                    what = f"a map of face parts cannot be read: {type(error).__name__}"
+                    raise Fp2Error(what, where=str(ready)) from None
     path = annotation_path(crop)
     if path.stem == crop.stem or not path.is_file():
         return None

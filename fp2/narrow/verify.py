@@ -39,12 +39,12 @@ def verify(
     similarity : {"cosine", "euclidean"}
         How two embeddings are compared.
     min_subjects : int
-        A subgroup with fewer people is listed without a rate.
+        A subgroup, or a pair of hairstyles, in whose pairs fewer people are is listed without a rate.
     """
     people = faces.people
     ready = verification.unit(faces.vectors, similarity)
     facts = _facts(people, table)
-    whole, rows = _whole(faces, facts, ready, similarity, seed)
+    whole, rows = _whole(faces, facts, ready, similarity, seed, min_subjects)
     groups = []
     for cut in cuts:
         groups += _groups(people, table, ready, similarity, cut, seed, min_subjects)
@@ -73,8 +73,9 @@ def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tupl
 
 
 def _whole(
-    faces: Faces, facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    faces: Faces, facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int,
+    min_subjects: int,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
     """Return protocol (ii), and each face's share of accepted true pairs at its threshold."""
     subjects = [person.subject_id for person in faces.people]
     everyone = len(subjects)
@@ -91,10 +92,11 @@ def _whole(
     hard = [name for name in ("pronoun", "tone") if name in facts]
     block: dict[str, Any] = {**asdict(rates), "negatives_share": hard, "hairstyles": [], "by_hairstyle": []}
     if rates.threshold is None:
-        return block, []
+        rows = accepted_share(faces, (first[:0], second[:0]), np.zeros(0, dtype=bool))
+        return block, rows
     accepted, wrong = same >= rates.threshold, different >= rates.threshold
     if "hairstyle" in facts and "pronoun" in facts:
-        pairs = _Pairs(subjects, pronouns, facts["hairstyle"])
+        pairs = _Pairs(subjects, pronouns, facts["hairstyle"], min_subjects)
         block["hairstyles"] = pairs.errors((first, second, ~accepted), (one, two, wrong))
         block["by_hairstyle"] = pairs.same_or_not((first, second, ~accepted))
     return block, accepted_share(faces, (first, second), accepted)
@@ -112,8 +114,10 @@ class _Pairs:
     """Errors of pairs by pronoun and by the two hairstyles (Extended Data Fig. 8)."""
 
     def __init__(
-        self, subjects: Sequence[str], pronouns: Sequence[frozenset[str]], styles: Sequence[tuple[str, ...]]
-    ) -> None:
+        self, subjects: Sequence[str], pronouns: Sequence[frozenset[str]], styles: Sequence[tuple[str, ...]],
+        min_subjects: int,
+    ) -> None:  # fmt: skip
+        self._least = min_subjects
         self._subjects = np.array(subjects, dtype=object)
         self._words = sorted({word for own in pronouns for word in own})
         self._says = np.array([[word in own for word in self._words] for own in pronouns], dtype=bool)
@@ -122,7 +126,7 @@ class _Pairs:
         self._style = np.array([place[own[0]] if own else -1 for own in styles], dtype=np.int64)
 
     def _each(self, judged: Judged) -> list[tuple[str, npt.NDArray[np.int64], npt.NDArray[np.bool_], Any]]:
-        """Return per pronoun the codes of hairstyle pairs, which pairs are errors, and the first face of each."""
+        """Return per pronoun the codes of hairstyle pairs, which pairs are errors, and the two faces of each (2, n)."""
         first, second, wrong = judged
         found = []
         for number, word in enumerate(self._words):
@@ -130,32 +134,32 @@ class _Pairs:
             both &= (self._style[first] >= 0) & (self._style[second] >= 0)
             a, b = self._style[first[both]], self._style[second[both]]
             code = np.minimum(a, b) * len(self._names) + np.maximum(a, b)
-            found.append((word, code, wrong[both], first[both]))
+            found.append((word, code, wrong[both], np.stack([first[both], second[both]])))
         return found
 
     def errors(self, same: Judged, different: Judged) -> list[dict[str, Any]]:
         """Return a row per pronoun and pair of hairstyles with the error rates of both kinds of pairs."""
         size = len(self._names) ** 2
         rows = []
-        for (word, code, wrong, face), (_, other, false, _) in zip(
+        for (word, code, wrong, face), (_, other, false, others) in zip(
             self._each(same), self._each(different), strict=True
         ):
-            people = len(set(self._subjects[face].tolist()))
+            people = self._n_people(face)
             n, bad = np.bincount(code, minlength=size), np.bincount(code[wrong], minlength=size)
             m, fooled = np.bincount(other, minlength=size), np.bincount(other[false], minlength=size)
             for pair in np.flatnonzero(n):
-                who = set(self._subjects[face[code == pair]].tolist())
+                n_subjects, n_others = self._n_people(face[:, code == pair]), self._n_people(others[:, other == pair])
                 rows.append(
                     {
                         "pronoun": word,
                         "first": self._names[pair // len(self._names)],
                         "second": self._names[pair % len(self._names)],
-                        "n_subjects": len(who),
-                        "share_of_subjects": len(who) / people,
+                        "n_subjects": n_subjects,
+                        "share_of_subjects": n_subjects / people,
                         "n_same": int(n[pair]),
-                        "missed": float(bad[pair] / n[pair]),
+                        "missed": float(bad[pair] / n[pair]) if n_subjects >= self._least else None,
                         "n_different": int(m[pair]),
-                        "confused": float(fooled[pair] / m[pair]) if m[pair] else None,
+                        "confused": float(fooled[pair] / m[pair]) if m[pair] and n_others >= self._least else None,
                     }
                 )
         return rows
@@ -167,16 +171,20 @@ class _Pairs:
             alike = code // len(self._names) == code % len(self._names)
             for name, part in (("same", alike), ("different", ~alike)):
                 if part.any():
+                    n_subjects = self._n_people(face[:, part])
                     rows.append(
                         {
                             "pronoun": word,
                             "hairstyles": name,
-                            "n_subjects": len(set(self._subjects[face[part]].tolist())),
+                            "n_subjects": n_subjects,
                             "n_same": int(part.sum()),
-                            "missed": float(wrong[part].mean()),
+                            "missed": float(wrong[part].mean()) if n_subjects >= self._least else None,
                         }
                     )
         return rows
+
+    def _n_people(self, faces: npt.NDArray[np.int64]) -> int:
+        return len(set(self._subjects[faces].ravel().tolist()))
 
 
 def _groups(
@@ -192,15 +200,15 @@ def _groups(
         keys = zip(part["image_id"], part["subject_id"], strict=True)
         own = np.array([place[key] for key in keys if key in place], dtype=np.int64)
         subjects = [people[index].subject_id for index in own]
-        n_subjects = len(set(subjects))
-        row: dict[str, Any] = {"cut": cut.name, "group": str(group), "n_faces": len(own), "n_group": n_subjects}
+        row: dict[str, Any] = {"cut": cut.name, "group": str(group), "n_faces": len(own), "n_group": len(set(subjects))}
+        (a, b), (c, d) = verification.drawn_pairs(subjects, seed)
+        whose = np.array([subjects[index] for index in a], dtype=object)
+        n_subjects = len(set(whose.tolist()))  # whom the rate is of: those with one face only are in no pair
         if n_subjects >= min_subjects:
-            (a, b), (c, d) = verification.drawn_pairs(subjects, seed)
             same = verification.likeness(ready, own[a], own[b], similarity)
             different = verification.likeness(ready, own[c], own[d], similarity)
-            whose = np.array([subjects[index] for index in a], dtype=object)
             row |= asdict(verification.rates(same, different, whose, seed=seed))
         else:
-            row |= asdict(verification.Rates(0, 0, n_subjects, None, None, None))
+            row |= asdict(verification.Rates(len(a), len(c), n_subjects, None, None, None))
         rows.append(row)
     return rows

@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -13,6 +14,10 @@ from sklearn.metrics import f1_score, roc_curve
 
 from fp2.errors import Fp2Error
 from fp2.narrow.metrics import parsing, pictures, verification
+from fp2.narrow.score_faces import Faces
+from fp2.narrow.truth import Person
+from fp2.narrow.verify import verify
+from fp2.tables import ATTRIBUTE_PREFIX
 
 
 def test_f1_is_scikit_learns_over_the_parts_of_either_map() -> None:
@@ -159,3 +164,26 @@ def _lpips(state: dict[str, torch.Tensor], heads: dict[str, torch.Tensor], a: np
     for n, (one, two) in enumerate(zip(*seen, strict=True)):
         total += float((((one - two) ** 2) * heads[f"lin{n}.model.1.weight"][0]).sum(dim=0).mean())
     return total
+
+
+def test_a_group_with_few_people_in_pairs_has_no_rate_however_many_are_in_it() -> None:
+    from fp2.cuts import Cut
+
+    rng = np.random.default_rng(4)
+    own = [f"s{n}" for n in range(40)] + [f"s{n}" for n in range(9)]  # 40 people, 9 of them with two faces
+    faces = [Person(f"i{n}", name, Path(f"{n}.png"), 1) for n, name in enumerate(own)]
+    table = pd.DataFrame({"image_id": [f.image_id for f in faces], "subject_id": own})
+    for name, value in (("pronoun", "she"), ("skin_tone", "II"), ("hairstyle", "bun")):
+        table[f"{ATTRIBUTE_PREFIX}{name}"] = [[value]] * len(own)
+    cut = Cut("pronoun", ("pronoun",))
+    given = Faces(faces, rng.normal(size=(len(own), 8)), [True] * len(own))
+    for least, has in ((10, False), (9, True)):
+        _, block = verify(given, table, [cut], similarity="cosine", seed=0, min_subjects=least)
+        (row,) = block["groups"]
+        assert (row["n_group"], row["n_subjects"], row["n_same"]) == (40, 9, 9)
+        assert (row["tar"] is not None) == has
+        (pair,) = block["whole"]["hairstyles"]
+        assert (pair["n_subjects"], pair["missed"] is not None) == (9, has)
+        assert pair["confused"] is not None  # 40 people are in the false pairs
+        (style,) = block["whole"]["by_hairstyle"]
+        assert (style["missed"] is not None) == has

@@ -17,8 +17,8 @@ from fp2.errors import Fp2Error
 from fp2.narrow.metrics import keypoints, parsing
 from fp2.narrow.predictions import Prediction
 from fp2.narrow.rle import Rle
-from fp2.narrow.score import TaskScores, score_pictures
-from fp2.narrow.score_faces import embeddings_of, score_faces
+from fp2.narrow.score import NOBODY, SECOND, UNKNOWN, TaskScores, score_pictures
+from fp2.narrow.score_faces import UNSAID, embeddings_of, score_faces
 from fp2.narrow.tasks import narrow_task
 from fp2.narrow.truth import Person, people_of, person_mask, size_of
 from fp2.narrow.verify import verify
@@ -163,17 +163,86 @@ def test_face_parsing(copy: Any, tmp_path: Path) -> None:
 def test_made_pictures(copy: Any, tmp_path: Path, name: str) -> None:
     people, task = _crops(copy), narrow_task(name)
     same = [Prediction(p.image_id, p.subject_id, file=p.face_crop()) for p in people]
-    means = _means(score_faces(task, people, same))
+    scores = score_faces(task, people, same)
+    means = _means(scores)
     assert (means["psnr"], means["score"]) == (100.0, 1.0)  # without LPIPS: PSNR / 100
+    assert scores.scale == "psnr"
+    assert scores.scale_note == "likeness is PSNR / 100 dB: no LPIPS: its weights are not given"
     told = [replace(one, numbers={"lpips": 0.3, "identity": 0.9}) for one in same]
-    means = _means(score_faces(task, people, told))
+    scores = score_faces(task, people, told)
+    means = _means(scores)
+    assert (scores.scale, scores.scale_note) == ("lpips", None)
     assert means["score"] == pytest.approx(0.7)
     assert means["psnr"] == 100.0
     far = [replace(one, numbers={"lpips": 1.4}) for one in same]
     assert _means(score_faces(task, people, far))["score"] == 0.0
     mixed = [replace(same[0], file=None, numbers={"lpips": 0.3}), *same[1:]]
-    with pytest.raises(Fp2Error, match="some have one number beside them and some another"):
+    with pytest.raises(Fp2Error, match=rf"lpips stands beside 1 of {len(people)} predictions only"):
         score_faces(task, people, mixed)
+    blind = [replace(same[0], file=None, numbers={"identity": 0.3}), *same[1:]]
+    if "identity" in task.metrics:
+        with pytest.raises(Fp2Error, match="some have one number beside them and some another"):
+            score_faces(task, people, blind)
+        one = [replace(same[0], numbers={"identity": 0.3}), *same[1:]]
+        said = score_faces(task, people, one).scale_note
+        assert said is not None
+        assert said.endswith(f"identity is there for 1 of {len(people)} faces only")
+
+
+@pytest.mark.parametrize("name", ["face_reconstruction", "face_verification"])
+def test_faces_without_a_prediction_count_as_not_found(copy: Any, name: str) -> None:
+    people, task = _crops(copy), narrow_task(name)
+    given = people[: len(people) // 3]
+    said = [Prediction(p.image_id, p.subject_id, file=p.face_crop(), embedding=np.ones(2)) for p in given]
+    if name == "face_verification":
+        scores = embeddings_of(people, said, task)[1]
+        rows = [{"found": True}] * len(given) + scores.rows
+    else:
+        scores = score_faces(task, people, said)
+        rows = scores.rows
+    assert [row["found"] for row in rows].count(False) == len(people) - len(given)
+    assert len(rows) == len(people)
+    assert all(row["score"] is None for row in scores.rows if not row["found"])
+    assert scores.left_out["without a prediction"] == len(people) - len(given)
+
+
+def test_predictions_that_fit_nobody_are_counted_or_refused(copy: Any, tmp_path: Path) -> None:
+    people = _people(copy)
+    single = next(person for person in people if person.n_people == 1)
+    box = Prediction(single.image_id, box=(0, 0, 5, 5))
+    away = replace(box, image_id="elsewhere")
+    assert +_scored("person_detection", people, [box, away, away]).ignored == Counter({UNKNOWN: 2})
+    pose = Prediction(single.image_id, single.subject_id, keypoints=np.zeros((17, 2)), score=0.4)
+    better = replace(pose, keypoints=np.ones((17, 2)), score=0.9)
+    stranger = replace(pose, subject_id="stranger")
+    found = +_scored("pose_estimation", people, [better, pose, stranger]).ignored
+    assert found == Counter({NOBODY: 1, SECOND: 1})
+    with pytest.raises(Fp2Error, match=r"no subject_id of the predictions.*first is 'stranger'"):
+        _scored("pose_estimation", people, [stranger])
+    face, task = Prediction(single.image_id, single.subject_id, embedding=np.ones(2)), narrow_task("face_verification")
+    pair = next(person for person in people if person.n_people == 2)
+    others = [replace(face, subject_id="stranger"), replace(face, image_id="elsewhere"),
+              replace(face, image_id=pair.image_id, subject_id=None)]  # fmt: skip
+    assert +embeddings_of(people, [face, *others], task)[1].ignored == Counter({NOBODY: 1, UNKNOWN: 1, UNSAID: 1})
+    with pytest.raises(Fp2Error, match="no subject_id of the predictions"):
+        embeddings_of(people, others[:1], task)
+
+
+def test_data_that_a_task_cannot_use_are_told_in_one_line(copy: Any, tmp_path: Path) -> None:
+    picture, mask = tmp_path / "a.png", tmp_path / "mask.png"
+    Image.new("RGB", (8, 8)).save(picture)
+    person = Person("a", "s", picture, 1, mask_path=mask)
+    said = [Prediction("a", mask=Rle.of(np.ones((8, 8), dtype=bool)))]
+    with pytest.raises(Fp2Error, match=r"a mask of the data set cannot be read: there is no such file"):
+        _scored("person_segmentation", [person], said)
+    Image.new("L", (4, 8), 255).save(mask)
+    with pytest.raises(Fp2Error, match=r"a mask of the data set has 4 x 8 pixels, its picture 8 x 8"):
+        _scored("person_segmentation", [person], said)
+    # a model of annotated face boxes, where nobody has one: no stack trace, no face that it missed
+    faces, scores = embeddings_of([person], [], narrow_task("face_verification"), boxed=True)
+    assert (faces.people, scores.rows, dict(scores.left_out)) == ([], [], {"without a face box in the data": 1})
+    rows, block = verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)
+    assert (rows, block["whole"]["tar"]) == ([], None)
 
 
 def test_verification(copy: Any) -> None:
@@ -186,9 +255,8 @@ def test_verification(copy: Any) -> None:
     rows, block = verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)
     assert block["whole"]["tar"] == 1.0
     assert block["whole"]["far"] == 0.0
-    assert all(row["accepted"] == 1.0 for row in rows)
     sizes = Counter(person.subject_id for person in people)
-    assert len(rows) == sum(n for n in sizes.values() if n > 1)
+    assert [row["accepted"] for row in rows] == [1.0 if sizes[person.subject_id] > 1 else None for person in people]
     same = [replace(one, embedding=np.ones(3)) for one in perfect]
     faces, _ = embeddings_of(people, same, task)
     assert verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)[1]["whole"]["tar"] == 0.0

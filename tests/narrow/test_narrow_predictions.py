@@ -17,7 +17,7 @@ from fp2.narrow.predictions import read_predictions
 from fp2.narrow.tasks import narrow_task
 
 GOOD: dict[str, dict[str, Any]] = {
-    "person_detection": {"image_id": "i", "bbox": [1, 2, 3, 4], "score": 0.5},
+    "person_detection": {"image_id": "i", "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5},
     "face_detection": {"image_id": "i", "bbox": [1, 2, 3, 4]},
     "person_segmentation": {"image_id": "i", "segmentation": {"size": [2, 2], "counts": [1, 3]}},
     "pose_estimation": {"image_id": "i", "keypoints": [1.0, 2.0, 0.9] * 17},
@@ -64,6 +64,8 @@ def test_every_form_is_read_from_json_and_parquet(tmp_path: Path, name: str) -> 
         ("person_detection", {"bbox": [1, 2, float("nan"), 4]}, "not finite"),
         ("person_detection", {"bbox": "left"}, "bbox cannot be read as JSON"),
         ("person_detection", {"score": "high"}, "score is 'high', no number"),
+        ("person_detection", {"category_id": 3}, "category_id is 3, not 1 (person)"),
+        ("pose_estimation", {"category_id": 0}, "category_id is 0, not 1 (person)"),
         ("person_segmentation", {"segmentation": {"size": [2, 2], "counts": [9]}}, "do not fill 2 x 2 pixels"),
         ("person_segmentation", {"segmentation": "nothing.png"}, "names no file: 'nothing.png'"),
         ("person_segmentation", {"segmentation": None}, "segmentation is missing"),

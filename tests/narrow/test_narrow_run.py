@@ -117,6 +117,29 @@ def test_a_task_in_which_most_are_not_found_is_no_result(world: Path, own_root: 
     assert any("not measurable here: 0 of 288 people were found" in line for line in results["limitations"])
 
 
+def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Path, own_root: Path) -> None:
+    """Files given as one table, predictions about pictures of nobody, a condition, and the share found by group."""
+    said = json.loads((world / "detector.json").read_text())["predictions"]
+    said.append({"image_id": "elsewhere", "category_id": 1, "bbox": [1, 2, 3, 4]})
+    (world / "more.json").write_text(json.dumps(said))
+    words = _words(
+        world, own_root, f"task.files={{person_detection: {world / 'more.json'}, lpips_network: '', model: ''}}",
+        'task.options.within=["pronoun == \'She/her/hers\'"]',
+    )  # fmt: skip
+    assert main(words) == 0
+    results = _results(own_root)
+    (outcome,) = results["fhibe_narrow"]["outcomes"]
+    assert outcome["ignored"] == {"about pictures that this run does not have": 1}
+    assert any("1 prediction(s) ignored, about pictures" in line for line in results["limitations"])
+    (within,) = outcome["within"]
+    assert within["n_subjects"] == 72
+    assert {row["cut"]: row["change"] for row in within["rows"]}["skin_tone"] == "remains"
+    page = next(own_root.glob("outputs/**/dashboard.html")).read_text()
+    assert "Gap within" in page
+    groups = [row for row in outcome["groups"] if row["cut"] == "pronoun"]
+    assert [(row["n_judged"], row["found_share"]) for row in groups] == [(144, 1.0), (144, 1.0)]
+
+
 def test_mistakes_are_told_in_one_line() -> None:
     with pytest.raises(Fp2Error, match=r"unknown option 'measureable'.*Did you mean 'measurable'"):
         read_options({"measureable": 0.2})

@@ -146,7 +146,8 @@ def hard_pairs(
     code = {name: number for number, name in enumerate(dict.fromkeys(subjects))}
     who = np.array([code[subject] for subject in subjects])
     words = sorted({word for own in pronouns for word in own})
-    says = np.array([[word in own for word in words] for own in pronouns], dtype=np.float32).reshape(-1, len(words))
+    says = np.array([[word in own for word in words] for own in pronouns], dtype=np.float32)
+    says = says.reshape(len(pronouns), len(words))
     tone = np.array([np.nan if value is None else value for value in tones], dtype=np.float64)
     everyone = np.arange(len(subjects))
     for start in range(0, len(subjects), _BLOCK):

@@ -39,6 +39,9 @@ def _outcome(one: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
     groups = [
         {**g, **(hidden if g["n_subjects"] < min_cell else {}), "group": short_group(g["group"])} for g in one["groups"]
     ]
+    for group in groups:
+        if group["n_judged_subjects"] < min_cell:
+            group["found_share"] = None
     others = {name: one["means"][name] for name in one["metrics"] if name in one["means"] and name != one["metric"]}
     verification = one["verification"]
     if verification:
@@ -116,7 +119,7 @@ def lines(block: Block, results: Results) -> list[Text]:
     for one in block["outcomes"]:
         line = Text(f"{plain(one['label'])}: ")
         if not one["measurable"]:
-            line.append(f"{NOT_MEASURABLE} ({one['n_found']} of {one['n_judged']} people found)", style="yellow")
+            line.append(f"{NOT_MEASURABLE} ({one['why']})", style="yellow")
             out.append(line)
             continue
         line.append(f"{one['metric']} {number(one['means'].get(one['metric']))}, {one['found_share']:.0%} found")
@@ -126,7 +129,12 @@ def lines(block: Block, results: Results) -> list[Text]:
         if top:
             words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} → {short_group(top[0]['best'])}"
             line.append(f"; largest published disparity {number(top[0]['disparity'], 2)} ({words})")
+        if one["scale_note"]:
+            line.append(f"; {one['scale_note']}")
         out.append(line)
+        for within in one["within"]:
+            changes = "; ".join(f"{cut_label(row['cut'])} {row['change']}" for row in within["rows"])
+            out.append(Text(f"  within {plain(within['condition'])}: {changes}"))
     if results["dataset"]["name"].startswith("peeps"):
         out.append(Text("The people are drawings: a gap by region is one between backdrops.", style="dim"))
     return out
