@@ -199,6 +199,9 @@ def test_other_formats_long_tables_and_files_without_subjects(bench: Bench, kind
         ("task.options.error_model.tree=3", "trees"),
         ("task.options.within=['brightnes > 1']", "brightness"),
         ("task.options.columns={picture: x}", "image"),
+        ("task.options.features=[brightnes]", "brightness"),
+        ("task.options.attributes=[gendr]", "gender"),
+        ("task.options.metrics={recall: {higher_is_better: no, range: [0, 1]}}", "true or false"),
         ("task.options.columns={image: nothing}", "no column 'nothing'"),
     ],
 )
@@ -223,3 +226,80 @@ def test_simulated_scores_are_marked_as_calibration(bench: Bench) -> None:
     assert row["worst_group"] == "f"
     assert row["verdict"] == "biased"
     assert any("simulated" in line for line in results["limitations"])
+
+
+@pytest.mark.parametrize(
+    ("own", "kept", "gone"),
+    [
+        (["within=['region == north', 'brightness > 0.2']", "error_model=null", "patterns=null"], ["region"], []),
+        (["attributes=[gender,region]", "error_model=null", "patterns=null"], ["region", "gender"], []),
+        (["features=[region,brightness]", "patterns=null",
+          "error_model={trees: 3, folds: 2, repeats: 1, resamples: 20}"], ["region", "brightness"], ["contrast"]),
+        (["error_model=null", "patterns=null"], ["gender"], ["region", "brightness"]),
+    ],
+)  # fmt: skip
+def test_a_run_keeps_what_a_purge_needs_and_no_more(
+    bench: Bench, own: list[str], kept: list[str], gone: list[str]
+) -> None:
+    given = ["task.options.sensitive=[gender]", *(f"task.options.{word}" for word in own)]
+    path = write_scores(bench)
+    metrics = "task.options.metrics={recall: {higher_is_better: true, range: [0, 1]}}"
+    light = ("report=default", "report.figures=false", "report.dashboard=false", "analysis.permutations=99")
+    base = [word for word in bench.words() if not word.startswith(("cut.by", "cut=", "scorer"))]
+    words = [*base, "cut.each=[gender]", "task=fhibe_scores", metrics, f"task.files.scores={path}", *light, *given]
+    one = start(bench, words, "purged")
+    columns = {name.removeprefix("attr_") for name in pd.read_parquet(one.folder / "people.parquet").columns}
+    assert columns >= set(kept)
+    assert not columns & set(gone)
+    before = results_of(one.folder)["fhibe_scores"]
+    subject = pd.read_csv(bench.table)["person"].iloc[0]
+    assert fp2("purge", "--subject", subject, "--yes", *[p for p in bench.places if p.startswith("paths")]) == 0
+    after = results_of(one.folder)["fhibe_scores"]
+    for name in ("predictors", "sensitive", "features"):
+        assert after[name] == before[name]
+    assert results_of(one.folder)["n_subjects"] == 35
+    cuts = [[row["cut"] for row in one["benchmark"]["rows"]] for one in (before["outcomes"][0], after["outcomes"][0])]
+    assert cuts[0] == cuts[1]
+    assert len(after["outcomes"][0]["within"]) == len(before["outcomes"][0]["within"])
+
+
+def test_the_scores_of_a_run_are_read_by_its_salted_keys(bench: Bench) -> None:
+    """A VLM's `scores.parquet`: several wordings and a changed picture per person, keys in place of ids."""
+    people = pd.read_csv(bench.table)
+    salt = local_salt(bench.root / "state")
+    keys = pd.DataFrame(
+        {"image_id": salted(people["file"], salt, "image"), "subject_id": salted(people["person"], salt)}
+    )
+    score = 0.8 - 0.2 * (people["gender"] == "f") + np.linspace(0, 0.05, len(people))
+    wordings = [
+        keys.assign(variant="original", question_id=f"q{k}", probe="job", scorer="warmth", value=score + off)
+        for k, off in enumerate((-0.05, 0.05))
+    ]
+    changed = keys.assign(variant="grey", question_id="q0", probe="job", scorer="warmth", value=0.0)
+    other = keys.assign(variant="original", question_id="q0", probe="job", scorer="length", value=12.0)
+    path = bench.root / "scores.parquet"
+    pd.concat([*wordings, changed, other]).to_parquet(path)
+    metrics = "task.options.metrics={warmth: {higher_is_better: true, range: [0, 1]}}"
+    base = words(bench, "task=fhibe_scores", metrics, f"task.files.scores={path}", "task.options.pixels=false")
+    found = start(bench, [*base, "task.options.error_model=null", "task.options.patterns=null"], "again").results
+    row = next(r for r in found["disparities"] if r["cut"] == "gender")
+    assert (row["probe"], row["scorer"], row["worst_group"]) == ("job", "warmth", "f")
+    by_person = pd.DataFrame({"g": people["gender"], "s": people["person"], "v": score}).groupby(["g", "s"])["v"].mean()
+    means = by_person.groupby("g").mean()
+    assert row["raw"] == pytest.approx(means.max() - means.min())
+    assert any("changed pictures" in line for line in found["limitations"])
+    wrong = [word.replace("{warmth:", "{warm:") for word in base]
+    with pytest.raises(Fp2Error, match="no scorer 'warm'"):
+        start(bench, wrong, "bad")
+
+
+@pytest.mark.parametrize(
+    "truth",
+    ["{add: -0.3}", "{where: 'gender == f'}", "{where: 'gender == f', add: much}", "down", "{where: 5, add: 1}"],
+)
+def test_an_effect_that_says_too_little_ends_in_one_line(bench: Bench, truth: str) -> None:
+    given = f"task.options.simulate={{recall: {{effects: [{truth}]}}, miss: {{base: 0.1}}}}"
+    with pytest.raises(Fp2Error) as error:
+        run(bench, given, "task.options.error_model=null", "task.options.patterns=null", "task.options.pixels=false")
+    assert "effects" in str(error.value)
+    assert "\n" not in str(error.value)

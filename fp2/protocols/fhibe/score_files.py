@@ -2,7 +2,7 @@
 
 A file is CSV, TSV, Parquet or JSON Lines with one row per person and picture: `image_id`, `subject_id` (may be left out
 where every picture has one person) and one column per score; optional columns name the model and the task. In a long
-table they are one row each.
+table they are one row each. A run's own `scores.parquet` (long form, salted keys) is read as well: see `own_run`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ LONG = ["image_id", "subject_id", "probe", "scorer", "value"]
 """Columns of the scores that everything works on: `probe` is the outcome (task and model), `scorer` the metric."""
 
 
-def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions) -> tuple[pd.DataFrame, list[str]]:
+def read_scores(
+    path: Path, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None = None
+) -> tuple[pd.DataFrame, list[str]]:
     """Return the file's scores (columns `LONG`; an empty cell is no score) and lines on what was left out.
+
+    `salt` is this machine's: with it, keys that a run wrote here in place of ids are matched to the people.
 
     Raises
     ------
@@ -38,6 +42,9 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions) -> tup
     import pandas as pd
 
     frame = read_table(path)
+    if set(map(str, frame.columns)) >= LONG_FORM:
+        long, notes = own_run(frame, people, options, salt, path)
+        return _of_people(long, people, path, notes)
     names = {ours: options.columns.get(ours, usual) for ours, usual in COLUMNS.items()}
     present = [str(name) for name in frame.columns]
     metrics = _metrics(options, names, present, path)
@@ -55,15 +62,78 @@ def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions) -> tup
         raise Fp2Error(
             f"{first['image_id']!r}, {first['subject_id']!r} has two scores of {first['scorer']!r}", where=str(path)
         )
+    return _of_people(long, people, path, [], len(metrics))
+
+
+def _of_people(
+    long: pd.DataFrame, people: pd.DataFrame, path: Path, notes: list[str], n_metrics: int = 1
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that are of somebody in the data set, and the notes with how many are not."""
     known = set(zip(people["image_id"], people["subject_id"], strict=True))
     ours = [pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)]
     if not any(ours):
         fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for one"
         raise Fp2Error("no row of the scores is a person of the data set", where=str(path), fix=fix)
-    notes = []
-    if n_out := len(frame) - sum(ours) // len(metrics):
-        notes.append(f"{n_out} row(s) of the scores are of nobody in the data set and were left out")
+    if n_out := (len(ours) - sum(ours)) // n_metrics:
+        notes = [*notes, f"{n_out} row(s) of the scores are of nobody in the data set and were left out"]
     return long[ours].reset_index(drop=True), notes
+
+
+LONG_FORM = {"image_id", "subject_id", "probe", "scorer", "value"}
+"""Columns by which a run's own `scores.parquet` is known."""
+
+
+def own_run(
+    frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None, path: Path
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the scores (columns `LONG`) of a run of this project, one per person, picture, probe and metric.
+
+    A metric's scorer is its `column`, else its name. Several answers to one probe about one picture (wordings, repeats)
+    count as their mean. Answers to changed pictures (variants) are left out where the run also has originals; a missing
+    value (a refusal) is no score.
+
+    Raises
+    ------
+    Fp2Error
+        For a metric that no scorer of the run is called by, or none at all.
+    """
+    import pandas as pd
+
+    scorers = [str(name) for name in frame["scorer"].unique()]
+    if not options.metrics:
+        said = ", ".join(f"{name}: {{higher_is_better: true}}" for name in scorers[:3])
+        fix = f"Add 'task.options.metrics={{{said}}}' with the direction of each"
+        raise Fp2Error("which scorers, and which way is better?", where=str(path), fix=fix)
+    notes = []
+    if "variant" in frame and (original := frame["variant"] == "original").any():
+        if n_changed := int((~original).sum()):
+            notes.append(f"{n_changed} row(s) of the scores are of changed pictures and were left out")
+        frame = frame.loc[original]
+    parts = []
+    for metric in options.metrics:
+        name = metric.column or metric.name
+        if name not in scorers:
+            raise Fp2Error(f"the run has no scorer {name!r}", where=str(path), fix=nearest(name, scorers))
+        own = frame[frame["scorer"].astype(str) == name]
+        values = [_number(cell, "value", row, path) for row, cell in enumerate(own["value"].tolist(), start=1)]
+        ids = {column: own[column].astype(str).tolist() for column in ("image_id", "subject_id", "probe")}
+        parts.append(pd.DataFrame({**ids, "scorer": metric.name, "value": values}))
+    long = pd.concat(parts, ignore_index=True)[LONG]
+    long = long.groupby(LONG[:4], sort=False)["value"].mean().reset_index()
+    for column, kind in (("image_id", "image"), ("subject_id", "subject")):
+        long[column] = _without_salt(long[column].tolist(), people[column].tolist(), salt, kind)
+    return long[LONG], notes
+
+
+def _without_salt(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
+    """Return the ids that keys stand for; what is no key of somebody in `known` stays as it is."""
+    from fp2.data.identity import salted
+
+    ids = list(dict.fromkeys(known))
+    if salt is None or set(given) & set(ids):
+        return given
+    of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
+    return [of_key.get(key, key) for key in given]
 
 
 def _metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> list[Metric]:
@@ -159,16 +229,36 @@ def simulated_scores(
                 raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(key, SIMULATED))
         rng = np.random.default_rng([seed, 4, place])
         subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
-        value = np.full(len(people), float(own.get("base", 0.8)))
-        for effect in own.get("effects", ()):
-            value += float(effect["add"]) * holds(people, str(effect["where"])).fillna(False).to_numpy(dtype=bool)
-        value += rng.normal(0.0, float(own.get("between", 0.05)), subjects.max() + 1)[subjects]
-        value += rng.normal(0.0, float(own.get("within", 0.05)), len(people))
+        value = np.full(len(people), _amount(own, "base", 0.8, where))
+        for add, condition in _effects(own.get("effects"), where):
+            value += add * holds(people, condition).fillna(False).to_numpy(dtype=bool)
+        value += rng.normal(0.0, _amount(own, "between", 0.05, where, least=0), subjects.max() + 1)[subjects]
+        value += rng.normal(0.0, _amount(own, "within", 0.05, where, least=0), len(people))
         low, high = metric.range or (0.0, 1.0)
         value = value.clip(low, high)
         if metric.yes_no:
             value = (rng.random(len(people)) < value).astype(np.float64)
-        value[rng.random(len(people)) < float(own.get("missing", 0.0))] = np.nan
+        value[rng.random(len(people)) < _amount(own, "missing", 0.0, where, least=0)] = np.nan
         ids = people[["image_id", "subject_id"]].reset_index(drop=True)
         parts.append(ids.assign(probe=name, scorer=metric.name, value=value))
     return pd.concat(parts, ignore_index=True)[LONG]
+
+
+def _effects(given: Any, where: str) -> list[tuple[float, str]]:
+    """Return (amount, condition) of each effect; raise Fp2Error for one that lacks either."""
+    fix = "Write effects: [{where: 'pronoun == X', add: -0.1}]"
+    if not isinstance(given or [], (list, tuple)):
+        raise Fp2Error(f"effects is {given!r}", where=f"{where}.effects", fix=fix)
+    found = []
+    for effect in given or []:
+        if not isinstance(effect, Mapping) or set(effect) != {"where", "add"} or not isinstance(effect["where"], str):
+            raise Fp2Error(f"an effect is {effect!r}, and needs 'where' and 'add'", where=f"{where}.effects", fix=fix)
+        found.append((_amount(effect, "add", 0.0, f"{where}.effects"), effect["where"]))
+    return found
+
+
+def _amount(given: Mapping[str, Any], name: str, usual: float, where: str, least: float = -math.inf) -> float:
+    value = given.get(name, usual)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+        raise Fp2Error(f"{name} is {value!r}", where=where, fix="Give a number" + (", 0 or more" if least == 0 else ""))
+    return float(value)

@@ -138,8 +138,11 @@ def _check_files(config: Config, options: ScoresOptions) -> None:
 
 
 def _scores(config: Config, people: pd.DataFrame, options: ScoresOptions) -> tuple[pd.DataFrame, list[str]]:
+    from fp2.data.identity import local_salt
+
     if options.simulate is None:
-        return read_scores(Path(config.task.files["scores"]).expanduser(), people, options)
+        salt = local_salt(Path(config.paths.state))
+        return read_scores(Path(config.task.files["scores"]).expanduser(), people, options, salt)
     names = [metric.name for metric in options.metrics]
     for name in options.simulate:
         if name not in names:
