@@ -2,13 +2,16 @@
 
 Every finished chunk is a file, so that a run which was stopped goes on where it was; more data sets add chunks. The
 default, 4,000 data sets, takes some ten minutes of one core. `--runs` also runs the program itself on the planted model
-and on the embedded one, and compares what it finds with what was planted.
+and on the embedded one, and compares what it finds with what was planted. `--only` runs some of the studies again, or
+new ones, and takes every other row from the report as it was written before.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +19,18 @@ import numpy as np
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.report import write_report
 from benchmarks.validity.studies import STUDIES, Study
-from benchmarks.validity.summary import Results, summarise
+from benchmarks.validity.summary import Results, Row, summarise
 from benchmarks.validity.worlds import World
 
 SEED = 20260400
 
 
-def jobs(data_sets: int) -> list[tuple[Study, World, int, int]]:
-    """Return (study, world, chunk number, data sets in it) of everything there is to do."""
+def jobs(data_sets: int, only: Sequence[str] = ()) -> list[tuple[Study, World, int, int]]:
+    """Return (study, world, chunk number, data sets in it) of everything there is to do; `only`: names of studies."""
     out = []
     for study in STUDIES:
+        if only and study.name not in only:
+            continue
         wanted = max(1, round(data_sets * study.share))
         for world in study.worlds:
             for number, start in enumerate(range(0, wanted, study.chunk)):
@@ -53,14 +58,14 @@ def read_chunk(path: Path) -> Arrays | None:
         return None
 
 
-def run_studies(folder: Path, data_sets: int, quiet: bool = False) -> Results:
+def run_studies(folder: Path, data_sets: int, quiet: bool = False, only: Sequence[str] = ()) -> Results:
     """Run what is missing and return all arrays: (study, world) -> name -> one entry per data set."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     parts: dict[tuple[str, World], list[Arrays]] = {}
     columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, disable=quiet) as progress:
-        everything = jobs(data_sets)
+        everything = jobs(data_sets, only)
         task = progress.add_task("studies", total=len(everything))
         for study, world, number, size in everything:
             progress.update(task, description=study.name)
@@ -79,6 +84,13 @@ def run_studies(folder: Path, data_sets: int, quiet: bool = False) -> Results:
     }
 
 
+def merged(rows: Sequence[Row], docs: Path) -> list[Row]:
+    """Return `rows` behind those of the report in `docs`, of which the same claims on the same numbers are dropped."""
+    kept = [Row(**row) for row in json.loads((docs / "validity.json").read_text(encoding="utf-8"))["rows"]]
+    new = {(row.claim, row.quantity) for row in rows}
+    return [*(row for row in kept if (row.claim, row.quantity) not in new), *rows]
+
+
 def main() -> None:
     """Run, summarise, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validity", description=__doc__)
@@ -87,14 +99,16 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where validity.md and its figures go")
     parser.add_argument("--runs", action="store_true", help="also run the planted and the embedded model")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--only", nargs="+", default=(), metavar="STUDY", choices=[study.name for study in STUDIES],
+                        help="run these studies and keep every other row of the report as it is")  # fmt: skip
     args = parser.parse_args()
-    results = run_studies(args.work / "chunks", args.data_sets, args.quiet)
+    results = run_studies(args.work / "chunks", args.data_sets, args.quiet, args.only)
     truth = []
     if args.runs:
         from benchmarks.validity.truth import compare_runs
 
         truth = compare_runs(args.work)
-    rows = summarise(results)
+    rows = merged(summarise(results), args.docs) if args.only else summarise(results)
     path = write_report(args.docs, results, rows, truth, args.data_sets)
     failed = [row for row in [*rows, *truth] if row.verdict == "no"]
     print(f"{len(rows) + len(truth)} rows, {len(failed)} outside their bound; report {path}")

@@ -25,8 +25,11 @@ PEOPLE = f"{len(SIZES)} groups of {', '.join(map(str, SIZES[:-1]))} and {SIZES[-
 
 INTRODUCTION = f"""# Why the numbers can be trusted
 
-Everything that decides a verdict was tried on data of which the truth is known. This page is written by
-`python -m benchmarks.validity`; a fast version of it runs with the tests.
+The tests behind the verdicts of a fingerprint, of counterfactual sets and of missing values, the distance of two
+fingerprints, the order of models and the test of wordings were tried on data of which the truth is known: their
+p-values, the correction of a family (Holm, and step-down max-T), and what is called equivalent. Not on this page: GRAS,
+which has [its own](gras_validity.md), and what FHIBE's published methods test beside the fingerprint's test. It is
+written by `python -m benchmarks.validity`; a fast version of it runs with the tests.
 
 The data are like ours: {PEOPLE} people, {IMAGES} images each, answers of one
 person correlated by {ICC}; scores that are normal, zero-heavy (60 % zeros, like a sentiment), yes or no (30 % yes) or
@@ -44,6 +47,8 @@ READING = """## How to read it
   against a finding. Welch's F does not exist where a group is constant; its level is that of the rest.
 - **`raw` is too high, `excess` too low**: `raw` never falls below the chance level, `excess` takes that level off at
   every gap. `shrunken` is the estimate to quote; it understates one small group that stands alone.
+- **Counterfactual sets** take each answer against the others about the same scene. With yes/no answers few sets differ
+  at all, and their test finds less than it may.
 - **Yes/no outcomes take a pooled variance**, in proportion to what the number of answers makes of it. Groups whose
   people agree with themselves much more than elsewhere would still get the common value.
 """

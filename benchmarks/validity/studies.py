@@ -8,19 +8,11 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.validity.measure import Arrays, measure, p_values
-from benchmarks.validity.worlds import IMAGES, SIZES, World, answer_sd, draw
-from fp2.stats import (
-    adjust_p_values,
-    fingerprint_distance,
-    matched_test,
-    rank_models,
-    template_sensitivity,
-)
-from fp2.stats.joint import permute
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.options import make_options
-from fp2.stats.prepare import prepare
+from benchmarks.validity.families import family, missing, step_down
+from benchmarks.validity.measure import Arrays, measure
+from benchmarks.validity.sets import matched, matched_equivalence
+from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
+from fp2.stats import fingerprint_distance, rank_models, template_sensitivity
 
 ALPHA = 0.05
 GAPS = (0.0, 0.2, 0.8)
@@ -70,6 +62,15 @@ POWER_WORLDS = (
     World("normal", where="two smallest"),
     World("yes/no", where="two smallest"),
 )
+MATCHED_WORLDS = (
+    *(World(outcome, sizes=(20,) * 3) for outcome in ("normal", "zero-heavy", "yes/no", "rare")),
+    *(World(outcome, "missing", sizes=(30,) * 3) for outcome in ("normal", "zero-heavy", "yes/no")),
+    *(World(outcome, "spread", sizes=(20,) * 3) for outcome in ("normal", "zero-heavy")),
+)
+MATCHED_EQUIVALENCE_WORLDS = tuple(
+    World(outcome, sizes=(40,) * 2, gap=0.5) for outcome in ("normal", "zero-heavy", "yes/no", "rare")
+)
+MISSING_WORLDS = (World("rare"), World("yes/no"), World("yes/no", "missing"), World("rare", "images"))
 EQUIVALENCE_WORLDS = (World("normal", sizes=(60, 60), gap=0.5), World("normal", gap=0.5), World("zero-heavy", gap=0.5))
 
 
@@ -118,60 +119,7 @@ def equivalence(world: World, n: int, seed: int) -> Arrays:
     return {"p": found["equivalence_p"]}
 
 
-PROBES = 6
-
-
-def family(world: World, n: int, seed: int) -> Arrays:
-    """Six correlated probes by four cuts of the same people: smallest Holm-adjusted p, and the composite's p."""
-    rng = np.random.default_rng(seed)
-    # every family is drawn by itself: its probes share people's leanings, and families share nothing
-    parts = [draw(world, rng, PROBES, shared=0.5) for _ in range(n)]
-    values = np.concatenate([part.values for part in parts], axis=1)
-    region, subjects, images = parts[0].groups, parts[0].subjects, parts[0].images
-    people = int(subjects.max()) + 1
-    pronoun = np.array(["he", "she", "they"])[rng.choice(3, people, p=[0.46, 0.44, 0.1])]
-    tone = np.array([f"tone {k}" for k in range(6)])[rng.permutation(np.arange(people) % 6)]
-    age = rng.integers(0, 4, people)[subjects]
-    later = (rng.random(people) < 0.25)[subjects] & (images % IMAGES == IMAGES - 1)
-    ages = np.array([f"age {k}" for k in range(4)])[np.where(later, (age + 1) % 4, age)]
-    table, composite = [], np.full(n, np.nan)
-    for cut in (region, pronoun[subjects], ages, tone[subjects]):
-        p, together = _cut(values, cut, subjects, images, seed)
-        table.append(p.reshape(n, PROBES))
-        composite = together if cut is region else composite
-    pooled = np.concatenate(table, axis=1)
-    holm = np.array([min(x for x in adjust_p_values(list(row), "holm") if x is not None) for row in pooled])
-    return {"smallest_adjusted": holm, "composite_p": composite}
-
-
-def _cut(
-    values: np.ndarray, cut: np.ndarray, subjects: np.ndarray, images: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    entries = read_entries(values, cut, subjects, images)
-    options = make_options(
-        values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=False,
-        smallest_effects=0.05, n_permutations=1439, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=10,
-    )  # fmt: skip
-    p = prepare(entries, make_cells(entries), 10)
-    assert p is not None, "two large groups"
-    joint = permute(p, options)
-    mean = joint.max_t.reshape(-1, PROBES).mean(axis=1)
-    permuted = joint.max_t_permuted.reshape(len(joint.max_t_permuted), -1, PROBES).mean(axis=2)
-    return p_values(joint.max_t, joint.max_t_permuted), p_values(mean, permuted)
-
-
-def matched(world: World, n: int, seed: int) -> Arrays:
-    """Twenty sets of three versions, one of which varies twice as much; no version differs on average."""
-    rng, out = np.random.default_rng(seed), []
-    wide = 2.0 if world.condition == "spread" else 1.0
-    names, sets = np.tile(["a", "b", "c"], 20), np.repeat(np.arange(20), 3)
-    for k in range(n):
-        table = rng.normal(size=(20, 1)) + np.array([1.0, 1.0, wide]) * rng.normal(size=(20, 3))
-        out.append(matched_test(table.ravel(), names, sets, n_permutations=199, seed=seed + k).p_value)
-    return {"p": np.array(out, dtype=float)}
-
-
-def distance(world: World, n: int, seed: int) -> Arrays:
+def distance(world: World, n: int, seed: int, n_permutations: int = 199, n_bootstrap: int = 199) -> Arrays:
     """Two models of different level and noise that describe no group differently; truth of the distance: 0."""
     rng, p, low = np.random.default_rng(seed), [], []
     for k in range(n):
@@ -179,22 +127,22 @@ def distance(world: World, n: int, seed: int) -> Arrays:
         second = shared.values + 0.3 + 0.1 * rng.normal(size=shared.values.shape)
         first = shared.values + 0.05 * rng.normal(size=shared.values.shape)
         found = fingerprint_distance(
-            first, second, shared.groups, shared.subjects, images=shared.images, n_permutations=199, n_bootstrap=199,
-            seed=seed + k,
+            first, second, shared.groups, shared.subjects, images=shared.images,
+            n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed + k,
         )  # fmt: skip
         p.append(found.p_value)
         low.append(found.ci_low)
     return {"p": np.array(p, dtype=float), "low": np.array(low, dtype=float)}
 
 
-def wording(world: World, n: int, seed: int) -> Arrays:
+def wording(world: World, n: int, seed: int, n_permutations: int = 199) -> Arrays:
     """Three templates that shift every group alike: p of the interaction."""
     rng, out = np.random.default_rng(seed), []
     for k in range(n):
         data = draw(world, rng, 3, shared=0.5)
         values = data.values + np.array([0.0, 0.2, -0.1])
         found = template_sensitivity(
-            values, data.groups, data.subjects, images=data.images, n_permutations=199, seed=seed + k
+            values, data.groups, data.subjects, images=data.images, n_permutations=n_permutations, seed=seed + k
         )
         out.append(found.interaction_p)
     return {"p": np.array(out, dtype=float)}
@@ -221,7 +169,10 @@ STUDIES = (
     Study("coverage", COVERAGE_WORLDS, coverage, 100),
     Study("power", POWER_WORLDS, power, 100, 0.25),
     Study("equivalence", EQUIVALENCE_WORLDS, equivalence, 100),
-    Study("matched", (World("normal"), World("normal", "spread")), matched, 200),
+    Study("step_down", (World("normal"), World("zero-heavy")), step_down, 20, 0.5),
+    Study("missing", MISSING_WORLDS, missing, 20, 0.5),
+    Study("matched", MATCHED_WORLDS, matched, 200),
+    Study("matched_equivalence", MATCHED_EQUIVALENCE_WORLDS, matched_equivalence, 200),
     Study("distance", (World("normal"),), distance, 100, 0.25),
     Study("wording", (World("normal"),), wording, 100, 0.25),
     Study("ranks", (World("normal"),), ranks, 100, 0.25),

@@ -150,12 +150,38 @@ def _equivalence(world: World, found: Arrays) -> list[Row]:
     return [rate_row(claim, describe(world), "equivalence_p", _rejected(found["p"]), None, 0.05)]
 
 
+def _stepped(world: World, found: Arrays) -> list[Row]:
+    claim = "Family-wise error after step-down max-T: at most 5 %"
+    where = f"6 correlated probes x 4 cuts, all null, {world.outcome}"
+    return [rate_row(claim, where, "any of 24 rows significant", _rejected(found["smallest_adjusted"]), None, 0.05)]
+
+
+def _missing(world: World, found: Arrays) -> list[Row]:
+    claim = "Family-wise error after step-down max-T: at most 5 %"
+    how = {"missing": "many refusals in one group", "images": "6, 5, 3, 2, 1 images a subject by group"}
+    rate = {"rare": "2 %", "yes/no": "30 %"}[world.outcome]
+    where = f"values missing at random, {rate}, {how.get(world.condition, 'groups exchangeable')}"
+    rejected = _rejected(found["smallest_adjusted"])
+    return [rate_row(claim, where, "any of 24 rows of `missing` significant", rejected, None, 0.05)]
+
+
 def _matched(world: World, found: Arrays) -> list[Row]:
-    spread = world.condition == "spread"
-    where = "20 sets of 3 versions" + (", one version twice the SD" if spread else "")
-    claim = "Type-I error, unequal spread or images: at most 7 %" if spread else "Type-I error, no group differs: 4-6 %"
-    low, high = (None, 0.07) if spread else (0.04, 0.06)
-    return [rate_row(claim, where, "matched sets p", _rejected(found["p"]), low, high)]
+    where = f"{world.outcome}, {world.sizes[0]} sets of {len(world.sizes)} versions" + {
+        "spread": ", one version twice the SD",
+        "missing": ", 40 % of the sets lack one version, 15 % another",
+    }.get(world.condition, "")
+    claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+    if world.condition == "spread":
+        claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
+    elif world.yes_no:  # few sets, many ties
+        claim, low, high = "Type-I error, rare yes/no: at most 6 % (may be conservative)", 0.0, 0.06
+    return [rate_row(claim, where, "matched sets p", _rejected(found["p"]), low or None, high)]
+
+
+def _matched_equivalence(world: World, found: Arrays) -> list[Row]:
+    claim = "Equivalence stated at a gap of exactly the bound: at most 5 %"
+    where = f"{world.outcome}, {world.sizes[0]} sets of 2 versions, difference {world.gap:.2g} SD"
+    return [rate_row(claim, where, "matched sets equivalence_p", _rejected(found["p"]), None, 0.05)]
 
 
 def _distance(world: World, found: Arrays) -> list[Row]:
@@ -188,7 +214,10 @@ _SUMMARIES = {
     "coverage": _coverage,
     "power": _power,
     "equivalence": _equivalence,
+    "step_down": _stepped,
+    "missing": _missing,
     "matched": _matched,
+    "matched_equivalence": _matched_equivalence,
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,

@@ -6,6 +6,7 @@ An answer comes from a latent z = sqrt(ICC) person + sqrt(1 - ICC) image, standa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -69,6 +70,7 @@ class Data:
     images: np.ndarray
 
 
+@cache
 def answer_sd(outcome: str) -> float:
     """Return the SD of one answer at no gap."""
     if outcome == "normal":
@@ -106,12 +108,13 @@ def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0
     if shared:
         person = np.sqrt(shared) * rng.normal(size=(len(group), 1)) + np.sqrt(1 - shared) * person
     z = np.sqrt(ICC) * person[subject] + np.sqrt(1 - ICC) * rng.normal(size=(len(subject), columns))
-    values = _scores(world, z, group[subject])
+    values = scores(world, z, group[subject])
     labels = np.array([f"group {chr(65 + g)}" for g in range(len(world.sizes))])[group][subject]
     return _conditioned(world, rng, Data(values, labels, subject, np.arange(len(subject))))
 
 
-def _scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
+def scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Turn latent z (lines, columns) into scores of the world; group (lines,): the number of each line's group."""
     shift = _shifts(world)[group][:, None]
     if world.yes_no:
         rate = RATE if world.outcome == "yes/no" else RARE

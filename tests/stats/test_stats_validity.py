@@ -5,7 +5,8 @@ A count has to lie within the central 99.9 % of a binomial at the claim's bound.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -13,10 +14,20 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.validity import studies
-from benchmarks.validity.__main__ import jobs, run_studies
+from benchmarks.validity.__main__ import jobs, merged, run_studies
+from benchmarks.validity.families import missing, step_down
 from benchmarks.validity.measure import measure
-from benchmarks.validity.studies import COVERAGE_WORLDS, EQUIVALENCE_WORLDS, NULL_WORLDS, STUDIES
-from benchmarks.validity.summary import judge, summarise
+from benchmarks.validity.sets import matched, matched_equivalence
+from benchmarks.validity.studies import (
+    COVERAGE_WORLDS,
+    EQUIVALENCE_WORLDS,
+    MATCHED_EQUIVALENCE_WORLDS,
+    MATCHED_WORLDS,
+    MISSING_WORLDS,
+    NULL_WORLDS,
+    STUDIES,
+)
+from benchmarks.validity.summary import Row, judge, summarise
 from benchmarks.validity.worlds import World, draw
 from fp2.stats import adjust_p_values, disparity_panel
 
@@ -93,6 +104,39 @@ def test_equivalence_holds_its_level_at_the_bound(world):
     at_most(simulate(studies.equivalence, world)["p"] <= 0.05, 0.05)
 
 
+@pytest.mark.parametrize("world", MATCHED_WORLDS, ids=lambda w: f"{w.outcome} {w.condition}")
+def test_versions_without_a_difference_are_rejected_as_often_as_they_should(world):
+    rejected = simulate(partial(matched, n_permutations=199), world)["p"] <= 0.05
+    at_most(rejected, 0.07 if world.condition == "spread" else 0.06)
+    if not world.yes_no and world.condition != "spread":
+        at_least(rejected, 0.04)
+
+
+@pytest.mark.parametrize("world", MATCHED_EQUIVALENCE_WORLDS, ids=lambda w: w.outcome)
+def test_versions_are_seldom_called_equivalent_at_the_bound(world):
+    at_most(simulate(matched_equivalence, world)["p"] <= 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("study", "world"),
+    [(step_down, World("normal")), *((missing, world) for world in MISSING_WORLDS[2:3])],
+    ids=lambda x: getattr(x, "outcome", "") or x.__name__,
+)
+def test_step_down_holds_the_family_wise_error(study, world):
+    at_most(simulate(partial(study, n_permutations=99), world)["smallest_adjusted"] <= 0.05, 0.05)
+
+
+@pytest.mark.parametrize(
+    "study",
+    [partial(studies.distance, n_permutations=99, n_bootstrap=9), partial(studies.wording, n_permutations=59)],
+    ids=["distance", "wording"],
+)
+def test_two_models_and_several_wordings_without_a_difference(study):
+    rejected = simulate(study, World("normal"))["p"] <= 0.05
+    at_most(rejected, 0.06)
+    at_least(rejected, 0.04)
+
+
 @pytest.mark.parametrize(
     "world",
     [World("normal"), World("yes/no", "images"), World("zero-heavy", "straddling"), World("yes/no", "multi-valued")],
@@ -155,3 +199,10 @@ def test_a_stopped_run_goes_on_and_is_summarised(tmp_path, monkeypatch):
     assert {row.n for row in rows} == {6}
     assert judge(0.065, 0.003, 0.04, 0.06) == "within error"
     assert judge(0.07, 0.003, 0.04, 0.06) == "no"
+
+
+def test_studies_that_ran_again_replace_their_own_rows_only(tmp_path):
+    old = [Row("level", f"old {name}", name, 0.05, 0.01, 9, "", "") for name in ("matched sets p", "p_value")]
+    (tmp_path / "validity.json").write_text(json.dumps({"rows": [asdict(row) for row in old]}))
+    new = Row("level", "new sets", "matched sets p", 0.04, 0.01, 99, "", "")
+    assert merged([new], tmp_path) == [old[1], new]
