@@ -78,7 +78,7 @@ class _Checkpoint:
 
     def _needs(self, error: ImportError) -> Fp2Error:
         """Return the reason for a checkpoint that wants a package that is not used here."""
-        fix = "Choose a checkpoint whose backbone is transformers' own (for DETR: revision: no_timm)"
+        fix = "Give a checkpoint whose backbone is transformers' own: another revision or folder (task.files.model)"
         needs = "timm" if "timm" in str(error) else "another package"
         return Fp2Error(f"the model {self._checkpoint.id} needs {needs}, which is not installed", fix=fix)
 

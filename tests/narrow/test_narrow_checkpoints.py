@@ -172,6 +172,22 @@ def test_wrong_models_are_told_in_one_line(tmp_path: Path) -> None:
         predict_all(task, model, _people(tmp_path), _store(tmp_path))
 
 
+@pytest.mark.parametrize("family", ["detr", "deformable_detr"])
+def test_a_checkpoint_whose_backbone_needs_timm_is_refused_in_one_line(tmp_path: Path, family: str) -> None:
+    """As published checkpoints of these families say it: a backbone by its name in timm, and no configuration of it."""
+    import json
+
+    path = _yaml(tmp_path, family, "person_detection")
+    settings = tmp_path / family / "config.json"
+    config = json.loads(settings.read_text())
+    config |= {"backbone_config": None, "use_timm_backbone": True, "backbone": "resnet50"}
+    settings.write_text(json.dumps(config))
+    task, model = build_model(read_spec(path), Config())
+    with pytest.raises(Fp2Error, match=r"needs timm, which is not installed.*revision") as caught:
+        predict_all(task, model, _people(tmp_path), _store(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["detr_resnet_50", "deformable_detr", "mask2former_swin_tiny", "vitpose_base"])
 def test_shipped_models_are_read(name: str) -> None:
     assert load_spec(name).name == name
