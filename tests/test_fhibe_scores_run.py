@@ -73,8 +73,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Benc
     bench = Bench(tmp_path_factory.mktemp("scores"), squares)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FP2_ROOT", str(bench.root))
-        within = "task.options.within=['brightness > 0.3']"
-        outcome = run(bench, f"task.files.scores={write_scores(bench)}", within, "report=default")
+        within = ("task.options.within=['brightness > 0.3']", "task.options.within_all=true")
+        outcome = run(bench, f"task.files.scores={write_scores(bench)}", *within, "report=default")
     return bench, outcome.folder
 
 
@@ -106,6 +106,8 @@ def test_figures_dashboard_passport_and_metrics_have_it(whole: tuple[Bench, Path
     assert not (folder / "figures" / "fingerprint.png").exists()
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
     assert "Both methods, cut by cut" in page
+    model = results_of(folder)["fhibe_scores"]["outcomes"][0]["within"][0]["error_model"]
+    assert ("Error model within the condition" in page) == (model["status"] == "ok")
     assert "data:image/png;base64" in page
     passport = (folder / "passport.json").read_text(encoding="utf-8")
     import base64
