@@ -50,6 +50,7 @@ class DlibFaces:
             raise Fp2Error("dlib or its models are not installed", where=f"narrow model {spec.name}", fix=_FIX)
         self._jitters = int(number_of(spec, "jitters", spec.options.get("jitters", 0), 0, 1000, whole=True))
         self._loaded: tuple[Any, Any, Any] | None = None
+        self._detector: Any = None
 
     def identity(self) -> dict[str, Any]:
         """Return the versions of the code and of the package that holds the weights."""
@@ -59,11 +60,9 @@ class DlibFaces:
     def predict(self, picture: Picture) -> list[Prediction]:
         """Return an embedding for everyone whose face has a box, with score 0 where dlib's detector sees no face."""
         pixels = np.ascontiguousarray(np.asarray(picture.image))
-        dlib = self._models()[0]
-        seen = [
-            (face.left() + face.width() / 2, face.top() + face.height() / 2)
-            for face in dlib.get_frontal_face_detector()(pixels, 0)
-        ]
+        if self._detector is None:  # making it takes longer than all else about a picture
+            self._detector = self._models()[0].get_frontal_face_detector()
+        seen = [(face.left() + face.width() / 2, face.top() + face.height() / 2) for face in self._detector(pixels, 0)]
         return [
             Prediction(
                 "",
@@ -85,7 +84,7 @@ class DlibFaces:
 
     def close(self) -> None:
         """Let the models go."""
-        self._loaded = None
+        self._loaded = self._detector = None
 
     def _models(self) -> tuple[Any, Any, Any]:
         if self._loaded is None:
