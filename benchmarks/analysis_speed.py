@@ -1,4 +1,7 @@
-"""How long the analysis of a run of the page's size takes: scoring, and everything that the group comparison does.
+"""How long the analysis of a run of the page's size takes: scoring, and everything that a run compares and tests.
+
+Timed is `fp2.analysis.compared`, what a run calls: the fingerprint, and the blocks beside it (pairs of groups, missing
+answers, and so on), of which `blocks_seconds` are a part. One gap is planted, so that there are pairs to test.
 
 3,000 made-up pictures of 500 people, six probes, five scorers and the trust rating, four cuts (one whose groups share
 people, one multi-valued), 28,800 permutations, 10,000 resamples; and the scoring of 90,000 different answers (five
@@ -18,16 +21,19 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fp2.analysis import compared
 from fp2.compose import load_config
 from fp2.cuts import Cut
-from fp2.prepare import comparison_of
-from fp2.protocols.fingerprint import fingerprint, outcome_columns
+from fp2.probes.battery import load_battery
+from fp2.protocols.fingerprint import outcome_columns
 from fp2.scorers.registry import build_scorers
 from fp2.scoring import flag_refusals, score_answers
 from fp2.stats import disparity_panel
@@ -57,6 +63,7 @@ def people(rng: np.random.Generator, n_subjects: int, per_subject: int = 6) -> p
         "ancestry": [sorted({f"ancestry {k}" for k in row if k >= 0}) for row in ancestry[subject]],
     }
     frame = pd.DataFrame({"image_id": [f"i{k:06d}" for k in range(n)], "subject_id": [f"s{k:05d}" for k in subject]})
+    frame = frame.assign(set_id=None, n_people=1)
     return frame.assign(**{f"attr_{name}": values for name, values in columns.items()})
 
 
@@ -87,6 +94,33 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
     return result, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def planted(scores: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores with valence of the first probe lower by 0.2 for the first region."""
+    region = dict(zip(table["image_id"], (cell[0] for cell in table["attr_region"]), strict=True))
+    hit = (scores["scorer"] == "valence") & (scores["probe"] == PROBES[0])
+    hit &= scores["image_id"].map(region) == REGIONS[0]
+    return scores.assign(value=scores["value"].mask(hit, (scores["value"] - 0.2).clip(lower=-1.0)))
+
+
+@contextmanager
+def counted_blocks() -> Iterator[list[float]]:
+    """Count the wall-clock seconds of the blocks beside the fingerprint."""
+    from fp2.protocols import registry
+
+    spent, make = [0.0], registry.extra_blocks
+
+    def extra_blocks(run: Any) -> dict[str, Any]:
+        made, seconds, _ = timed(lambda: make(run))
+        spent[0] += seconds
+        return dict(made)
+
+    registry.extra_blocks = extra_blocks
+    try:
+        yield spent
+    finally:
+        registry.extra_blocks = make
 
 
 def plain_seconds(values: np.ndarray, groups: list[str], subjects: list[str], resamples: int) -> float:
@@ -152,17 +186,20 @@ def main() -> None:
     scored = timed(lambda: score_answers(flag_refusals(many, scorers), scorers))
 
     own = answers(rng, table, probes)
-    scores = score_answers(flag_refusals(own, scorers), scorers)
+    flagged = flag_refusals(own, scorers)
+    scores = score_answers(flagged, scorers)
     cuts = [Cut(name, (name,)) for name in ATTRIBUTES]
-    comparison = comparison_of(config, len(probes), len(cuts))
-    found, wall, cpu = timed(
-        lambda: fingerprint(scores, table, cuts, scorers, comparison, dict(config.analysis.severity))
-    )
+    battery = load_battery(asdict(config.probe))
+    shifted = planted(scores, table)
+    with counted_blocks() as spent:
+        found, wall, cpu = timed(lambda: compared(config, battery, flagged, shifted, table, cuts, scorers))
     wide = outcome_columns(scores)
     plain = plain_seconds(
         wide.iloc[:, 0].to_numpy(), [x[0] for x in table["attr_region"]], list(table["subject_id"]), PLAIN
     )
-    rows = len(found.disparities)
+    rows = len(found.fingerprint.disparities)
+    significant = sum(bool(row["significant"]) for row in found.fingerprint.disparities)
+    assert significant, "the planted gap must be found, or no pairs are tested"
     scaled = plain * (PERMUTATIONS // part) * rows
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
     result = {
@@ -170,10 +207,14 @@ def main() -> None:
         "images": len(table),
         "subjects": int(table["subject_id"].nunique()),
         "disparity_rows": rows,
-        "permutations": comparison.n_permutations,
-        "bootstraps": comparison.n_bootstrap,
+        "permutations": found.comparison.n_permutations,
+        "bootstraps": found.comparison.n_bootstrap,
         "analysis_seconds": round(wall, 2),
         "analysis_cpu_seconds": round(cpu, 2),
+        "significant_rows": significant,
+        "blocks": sorted(found.blocks),
+        "blocks_seconds": round(spent[0], 2),
+        "blocks_share": round(spent[0] / wall, 3),
         "peak_mib": round(peak),
         "answers_scored": len(many),
         "scores": len(scored[0]),
@@ -188,6 +229,7 @@ def main() -> None:
     if not args.json:
         print(
             f"analysis: {wall:.1f} s ({cpu:.1f} s of processor), {peak:.0f} MiB at most, for {rows} rows\n"
+            f"          of which {spent[0]:.1f} s are the blocks {', '.join(sorted(found.blocks))}\n"
             f"scoring:  {scored[1]:.1f} s ({scored[2]:.1f} s of processor) for {len(many)} answers\n"
             f"plain permutation loop, scaled: {scaled:.0f} s, {scaled / wall:.0f} times as long\n"
             f"growth exponents: {result['growth_exponent']}"
