@@ -180,7 +180,7 @@ def _results(
     numbers["balance"] = later_block(numbers["balance"], cuts, before["balance"])
     gone = [line for line in before["limitations"] if TOO_FEW in line]
     lines = later_limitations(before, numbers["balance"], gone)
-    lines += too_few_permutations(found.fingerprint, found.comparison)
+    lines += too_few_permutations(found.fingerprint, found.comparison, found.blocks)
     return {
         **{name: value for name, value in before.items() if name not in BLOCKS},
         **base_block(config),
