@@ -8,7 +8,7 @@ pandas is imported only where a table is made, so that this module can be used w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,14 +148,18 @@ def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
 
 def check_publishable(cuts: Sequence[Cut]) -> None:
     """Raise for a cut by what must not leave the data folder: its groups would be told in everything a run writes."""
-    for cut in cuts:
-        for attribute in cut.by:
-            if attribute in FINE_PLACE_AND_TIME:
-                raise Fp2Error(
-                    f"{attribute!r} never leaves the data folder, so that nothing can be cut by it",
-                    where="cut",
-                    fix=f"Of place and time only these can: {', '.join(sorted(COARSE_PLACE))}",
-                )
+    check_may_leave((attribute for cut in cuts for attribute in cut.by), "cut")
+
+
+def check_may_leave(attributes: Iterable[str], where: str) -> None:
+    """Raise for the first of `attributes` whose values must not leave the data folder."""
+    for attribute in attributes:
+        if attribute in FINE_PLACE_AND_TIME:
+            raise Fp2Error(
+                f"{attribute!r} never leaves the data folder, so that nothing can be cut by it",
+                where=where,
+                fix=f"Of place and time only these can: {', '.join(sorted(COARSE_PLACE))}",
+            )
 
 
 def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.config import Config
-from fp2.cuts import Cut, memberships
+from fp2.cuts import Cut, check_may_leave, memberships
 from fp2.data.shown import BY_REGION, ORIGINAL
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.diversity import counts
@@ -65,6 +65,7 @@ def read_options(given: Mapping[str, Any]) -> DiversityOptions:
         raise Fp2Error(f"order is {order!r}", where=where, fix="Give a number of at least 0; 1 is the Vendi score")
     attributes = given.get("attributes")
     names = None if attributes is None else tuple(str(name) for name in attributes)
+    check_may_leave(names or (), where)
     return DiversityOptions(bool(given.get("embed", False)), variants, names, sample, repeats, float(order))
 
 

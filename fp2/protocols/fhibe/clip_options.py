@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fp2.cuts import check_may_leave
 from fp2.errors import Fp2Error, nearest
 from fp2.probes.battery import Battery
 
@@ -92,6 +93,7 @@ def _table(battery: Battery, spec: Any) -> Table:
         raise Fp2Error(f"{spec!r} is no table", where=f"{WHERE}.tables", fix="Write {question: NAME, by: [ATTRIBUTE]}")
     _check(battery, str(spec["question"]), ())
     by = [spec["by"]] if isinstance(spec["by"], str) else list(spec["by"])
+    check_may_leave(by, f"{WHERE}.tables")
     return Table(str(spec["question"]), tuple(str(name) for name in by))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from fp2.cuts import check_may_leave
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fhibe.typed import typed
 
@@ -113,6 +114,8 @@ def _check_settings(options: ScoresOptions) -> None:
         settings(PatternOptions, options.patterns, "patterns")
     for condition in options.within:
         names_in(condition)
+    for name in ("sensitive", "attributes", "features"):
+        check_may_leave(getattr(options, name) or (), f"{WHERE}.{name}")
 
 
 def _metric(name: str, spec: Any) -> Metric:
