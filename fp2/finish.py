@@ -6,16 +6,19 @@ import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
-from fp2.config import Config
+from fp2.config import Config, config_hash
+from fp2.data.shown import ORIGINAL
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 
 if TYPE_CHECKING:
+    from fp2.prepare import Prepared
+    from fp2.run_blocks import PreparedBlocks
     from fp2.tracking import Tracker
 
 
@@ -50,6 +53,30 @@ def outcome_of(ending: Ending, results: dict[str, Any], folder: Path, tracker: T
         message = f"interrupted: {done} of {planned} answers are kept; the same command goes on from there"
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, results["run_id"], experiment, status, message)
+
+
+def tags_of(prepared: Prepared | PreparedBlocks, *words: str) -> tuple[dict[str, Any], str]:
+    """Return what a run that asks is found by in the UI, and its name there: the model, `words`, the cuts."""
+    config = prepared.config
+    tags = {
+        "config_hash": config_hash(config),
+        "response_set": prepared.plan.response_set,
+        "dataset_digest": prepared.dataset_digest,
+        "variant": config.variant.name,
+    }
+    shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
+    cuts = "+".join(cut.name for cut in prepared.cuts)
+    return tags, " · ".join([config.model.name, *words, cuts]) + shown
+
+
+def extra_of(prepared: Prepared | PreparedBlocks, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the passport of a run that asked says beyond its results."""
+    config = prepared.config
+    return {
+        "decoding": asdict(prepared.battery.decoding),
+        "preprocessing": results["model"]["processor"],
+        "seeds": {"analysis": config.seed, "data": config.data.seed},
+    }
 
 
 @contextmanager

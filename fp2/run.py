@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.config import Config, config_hash
-from fp2.data.shown import ORIGINAL, whose_picture
-from fp2.finish import Outcome, log, outcome_of, tracked, write_report
+from fp2.config import Config
+from fp2.data.shown import whose_picture
+from fp2.finish import Outcome, extra_of, log, outcome_of, tags_of, tracked, write_report
 from fp2.places import remember
 from fp2.prepare import Prepared, prepare
 from fp2.progress import Progress
@@ -41,7 +40,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             folder.mkdir(parents=True, exist_ok=True)
             places = artifacts.write_config(folder, config, overrides)
         register_origins(config, prepared.dataset, _keys_by_picture(prepared), store)
-        with tracked(config, folder, *_tags(prepared)) as tracker:
+        with tracked(config, folder, *tags_of(prepared)) as tracker:
             asked = _ask(prepared, store, progress)
             progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
             results, answers, scores = _analyse(prepared, asked, tracker, progress)
@@ -109,23 +108,4 @@ def _write(
     used = attributes_of(prepared.battery, prepared.cuts)
     artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
     shown = artifacts.examples(answers, config.report.examples_per_probe)
-    extra = {
-        "decoding": asdict(prepared.battery.decoding),
-        "preprocessing": results["model"]["processor"],
-        "seeds": {"analysis": config.seed, "data": config.data.seed},
-    }
-    write_report(config, folder, results, shown, extra, progress)
-
-
-def _tags(prepared: Prepared) -> tuple[dict[str, Any], str]:
-    """Return what the run is found by in the UI, and its name there."""
-    config = prepared.config
-    tags = {
-        "config_hash": config_hash(config),
-        "response_set": prepared.plan.response_set,
-        "dataset_digest": prepared.dataset_digest,
-        "variant": config.variant.name,
-    }
-    shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
-    cuts = "+".join(cut.name for cut in prepared.cuts)
-    return tags, f"{config.model.name} · {cuts}{shown}"
+    write_report(config, folder, results, shown, extra_of(prepared, results), progress)

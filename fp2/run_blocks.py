@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.config import Config, config_hash
-from fp2.data.shown import ORIGINAL
+from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.finish import Outcome, log, outcome_of, tracked, write_report
+from fp2.finish import Outcome, extra_of, log, outcome_of, tags_of, tracked, write_report
 from fp2.places import remember
 from fp2.progress import Progress
 
@@ -86,7 +85,7 @@ def run_prepared(
         folder.mkdir(parents=True, exist_ok=True)
         places = artifacts.write_config(folder, config, overrides)
     register_origins(config, prepared.dataset, prepared.plan.contexts_by_image(), store)
-    with tracked(config, folder, *_tags(prepared)) as tracker:
+    with tracked(config, folder, *tags_of(prepared, prepared.battery.name)) as tracker:
         asked = _ask(prepared, store, progress)
         progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
         table = table_of(prepared.plan, asked, prepared.people, config.variant.kind)
@@ -315,33 +314,15 @@ def _write(
     """Write people, shards, results, figures and dashboard, and sign them."""
     from fp2.block_tables import write_questions
     from fp2.data.identity import local_salt, shareable
+    from fp2.protocols.registry import attributes_of
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     config, people = prepared.config, prepared.people
     salt = local_salt(Path(config.paths.state))
-    used = {attribute for cut in prepared.cuts for attribute in cut.by}
+    used = attributes_of(prepared.battery, prepared.cuts)
     unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(people) if name not in used]
     artifacts.write_parquet(folder / artifacts.PEOPLE, shareable(people.drop(columns=unused), salt))
     table.keyed(salt).write(folder)
     write_questions(folder, prepared.plan, prepared.battery.traits)
     artifacts.write_table(folder, [])
-    extra = {
-        "decoding": asdict(prepared.battery.decoding),
-        "preprocessing": results["model"]["processor"],
-        "seeds": {"analysis": config.seed, "data": config.data.seed},
-    }
-    write_report(config, folder, results, [], extra, progress)
-
-
-def _tags(prepared: PreparedBlocks) -> tuple[dict[str, Any], str]:
-    """Return what the run is found by in the UI, and its name there."""
-    config = prepared.config
-    tags = {
-        "config_hash": config_hash(config),
-        "response_set": prepared.plan.response_set,
-        "dataset_digest": prepared.dataset_digest,
-        "variant": config.variant.name,
-    }
-    shown = "" if config.variant.kind == ORIGINAL else f" · {config.variant.name}"
-    cuts = "+".join(cut.name for cut in prepared.cuts)
-    return tags, f"{config.model.name} · {prepared.battery.name} · {cuts}{shown}"
+    write_report(config, folder, results, [], extra_of(prepared, results), progress)
