@@ -83,6 +83,20 @@ class Bench:
         )  # fmt: skip
 
 
+def fp2(*words: str) -> int:
+    """Run the `fp2` command in this process; return its exit status."""
+    from fp2.cli import main
+
+    before, sys.argv = sys.argv, ["fp2", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        sys.argv = before
+    return 0
+
+
 def merge(defaults: tuple[str, ...], overrides: tuple[str, ...]) -> list[str]:
     """Return `defaults` without the keys that `overrides` set, then `overrides`."""
     keys = {word.partition("=")[0] for word in overrides}

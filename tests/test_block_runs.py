@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 
-from fp2.cli import main
 from fp2.compose import load_config
 from fp2.data.identity import local_salt, salted
 from fp2.finish import Outcome
@@ -28,17 +26,6 @@ WORDS = (
     "data=table", "data.columns={image: file, subject: person, gender: gender, region: region}",
     "cut.each=[gender,region]", "report=none", "tracking=none",
 )  # fmt: skip
-
-
-def fp2(*words: str) -> int:
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 def run(bench: Bench, *overrides: str, folder: str = "one") -> Outcome:

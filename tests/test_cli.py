@@ -14,24 +14,11 @@ from shutil import copytree, move
 from typing import Any
 
 import pytest
-from bench import REPOSITORY, Bench, environment, write_pictures
+from bench import REPOSITORY, Bench, environment, fp2, write_pictures
 
-from fp2.cli import main
 from fp2.engines.planted import PlantedEngine
 
 COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: gender}"
-
-
-def fp2(*words: str) -> int:
-    """Run the command in this process; return its exit status."""
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 def places(bench: Bench) -> list[str]:

@@ -5,26 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench
-
-
-def fp2(*words: str) -> int:
-    """Run the command in this process; return its exit status."""
-    from fp2.cli import main
-
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
+from bench import Bench, fp2
 
 
 def places(bench: Bench) -> list[str]:

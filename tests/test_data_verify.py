@@ -8,24 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 from PIL import Image
-
-from fp2.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 from fhibe_copy import VERSION, Copy, write_copy, write_fullres
-
-
-def fp2(*words: str) -> int:
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 
-from fp2.cli import main
 from fp2.compose import load_config
 from fp2.config import config_hash
 from fp2.data.identity import local_salt, salted
@@ -55,17 +53,6 @@ def write_scores(bench: Bench, name: str = "scores.csv", **more: Any) -> Path:
     path = bench.root / name
     table.assign(**more).to_csv(path, index=False)
     return path
-
-
-def fp2(*given: str) -> int:
-    before, sys.argv = sys.argv, ["fp2", *given]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 from PIL import Image
 
 from fp2.cli import main as cli
@@ -60,16 +60,6 @@ def words(*more: str) -> list[str]:
 
 def rows_of(results: dict[str, Any], scorer: str = "valence") -> dict[str, dict[str, Any]]:
     return {row["probe"]: row for row in results["matched"]["rows"] if row["scorer"] == scorer}
-
-
-def fp2(*words: str) -> int:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["fp2", *words])
-        try:
-            cli()
-        except SystemExit as ended:
-            return int(ended.code or 0)
-    return 0
 
 
 def test_a_rescoring_is_about_the_sets_that_vary_in_its_cuts(

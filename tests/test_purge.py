@@ -12,9 +12,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 
-from fp2.cli import main
 from fp2.data.identity import local_salt, salted
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
@@ -22,17 +21,6 @@ from fhibe_copy import write_copy
 
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
 NUMBERS = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images")
-
-
-def fp2(*words: str) -> int:
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 def places(bench: Bench) -> list[str]:

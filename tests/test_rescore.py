@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 
-from fp2.cli import main
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.engines.planted import PlantedEngine
@@ -24,17 +22,6 @@ STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
 SURE = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images", "n_missing", "family_size")
 BOTH = "cut.each=[gender,region]"
-
-
-def fp2(*words: str) -> int:
-    before, sys.argv = sys.argv, ["fp2", *words]
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    finally:
-        sys.argv = before
-    return 0
 
 
 def rescored(bench: Bench, run: str, *words: str) -> tuple[dict[str, Any], Path]:
