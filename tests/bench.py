@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 GROUPS = {"gender": ("f", "m"), "region": ("North", "South", "West")}
@@ -50,6 +54,12 @@ class Bench:
     def store(self) -> Path:
         """The response store."""
         return self.root / "state" / "responses.sqlite"
+
+    def with_people(self, people: pd.DataFrame) -> Bench:
+        """Return the project on a copy of the pictures, with another table."""
+        copy = shutil.copytree(self.pictures, self.root / "pictures", dirs_exist_ok=True)
+        people.to_csv(copy / "people.csv", index=False)
+        return replace(self, pictures=copy)
 
     def words(self, *overrides: str) -> list[str]:
         """Return the overrides of a quick run; `overrides` come last and win."""

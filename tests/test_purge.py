@@ -103,7 +103,7 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
 
 def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
     rows = people_of(bench)
-    rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})).to_csv(bench.table, index=False)
+    bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run(folder="one")
     (pair,) = one.results["balance"]
     (warning,) = [line for line in one.results["limitations"] if "go together" in line]
@@ -118,7 +118,7 @@ def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
 
 def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
     rows = people_of(bench)
-    rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})).to_csv(bench.table, index=False)
+    bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run("cut.each=[gender,region]", folder="one")
     assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *places(bench)) == 0
     purged = load(one.folder)

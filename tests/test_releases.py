@@ -1,0 +1,176 @@
+"""What released versions wrote is read, verified, run again, scored again and purged by this one, to equal numbers.
+
+`tests/releases/VERSION/` holds small runs on drawn people, as that version left them (`tests/releases/write.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import fp2
+from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, names
+
+from fp2.commands.rerun import differences
+
+RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
+ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
+"""What each run has of its own."""
+INPUTS = {
+    "fhibe_narrow": ("task.files.person_detection=boxes.json",),
+    "fhibe_clip": ("model.id=clip",),
+    "diversity": ("task.files.embeddings=embeddings.npz",),
+}
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda path: path.name)
+def release(request: pytest.FixtureRequest) -> Path:
+    """The folder of one released version; not to be changed."""
+    return Path(request.param)
+
+
+@pytest.fixture(scope="module")
+def root(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project with that version's store and runs."""
+    folder = project(release, tmp_path_factory.mktemp("project"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FP2_ROOT", str(folder))
+        yield folder
+
+
+def project(release: Path, folder: Path) -> Path:
+    """Put that version's store and salt into `folder`."""
+    (folder / ".fp2").mkdir(parents=True)
+    for name in ("responses.sqlite", "salt"):
+        shutil.copyfile(release / name, folder / ".fp2" / name)
+    return folder
+
+
+def read(path: Path) -> Any:
+    """Return a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def made(root: Path, *words: str) -> dict[str, Any]:
+    """Run an `fp2` command that makes a run; return its results, and where they lie under `folder`."""
+    before = set(root.rglob("results.json"))
+    assert fp2(*words, f"paths.root={root}", "tracking.enabled=false") == 0
+    (path,) = set(root.rglob("results.json")) - before
+    return {**read(path), "folder": path.parent}
+
+
+def same(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return where results differ beyond what each run has of its own; a day that is written out is no difference."""
+    old, new = ({key: value for key, value in one.items() if key not in (*ITS_OWN, "folder")} for one in (old, new))
+    for one in (old, new):
+        lines = one["limitations"]
+        one["limitations"] = sorted(line.split(" afterwards (")[0] for line in lines)
+    return list(differences(old, new))
+
+
+@pytest.fixture(scope="module")
+def repeated(release: Path, root: Path) -> Callable[[str], dict[str, Any]]:
+    """Repeat a run of that version; each is repeated once."""
+
+    @cache
+    def repeat(name: str) -> dict[str, Any]:
+        words = [word.partition("=") for word in INPUTS.get(name, ())]
+        inputs = [f"{key}={release / 'inputs' / file}" for key, _, file in words]
+        return made(root, "rerun", str(release / "runs" / name), *inputs)
+
+    return repeat
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_repeated_from_its_store_digit_for_digit(
+    name: str, release: Path, repeated: Callable[[str], dict[str, Any]]
+) -> None:
+    source, again = release / "runs" / name, dict(repeated(name))
+    asked = again["answers"]
+    assert asked["model_calls"] == 0
+    assert asked["cached"] == asked["answered"] == read(source / "results.json")["answers"]["answered"]
+    again["answers"] = read(source / "results.json")["answers"]
+    assert same(read(source / "results.json"), again) == []
+    tables = {path.relative_to(source) for path in source.rglob("*.parquet")}
+    assert {path.relative_to(again["folder"]) for path in again["folder"].rglob("*.parquet")} == tables
+    for table in tables:
+        old, new = (pd.read_parquet(folder / table) for folder in (source, again["folder"]))
+        for column in ("cached", "seconds", "attempts"):
+            old, new = (frame.drop(columns=column, errors="ignore") for frame in (old, new))
+        pd.testing.assert_frame_equal(old, new, rtol=1e-12, atol=1e-12)
+
+
+def test_the_passport_is_valid_and_a_new_one_says_the_same(
+    release: Path, repeated: Callable[[str], dict[str, Any]]
+) -> None:
+    key = str(release / "passport_key.pub.pem")
+    for name in RUNS:
+        assert fp2("verify", str(release / "runs" / name / "passport.json"), "--key", key) == 0
+    folders = (release / "runs" / "default", repeated("default")["folder"])
+    old, new = (statement(folder / "passport.json") for folder in folders)
+    assert keys_of(old) == keys_of(new)
+
+
+def statement(passport: Path) -> Any:
+    """Return the payload of a passport."""
+    import base64
+
+    return json.loads(base64.b64decode(read(passport)["payload"]))
+
+
+def keys_of(value: Any, prefix: str = "") -> set[str]:
+    """Return the dotted keys of nested mappings; lists count by their first entry."""
+    if isinstance(value, dict):
+        return {key for name, item in value.items() for key in keys_of(item, f"{prefix}.{name}")}
+    if isinstance(value, list) and value:
+        return keys_of(value[0], f"{prefix}[]")
+    return {prefix}
+
+
+@pytest.mark.parametrize("name", RESCORED)
+def test_a_run_is_scored_again_to_equal_numbers(name: str, release: Path, root: Path) -> None:
+    again = made(root, "rescore", str(release / "runs" / name), *RESCORED[name], "report=none")
+    assert same(read(release / "rescored" / f"{name}.json"), again) == []
+
+
+def test_people_are_removed_from_every_run_to_equal_numbers(release: Path, root: Path) -> None:
+    root = project(release, root / "purged")
+    outputs = Path(shutil.copytree(release / "runs", root / "outputs"))
+    gone = sorted(set(drawn(*SMALL, f"paths.root={root}")["subject_id"]))[:PURGED]
+    assert fp2("purge", *(word for one in gone for word in ("--subject", one)), "--yes", f"paths.root={root}") == 0
+    for name in RUNS:
+        assert same(read(release / "purged" / f"{name}.json"), read(outputs / name / "results.json")) == [], name
+
+
+def test_the_store_has_the_same_tables(release: Path, root: Path) -> None:
+    def tables(path: Path) -> dict[str, list[str]]:
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            return {name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")] for (name,) in found}
+
+    old, new = tables(release / "responses.sqlite"), tables(root / ".fp2" / "responses.sqlite")
+    assert {name: new.get(name) for name in old} == old
+
+
+def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(release: Path) -> None:
+    old, new = read(release / "names.json"), names()
+    assert missing(old["commands"], new["commands"]) == []
+    assert {
+        group: sorted(set(old["groups"][group]) - set(new["groups"].get(group, {}))) for group in old["groups"]
+    } == {group: [] for group in old["groups"]}
+    assert {words: new["hashes"].get(words) for words in old["hashes"]} == old["hashes"]
+
+
+def missing(old: Any, new: Any, prefix: str = "") -> list[str]:
+    """Return the commands and options that are no longer there."""
+    if isinstance(old, dict):
+        return [line for name in old for line in missing(old[name], new.get(name, {}), f"{prefix} {name}")]
+    return [f"{prefix} {option}" for option in old if option not in new]
