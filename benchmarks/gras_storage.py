@@ -31,13 +31,12 @@ from fp2.block_plan import plan_blocks
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
 from fp2.data.dataset import Dataset, people_table
-from fp2.data.shown import Shown
-from fp2.engines.base import YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.data.stimuli import Stimulus
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.run_blocks import PreparedBlocks, options_of, run_prepared
 from fp2.store.responses import ResponseStore
-from fp2.tables import attribute_columns
+from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question, attribute_columns
 
 ATTRIBUTES = {
     "gender": ("Female", "Male"),
@@ -133,7 +132,7 @@ def prepared(root: Path, images: int, traits: int, words: list[str]) -> Prepared
     kept = {trait.word for trait in battery.traits[:traits]}
     questions = tuple(question for question in battery.questions if question.trait in kept)
     people = make_people(images)
-    shown = [Shown(i, i, Path(i), f"{k:064x}") for k, i in enumerate(people["image_id"])]
+    shown = [Stimulus(i, i, Path(i), f"{k:064x}") for k, i in enumerate(people["image_id"])]
     engine = Random(questions)
     plan = plan_blocks(people, questions, engine, shown)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))

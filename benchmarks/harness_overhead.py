@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fp2.compose import load_config
-from fp2.engines.base import Decoding
 from fp2.respond import answers_table, ask, make_plan
+from fp2.tables import Decoding
 
 BATCH = 96
 

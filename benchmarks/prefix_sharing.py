@@ -30,7 +30,7 @@ from prefix_sharing_parts.ours import Ours, Reference, differences
 from prefix_sharing_parts.questions import draw_people, probes, task, yes_no_questions
 from prefix_sharing_parts.verdict import TARGETS, failures, rounded
 
-from fp2.engines.base import Question
+from fp2.tables import Question
 
 NEW_TOKENS = 40
 

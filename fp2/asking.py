@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from fp2.engines.base import Answer, Engine, ImageTask
+    from fp2.engines.base import Engine
+    from fp2.tables import Answer, ImageTask
 
 # A pass is given up early when this many answers were tried and most of them failed.
 EARLY_TRIES = 100

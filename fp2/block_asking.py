@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from fp2.asking import NOT_ASKED, Budget, in_passes
 from fp2.block_plan import BlockPlan, with_questions
-from fp2.engines.base import YES_NO_NUMBERS, Answer, Engine, ImageTask
+from fp2.engines.base import Engine
 from fp2.store.blocks import BlockStore, Numbers, Piece, answered
+from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask
 
 _FLUSH_SECONDS = 10.0
 _WIDTH = len(YES_NO_NUMBERS)

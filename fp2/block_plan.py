@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.data.shown import ORIGINAL, Shown
-from fp2.engines.base import BLIND, Engine, ImageTask, Question
+from fp2.data.stimuli import Stimulus
+from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.blocks import KEY_SCHEMA, QuestionSet, context_key, question_key
+from fp2.tables import BLIND, ORIGINAL, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,11 @@ def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
 
 
 def plan_blocks(
-    people: pd.DataFrame, questions: Sequence[Question], engine: Engine, shown: Sequence[Shown], variant: str = ORIGINAL
+    people: pd.DataFrame,
+    questions: Sequence[Question],
+    engine: Engine,
+    shown: Sequence[Stimulus],
+    variant: str = ORIGINAL,
 ) -> BlockPlan:
     """Return the plan for `people` (one row per picture) and `questions`; loads no model.
 

@@ -19,18 +19,17 @@ from numpy.typing import NDArray
 
 from fp2.block_asking import BlocksAsked, reasons
 from fp2.block_plan import BlockPlan
-from fp2.data.shown import ORIGINAL
-from fp2.engines.base import YES_NO_NUMBERS
 from fp2.errors import Fp2Error
+from fp2.tables import ORIGINAL, YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from fp2.cuts import Cut
-    from fp2.engines.base import Question
     from fp2.probes.traits import Trait
     from fp2.protocols.gras.answers import GrasAnswers
+    from fp2.tables import Question
 
 SHARDS = "responses"
 QUESTIONS = "questions.parquet"

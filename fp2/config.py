@@ -16,13 +16,12 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
-from fp2.data.shown import CONTROLS, ORIGINAL, PARAMETERS
-from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
+from fp2.tables import CONTROLS, DTYPES, IMAGE_BACKENDS, ORIGINAL, QUANTISATIONS, VARIANT_PARAMETERS
 
 CONFIG_SCHEMA = 1
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -168,7 +167,7 @@ class DataConfig:
 
 @dataclass
 class VariantConfig:
-    """What is shown of a picture (see `fp2/data/shown.py`); each kind takes its own parameters and no others.
+    """What is shown of a picture (see `fp2/data/stimuli.py`); each kind takes its own parameters and no others.
 
     `size` is the side of the grey square in pixels, `seed` draws whose picture is shown, `radius` is the blur's in
     pixels, `margin` is what is left round a crop, as a share of the box's sides.
@@ -374,8 +373,8 @@ def _check_choice(data: DataConfig) -> None:
 
 def _check_variant(variant: VariantConfig) -> None:
     """Check that a kind of image variant has the parameters that it takes, in range, and no others."""
-    _one_of(variant.kind, tuple(PARAMETERS), "variant.kind")
-    takes = PARAMETERS[variant.kind]
+    _one_of(variant.kind, tuple(VARIANT_PARAMETERS), "variant.kind")
+    takes = VARIANT_PARAMETERS[variant.kind]
     for name, least in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
         value = getattr(variant, name)
         if name not in takes and value is not None:
@@ -418,7 +417,7 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
 
 def variant_identity(variant: VariantConfig) -> dict[str, Any]:
     """Return the kind of image variant with the parameters that it takes."""
-    return {"kind": variant.kind, **{name: getattr(variant, name) for name in PARAMETERS[variant.kind]}}
+    return {"kind": variant.kind, **{name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}}
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
 from fp2.config import Config, config_hash
-from fp2.data.shown import ORIGINAL
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
+from fp2.tables import ORIGINAL
 
 if TYPE_CHECKING:
     from fp2.prepare import Prepared

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
-from fp2.data.shown import ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.tables import ORIGINAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.data.dataset import Dataset
     from fp2.data.pixels import PixelDigest
-    from fp2.data.shown import Shown
+    from fp2.data.stimuli import Stimulus
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.protocols.fingerprint import Comparison
@@ -177,8 +177,9 @@ def _plan(
 ) -> Plan:  # fmt: skip
     """Plan every question about every picture; a picture of two people is asked about once, and once mirrored."""
     from fp2.data.pairs import one_row_each
-    from fp2.data.shown import MIRRORED, mirrored
+    from fp2.data.stimuli import mirrored
     from fp2.respond import joined, make_plan
+    from fp2.tables import MIRRORED
 
     if battery.variants:
         return _plan_variants(config, people, battery, engine, pixels, progress)
@@ -197,7 +198,7 @@ def _plan_variants(
 ) -> Plan:  # fmt: skip
     """Plan every question about every picture in each of the battery's ways to show it, one picture after the other."""
     from fp2.config import variants_of
-    from fp2.data.shown import beside
+    from fp2.data.stimuli import beside
     from fp2.respond import joined, make_plan, one_file_at_a_time
 
     plans = []
@@ -217,9 +218,12 @@ def _tell_unreadable(pixels: Mapping[Path, PixelDigest], progress: Progress) -> 
         progress.note(f"... and {len(bad) - 3} pictures more")
 
 
-def show(config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress) -> list[Shown]:
+def show(
+    config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress
+) -> list[Stimulus]:
     """Return what is shown for each row of `people`; count the pictures of which the data do not allow the variant."""
-    from fp2.data.shown import BY_REGION, shown_pictures
+    from fp2.data.stimuli import shown_pictures
+    from fp2.tables import BY_REGION
 
     folder = Path(config.paths.data) / "shown"
     if config.variant.kind not in BY_REGION:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
 from fp2.config import Config, from_plain
-from fp2.data.shown import CONTROLS
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.places import recall, with_places
 from fp2.store.keys import response_set
+from fp2.tables import CONTROLS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ import numpy as np
 from fp2 import artifacts
 from fp2.block_tables import BlockTable, read_question_keys, read_table, read_traits
 from fp2.config import Config
-from fp2.data.shown import CONTROLS
 from fp2.errors import Fp2Error
+from fp2.tables import CONTROLS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.asking import NOT_ASKED, Budget, in_passes
-from fp2.data.shown import ORIGINAL, Shown
-from fp2.engines.base import BLIND, Answer, Decoding, Engine, ImageTask, Question
+from fp2.data.stimuli import Stimulus
+from fp2.engines.base import Engine
 from fp2.hashing import canonical_json, digest
 from fp2.store.keys import response_key, response_set
+from fp2.tables import BLIND, ORIGINAL, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,14 +79,14 @@ def make_plan(
     questions: Sequence[Question],
     engine: Engine,
     decoding: Decoding,
-    shown: Sequence[Shown],
+    shown: Sequence[Stimulus],
     variant: str = ORIGINAL,
 ) -> Plan:
     """Return the plan for `people` (one row per picture) and `questions`; loads no model.
 
     Parameters
     ----------
-    shown : sequence of Shown
+    shown : sequence of Stimulus
         What is shown for each row of `people`; the same may be shown for several, and is asked about once.
     variant : str
         The kind of image variant that `shown` is.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.data.shown import whose_picture
+from fp2.data.stimuli import whose_picture
 from fp2.finish import Outcome, extra_of, log, outcome_of, tags_of, tracked, write_report
 from fp2.places import remember
 from fp2.prepare import Prepared, prepare

@@ -9,19 +9,22 @@ both, and has scores of both.
 
 `numbers` of an answer is one JSON object, because each kind of question has its own and those of a choice are lists.
 `yes_no`: `p_yes, p_no, p_yes_first_token, p_no_first_token, p_yes_norm, mass, logit_difference`. `choice`: `p` and
-`log_likelihood` (lists in the order of the question's options), `mass, order_range`. `fp2.engines.base.Answer` defines
+`log_likelihood` (lists in the order of the question's options), `mass, order_range`. `fp2.tables.Answer` defines
 each. Words that were generated have none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
     import pandas as pd
+    from PIL import Image
 
 ATTRIBUTE_PREFIX = "attr_"
 
@@ -147,3 +150,127 @@ SCORES = Schema(
 def attribute_columns(people: pd.DataFrame) -> list[str]:
     """Return the names of the attributes (without the prefix) that `people` carries."""
     return [name.removeprefix(ATTRIBUTE_PREFIX) for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
+
+
+QuestionKind = Literal["text", "yes_no", "choice", "number"]
+ChoiceOrders = Literal["rotations", "all", "given"]
+DTYPES = ("float32", "bfloat16", "float16")
+QUANTISATIONS = ("int8", "nf4")
+IMAGE_BACKENDS = ("pil", "torchvision")
+OPTIONS = "{options}"
+BLIND = "blind"
+YES_NO_NUMBERS = (
+    "p_yes", "p_no", "p_yes_first_token", "p_no_first_token", "p_yes_norm", "mass", "logit_difference",
+)  # fmt: skip
+"""What a yes/no answer's numbers are (`Answer.numbers`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question text of a battery (a row of the questions table).
+
+    `text` and `number` questions are answered in words (`generate`), `yes_no` by the probabilities of Yes and No
+    (`score_yes_no`), `choice` by the likelihoods of `choices` (`score_choices`). A choice's text may hold `{options}`,
+    where the options are listed, in every order that `Decoding.choice_orders` says.
+    """
+
+    question_id: str
+    probe: str
+    text: str
+    kind: QuestionKind = "text"
+    template: str = ""
+    trait: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How text is generated (greedy unless `temperature` is above 0), and in which orders options are shown.
+
+    `rotations` shows each option once in each place (k orders for k options), `all` every permutation (k!), `given`
+    only the order of the question. Probabilities are averaged over the orders.
+    """
+
+    max_new_tokens: int = 64
+    temperature: float = 0.0
+    seed: int = 0
+    choice_orders: ChoiceOrders = "rotations"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTask:
+    """One picture and the questions still open about it.
+
+    `path` is the picture to open and `pixel_sha256` the digest of its decoded pixels, before `change`. `change` makes
+    the image variant from the decoded picture (None: shown as it is); `variant` and `variant_params` say what it does
+    and go into the response key. The variant `blind` shows no picture at all, or a neutral grey one where the model
+    cannot do without (`Engine.method` says which); its `path` is not opened.
+    `attributes` and `subject_id` are there for the simulator only; a real model never sees them.
+    """
+
+    image_id: str
+    subject_id: str
+    path: Path
+    pixel_sha256: str
+    questions: tuple[Question, ...]
+    variant: str = "original"
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variant_params: Mapping[str, Any] = field(default_factory=dict)
+    change: Callable[[Image.Image], Image.Image] | None = None
+
+    @property
+    def blind(self) -> bool:
+        """Whether the model is shown no picture of the person."""
+        return self.variant == BLIND
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came back for one question about one picture: words, or the reason why there are none.
+
+    `numbers` (JSON values; None for words that were generated) holds what a scored question gave:
+
+    - `yes_no`: `p_yes`, `p_no` (summed over all surface forms), `p_yes_first_token`, `p_no_first_token`, `p_yes_norm`
+      (= p_yes / (p_yes + p_no)), `mass` (= p_yes + p_no), `logit_difference` (log p_yes - log p_no); `text` is
+      `Yes` or `No`, whichever is likelier.
+    - `choice`: lists in the order of `Question.choices`: `p` (mean over the orders of the likelihoods normalised over
+      the options), `log_likelihood` (natural logarithm, summed over an option's tokens; mean over the orders), `mass`
+      (mean over the orders of the summed likelihoods), `order_range` (largest change of an option's `p` between
+      orders); `text` is the likeliest option.
+    """
+
+    image_id: str
+    question_id: str
+    text: str | None
+    error: str | None = None
+    seconds: float = 0.0
+    tokens: int = 0
+    numbers: Mapping[str, Any] | None = None
+
+    @property
+    def status(self) -> str:
+        """`answered` or `error`."""
+        return "answered" if self.error is None else "error"
+
+
+ORIGINAL, GREY, SWAPPED = "original", "grey", "swapped"
+VARIANT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    ORIGINAL: (),
+    BLIND: (),
+    GREY: ("size",),
+    SWAPPED: ("seed",),
+    "masked": (),
+    "blurred": ("radius",),
+    "background_removed": (),
+    "face_crop": ("margin",),
+    "person_crop": ("margin",),
+}
+"""Every kind of variant, with the parameters that it takes."""
+BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "person_crop"})
+"""Kinds that need to know where the person is."""
+CONTROLS = frozenset({BLIND, GREY, SWAPPED})
+"""Kinds that do not show the person's picture."""
+HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
+"""Kinds that show nothing of the person: the simulator is then told no attribute."""
+MIRRORED = "mirrored"
+"""The copy, left and right exchanged, that every picture of two people is also shown as."""

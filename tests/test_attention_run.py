@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from fp2.compose import load_config
-from fp2.data.shown import MIRRORED, ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.run import run
+from fp2.tables import MIRRORED, ORIGINAL
 
 SMALL = ["data.n_subjects=24", "data.n_pairs=14", "analysis=quick", "tracking=none", "analysis.min_subjects=2"]
 

@@ -18,12 +18,12 @@ from fp2.block_plan import BlockPlan, plan_blocks
 from fp2.block_tables import BlockTable, read_table, table_of, write_questions
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
-from fp2.data.shown import Shown
-from fp2.engines.base import YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.data.stimuli import Stimulus
 from fp2.errors import Fp2Error
 from fp2.probes.traits import Trait
 from fp2.store.blocks import BlockStore, answered
 from fp2.store.responses import ResponseStore
+from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
 
 TRAITS = (Trait("kind", "positive", 2.5), Trait("cruel", "negative", -2.9), Trait("clever", "positive", None))
 TEMPLATES = {"T1": "Is the person {}?", "T2": "Do they look {}?"}
@@ -102,7 +102,7 @@ def planned(
     same: tuple[int, ...] = (),
 ) -> BlockPlan:  # fmt: skip
     shown = [
-        Shown(
+        Stimulus(
             f"i{k}", f"s{k // 2}", Path(f"/pictures/i{k}.png"), "same" if k in same else f"{k:064d}",
             error="unreadable" if k in bad else None,
         )

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fp2.compose import conf_dir, load_config
 from fp2.config import Config, config_hash, from_plain
-from fp2.data.shown import PARAMETERS
 from fp2.errors import Fp2Error
 from fp2.places import MARK, missing_places, overrides_without_places, with_places, without_places
+from fp2.tables import VARIANT_PARAMETERS
 
 
 def hash_of(*overrides: str) -> str:
@@ -95,7 +95,7 @@ def test_every_variant_and_each_of_its_parameters_counts() -> None:
     own = {"grey": "size=9", "swapped": "seed=9", "blurred": "radius=9", "face_crop": "margin=0.9"}
     kinds = [[f"variant={path.stem}"] for path in sorted((conf_dir() / "variant").glob("*.yaml"))]
     words = [*kinds, *([f"variant={kind}", f"variant.{value}"] for kind, value in own.items())]
-    assert len(kinds) == len(PARAMETERS)
+    assert len(kinds) == len(VARIANT_PARAMETERS)
     assert len({hash_of(*each) for each in words}) == len(words)
     assert hash_of("variant=blurred", "variant.name=soft") == hash_of("variant=blurred")
 

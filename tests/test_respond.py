@@ -15,11 +15,11 @@ import pytest
 from fp2.config import VariantConfig
 from fp2.data.dataset import people_table
 from fp2.data.pixels import PixelDigest
-from fp2.data.shown import shown_pictures
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
+from fp2.data.stimuli import shown_pictures
 from fp2.errors import Fp2Error
 from fp2.respond import NOT_ASKED, Plan, answers_table, ask, make_plan
 from fp2.store.responses import ResponseStore
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 ORIGINAL = VariantConfig()
 QUESTIONS = (Question("a", "a", "What?"), Question("b", "b", "Who?"))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fp2.engines.base import Question
+from fp2.tables import Question
 from prefix_sharing_parts import checkpoints, flops
 from prefix_sharing_parts.naive import Naive
 from prefix_sharing_parts.ours import Ours, Reference, differences

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, ImageTask
+from fp2.tables import Answer, Decoding, ImageTask
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from fp2.engines.base import ImageTask, Question
+from fp2.tables import ImageTask, Question
 
 SIZE = (364, 504)  # width, height in pixels: 13 x 18 = 234 image tokens of 28 px in Qwen2.5-VL
 

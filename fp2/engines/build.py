@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Decoding, Engine
+from fp2.engines.base import Engine
 from fp2.errors import Fp2Error, nearest
+from fp2.tables import Decoding
 
 if TYPE_CHECKING:
     import sqlite3

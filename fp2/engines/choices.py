@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
+from fp2.engines.base import orders
 from fp2.engines.token_tree import Tokens
 from fp2.errors import Fp2Error
+from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 METHOD = "choice/1"  # raise the number whenever a change here can change a number
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.data.pixels import open_rgb, pixel_sha256
-from fp2.engines.base import ImageTask
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
 from fp2.engines.dual_loading import LoadedDual, load_dual, reading_of
 from fp2.engines.embedding_cache import EmbeddingCache
@@ -29,6 +28,7 @@ from fp2.engines.warm import free_memory
 from fp2.engines.zero_shot import Combine, Scale, ZeroShot, check_classes, classify, normalised
 from fp2.errors import Fp2Error, without_path
 from fp2.hashing import digest
+from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fp2.engines.base import Answer, ImageTask, Question, failed
+from fp2.engines.base import failed
 from fp2.engines.dual import DualEncoder, Embedded
 from fp2.engines.zero_shot import cosine
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, ImageTask, Question
 
 METHOD = "zero_shot/1"  # raise the number whenever a change here can change an answer
 _BATCH = 64  # pictures whose answers are kept together

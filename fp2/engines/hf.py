@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, ImageTask, Question, failed
+from fp2.engines.base import failed
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
 from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.file_digests import FileDigests
@@ -27,6 +27,7 @@ from fp2.engines.remote_code import CodePrompt, asked_by_code, session_class
 from fp2.engines.sharing import Sharing, check_sharing
 from fp2.engines.warm import free_memory
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.ready import Ready

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fp2.engines.auto_class import auto_class, check_code
-from fp2.engines.base import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.families import FamilyFacts, facts_for
 from fp2.engines.picture_memo import OncePerPicture
@@ -22,6 +21,7 @@ from fp2.engines.quantised import bits_config, check_nf4
 from fp2.engines.remote_code import asked_by_code, check_allowed, load_by_code
 from fp2.engines.warm import kept
 from fp2.errors import Fp2Error, nearest
+from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "nf4"]

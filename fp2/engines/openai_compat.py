@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from fp2.engines import server_words
-from fp2.engines.base import Answer, Decoding, ImageTask, Question, failed, seed_of
+from fp2.engines.base import failed, seed_of
 from fp2.engines.packages import versions
 from fp2.engines.server_http import (
     IS_PATH,
@@ -46,6 +46,7 @@ from fp2.engines.server_report import (
 from fp2.engines.server_scoring import Way
 from fp2.errors import Fp2Error, nearest, without_path
 from fp2.hashing import digest
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 SCORED = frozenset({"yes_no", "choice"})
 _START = "Start the server, or mend the address"

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.shown import HIDES_PERSON
-from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.planted_truth import EVERY_PROBE, LEVELS, PlantedTruth
 from fp2.engines.planted_yes_no import METHOD as YES_NO_METHOD
 from fp2.engines.planted_yes_no import Seen, draw_yes_no, unknown_trait
 from fp2.engines.truth_reading import Points, PointSums, Rate
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.tables import HIDES_PERSON, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
     import pandas as pd

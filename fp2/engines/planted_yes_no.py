@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import Question
 from fp2.engines.truth_reading import PointSums
+from fp2.tables import Question
 
 if TYPE_CHECKING:
     from fp2.engines.planted_truth import PlantedTruth

@@ -25,7 +25,7 @@ Wanted = tuple[int, Tokens]
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Stimulus:
     """A picture (or none) as the model gets it, with the prompts to be asked about it.
 
     Attributes
@@ -78,7 +78,7 @@ class PromptBook:
         self._behind: dict[tuple[str, bool], Tokens | None] = {}
         self._checked: set[tuple[int, bool]] = set()
 
-    def show(self, picture: Image.Image | None, prompts: Sequence[str]) -> Shown:
+    def show(self, picture: Image.Image | None, prompts: Sequence[str]) -> Stimulus:
         """Return the inputs for all `prompts` about `picture` (None: prompts without a picture).
 
         Raises
@@ -104,7 +104,7 @@ class PromptBook:
         }
         fill = {name: int(first[name][0, -1]) for name in per_token}
         inputs = {name: value for name, value in first.items() if name not in per_token and name not in _NOT_PASSED_ON}
-        return Shown(known[:shared], tails, inputs, per_token, fill, picture is None or 0 < end <= shared)
+        return Stimulus(known[:shared], tails, inputs, per_token, fill, picture is None or 0 < end <= shared)
 
     def _encode(self, picture: Image.Image | None, prompt: str) -> dict[str, torch.Tensor]:
         options: dict[str, Any] = {} if self._adds_start(prompt) else {"add_special_tokens": False}
@@ -149,7 +149,7 @@ def _divided(rows: tuple[Tokens, ...]) -> tuple[int, tuple[Tokens, ...]]:
     return shared, tuple(row[shared:] for row in rows)
 
 
-def head_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
+def head_inputs(group: Sequence[Stimulus], model: Any) -> dict[str, torch.Tensor]:
     """Return the model's inputs for the heads of pictures of one layout, side by side."""
     first = group[0]
     ids = torch.tensor(first.head, device=device_of(model))[None].expand(len(group), -1)
@@ -157,7 +157,7 @@ def head_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **picture_inputs(group, model), **per_token}
 
 
-def picture_inputs(group: Sequence[Shown], model: Any) -> dict[str, torch.Tensor]:
+def picture_inputs(group: Sequence[Stimulus], model: Any) -> dict[str, torch.Tensor]:
     """Return the pictures' tensors joined, on the model's device and, if they are not whole numbers, in its dtype."""
     joined = {name: torch.cat([shown.inputs[name] for shown in group]) for name in group[0].inputs}
     device = device_of(model)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from fp2.data.pixels import open_rgb, pixel_sha256
-from fp2.engines.base import Answer, ChoiceOrders, ImageTask, Question, failed
+from fp2.engines.base import failed
 from fp2.engines.choices import orders_of, text_in_order
-from fp2.engines.prompt_ids import PromptBook, Shown
+from fp2.engines.prompt_ids import PromptBook, Stimulus
 from fp2.errors import Fp2Error, without_path
+from fp2.tables import Answer, ChoiceOrders, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.hf_loading import LoadedModel
@@ -38,7 +39,7 @@ class Ready:
 
     task: ImageTask
     questions: tuple[Question, ...]
-    shown: Shown
+    shown: Stimulus
     prompts: tuple[tuple[int, ...], ...]
     scored: bool
 
@@ -85,7 +86,7 @@ class Maker:
         self._lock = lock
         self._texts_of: dict[tuple[str, bool], str] = {}
         self._marks = control_marks(loaded.processor)
-        self.trial: Shown | None = None
+        self.trial: Stimulus | None = None
         """The first picture with the trial prompts."""
         self._book = PromptBook(loaded.processor, picture_tokens(loaded.model), prompt_format.adds_start)
 

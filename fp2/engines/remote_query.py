@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fp2.engines.base import Answer
 from fp2.engines.checkpoint import Checkpoint
 from fp2.engines.facade import Facade
 from fp2.engines.families import facts_for
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.engines.pixel_bytes import NAME as PIXELS
 from fp2.engines.pixel_bytes import as_bytes, as_picture
-from fp2.engines.prompt_ids import Shown
+from fp2.engines.prompt_ids import Stimulus
 from fp2.engines.ready import GREY, Ready
 from fp2.engines.session import Session, Way
 from fp2.engines.sharing import ways_to_try
 from fp2.errors import Fp2Error
+from fp2.tables import Answer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -195,7 +195,7 @@ class QuerySession(Session):
             return super().ask(group)
         return [answer for row in range(len(group)) for answer in self._queried(group, row)]
 
-    def _way_for(self, shown: Shown) -> Way:
+    def _way_for(self, shown: Stimulus) -> Way:
         """Return the only way: the code goes on from its encoded picture by itself."""
         if self._way is None:
             ways_to_try(self._sharing, self.loaded.facts.sharing, True, self.loaded.attention)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.choices import choice_numbers, summed
 from fp2.engines.generation import check_numbers
-from fp2.engines.prompt_ids import Shown, Wanted
+from fp2.engines.prompt_ids import Stimulus, Wanted
 from fp2.engines.token_tree import Tokens
 from fp2.engines.yes_no import YesNoForms, read_yes_no, said
+from fp2.tables import Answer, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.ready import Ready
@@ -25,7 +25,7 @@ Options = Mapping[str, tuple[Tokens, ...]]
 class Reader(Protocol):
     """A way to ask for logits."""
 
-    def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+    def read(self, shown: Stimulus, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
         ...
 

@@ -7,7 +7,7 @@ import functools
 import io
 from typing import TYPE_CHECKING
 
-from fp2.engines.base import ImageTask
+from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image

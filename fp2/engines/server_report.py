@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fp2.engines.base import ChoiceOrders, Decoding, Question
 from fp2.engines.server_http import RefusedError, ServerClient, UnreachableError
 from fp2.engines.server_scoring import Scored, Way
 from fp2.engines.server_tokens import FirstTokens
@@ -23,6 +22,7 @@ from fp2.engines.server_typed import TypedDecisions
 from fp2.engines.server_words import PATH, count_of, post_chat, words_body
 from fp2.errors import Fp2Error
 from fp2.store.database import add_table, file_of, told_plainly
+from fp2.tables import ChoiceOrders, Decoding, Question
 
 SCORINGS = ("auto", "systemone", "decisions", "logprobs")
 _CREATE = """

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fp2.engines.base import ChoiceOrders, Question
+from fp2.tables import ChoiceOrders, Question
 
 NEVER, SOMETIMES = "never", "sometimes"
 Orders = Sequence[Sequence[int]]

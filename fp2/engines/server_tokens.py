@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
+from fp2.engines.base import orders
 from fp2.engines.server_http import RefusedError
 from fp2.engines.server_scoring import SOMETIMES, Body, Reply, Scored, averaged
 from fp2.engines.server_words import PATH, count_of, first_choice, messages
 from fp2.engines.yes_no import BLANKS
+from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 _ANSWER_LETTER = "Answer with the letter of one option only."
 

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Question, orders
+from fp2.engines.base import orders
 from fp2.engines.server_http import RefusedError
 from fp2.engines.server_scoring import NEVER, SOMETIMES, Body, Reply, Scored, averaged
 from fp2.engines.server_words import DATA_URL, count_of
+from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 MARK = "[[picture-1]]"
 NO_PICTURE, SOME_PICTURE = "No picture is shown.", "The picture is shown above."

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fp2.engines.base import Decoding
 from fp2.engines.server_http import RefusedError, ServerClient
+from fp2.tables import Decoding
 
 METHOD = "server_chat/1"  # raise the number whenever a change here can change an answer
 PATH = "/chat/completions"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import Answer, Decoding, ImageTask, Question, seed_of
+from fp2.engines.base import seed_of
 from fp2.engines.choices import check_options, option_tokens
 from fp2.engines.generation import Pair, Sampler, end_tokens, greedy, only_end_tokens
 from fp2.engines.hf_loading import is_out_of_memory
 from fp2.engines.limits import Limits
-from fp2.engines.prompt_ids import Shown
+from fp2.engines.prompt_ids import Stimulus
 from fp2.engines.ready import Made, Maker, Ready
 from fp2.engines.scored import Options, Reading
 from fp2.engines.shared_prefix import SharedPrefix
@@ -18,6 +18,7 @@ from fp2.engines.sharing import difference, refusal, ways_to_try
 from fp2.engines.whole_prompts import WholePrompts
 from fp2.engines.yes_no import YesNoForms, yes_no_forms
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.hf_loading import HfSpec, LoadedModel
@@ -129,7 +130,7 @@ class Session:
         forms = self._yes_no() if any(question.kind == "yes_no" for question in questions) else None
         return Reading(group[0], forms, self._options(questions)).answers(way)
 
-    def _way_for(self, shown: Shown) -> Way:
+    def _way_for(self, shown: Stimulus) -> Way:
         """Return the way to ask about `shown`; the ways are settled and checked with the first picture there is."""
         if self._way is None and self._maker.trial is None:
             self._used.add("none")
@@ -141,7 +142,7 @@ class Session:
             return self._way
         return self._way_beside(shown)
 
-    def _way_beside(self, shown: Shown) -> Way:
+    def _way_beside(self, shown: Stimulus) -> Way:
         """Return how to ask where prompts do not begin with the picture: its features may be shared all the same."""
         if self._beside is None:
             few = "none" if self._maker.trial is None or self.loaded.facts.sharing == "none" else "vision"

@@ -21,7 +21,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from fp2.engines.generation import Pick
 from fp2.engines.limits import Limits
-from fp2.engines.prompt_ids import Shown, Wanted, device_of, head_inputs
+from fp2.engines.prompt_ids import Stimulus, Wanted, device_of, head_inputs
 from fp2.engines.token_tree import Tokens, TreeRow, plant
 
 Numbers = npt.NDArray[Any]
@@ -94,11 +94,11 @@ class SharedPrefix:
         self._keeps = "logits_to_keep" in _parameters(self.text.forward)
 
     @staticmethod
-    def fits(shown: Shown) -> bool:
+    def fits(shown: Stimulus) -> bool:
         """Return whether the prompts begin in common with all of the picture, so that there is something to share."""
         return shown.picture_in_head and len(shown.head) > 0
 
-    def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+    def read(self, shown: Stimulus, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
         seen = self._prefill([shown])
         seen.freeze(True)
@@ -106,7 +106,7 @@ class SharedPrefix:
         for packed in self._packed_for(tails, seen.length):
             yield packed.sequences, self._run(seen, packed)[0]
 
-    def generate(self, group: Sequence[Shown], pick: Pick, stops: set[int], max_new: int) -> list[list[list[int]]]:
+    def generate(self, group: Sequence[Stimulus], pick: Pick, stops: set[int], max_new: int) -> list[list[list[int]]]:
         """Return the new tokens [pictures][prompts] for pictures of one layout, side by side.
 
         Each has up to `max_new` tokens, and ends with the first of `stops`.
@@ -137,7 +137,7 @@ class SharedPrefix:
             logits = self._step(seen, run)
         return run.said
 
-    def _prefill(self, group: Sequence[Shown]) -> _Seen:
+    def _prefill(self, group: Sequence[Stimulus]) -> _Seen:
         """Run the common beginning of pictures of one layout."""
         cache = Cache(layer_class_to_replicate=_PrefixLayer)
         options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from fp2.errors import Fp2Error, nearest
 
 if TYPE_CHECKING:
-    from fp2.engines.prompt_ids import Shown
+    from fp2.engines.prompt_ids import Stimulus
     from fp2.engines.shared_prefix import SharedPrefix
     from fp2.engines.whole_prompts import WholePrompts
 
@@ -102,7 +102,7 @@ class Difference:
         return self.right <= share * scale and self.right <= max(self.wrong / _APART, _ROUNDING * scale)
 
 
-def difference(way: SharedPrefix | WholePrompts, plain: WholePrompts, shown: Shown) -> Difference:
+def difference(way: SharedPrefix | WholePrompts, plain: WholePrompts, shown: Stimulus) -> Difference:
     """Ask the prompts of `shown` (at least two) both ways, and return how far apart the logits are."""
     import torch
 

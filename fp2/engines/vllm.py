@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.auto_class import auto_class, check_code
-from fp2.engines.base import Answer, Decoding, Question
 from fp2.engines.checkpoint import with_weights
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec, LoadedModel, cannot_load
@@ -24,6 +23,7 @@ from fp2.engines.packages import major_minor
 from fp2.engines.processors import load_processor
 from fp2.engines.remote_code import brings_interface
 from fp2.errors import Fp2Error, nearest
+from fp2.tables import Answer, Decoding, Question
 
 if TYPE_CHECKING:
     import sqlite3

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fp2.engines.base import Answer
 from fp2.engines.picture_memo import OncePerPicture
 from fp2.engines.pixel_bytes import as_bytes, picture_of
-from fp2.engines.prompt_ids import Shown, Wanted
+from fp2.engines.prompt_ids import Stimulus, Wanted
 from fp2.engines.ready import Ready
 from fp2.engines.scored import Reading
 from fp2.engines.session import Session
 from fp2.engines.token_tree import Tokens
+from fp2.tables import Answer
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -75,7 +75,7 @@ class VllmWay:
         self.named: list[int] = []
         self.calls = 0
 
-    def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+    def read(self, shown: Stimulus, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, logits [n, highest of `named` + 2] in float32), every one of them once.
 
         A row holds the log-probabilities of `named`; in its last place stands what is left to 1, so that its softmax
@@ -155,7 +155,7 @@ class VllmSession(Session):
             ]
 
 
-def prompt_for(shown: Shown, which: int, behind: Tokens = ()) -> dict[str, Any]:
+def prompt_for(shown: Stimulus, which: int, behind: Tokens = ()) -> dict[str, Any]:
     """Return a prompt as vLLM takes it: tokens, and the picture that belongs to their mark."""
     prompt: dict[str, Any] = {"prompt_token_ids": [*shown.head, *shown.tails[which], *behind]}
     picture = picture_of(shown.inputs)

@@ -15,10 +15,10 @@ from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.generation import Pair, Pick
 from fp2.engines.limits import Limits
-from fp2.engines.prompt_ids import Shown, Wanted, device_of, picture_inputs
+from fp2.engines.prompt_ids import Stimulus, Wanted, device_of, picture_inputs
 from fp2.engines.token_tree import Tokens
 
-_Whole = tuple[Shown, int, Tokens]  # a picture, which of its prompts, and what is put behind that prompt
+_Whole = tuple[Stimulus, int, Tokens]  # a picture, which of its prompts, and what is put behind that prompt
 
 # Fields of a vision output of which the text part reads the pooled one; features of several depths are not among them.
 _JOINABLE = {
@@ -43,7 +43,7 @@ class WholePrompts:
         self.model, self.limits = model, limits
         self.share_pictures = share_pictures and hasattr(model.base_model, "get_image_features")
         self.calls = 0
-        self._features: dict[int, tuple[Shown, Any]] = {}
+        self._features: dict[int, tuple[Stimulus, Any]] = {}
         text = model.config.get_text_config()
         keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._keep_last: dict[str, Any] = {"logits_to_keep": 1} if keeps else {}
@@ -53,11 +53,11 @@ class WholePrompts:
         self._decoder_start = text.decoder_start_token_id if getattr(text, "is_encoder_decoder", False) else None
 
     @staticmethod
-    def fits(shown: Shown) -> bool:
+    def fits(shown: Stimulus) -> bool:
         """Return True: every prompt can be computed whole."""
         return True
 
-    def read(self, shown: Shown, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+    def read(self, shown: Stimulus, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
         """Yield (which of `wanted`, their next-token logits [n, vocabulary] in float32), every one of them once."""
         prompts = [(shown, which, behind) for which, behind in wanted]
         self._features.clear()
@@ -65,7 +65,7 @@ class WholePrompts:
             yield places, self._read([prompts[place] for place in places])
         self._features.clear()
 
-    def generate(self, group: Sequence[Shown], pick: Pick, stops: set[int], max_new: int) -> list[list[list[int]]]:
+    def generate(self, group: Sequence[Stimulus], pick: Pick, stops: set[int], max_new: int) -> list[list[list[int]]]:
         """Return the new tokens [pictures][prompts], each up to `max_new` and ending with the first of `stops`."""
         pairs = [(row, which) for row, shown in enumerate(group) for which in range(len(shown.tails))]
         prompts: list[_Whole] = [(group[row], which, ()) for row, which in pairs]
@@ -142,7 +142,7 @@ class WholePrompts:
         said = [[self._decoder_start, *behind] for _, _, behind in batch]
         return inputs | {"decoder_input_ids": torch.tensor(said, device=device_of(self.model))}
 
-    def _shared(self, pictures: Sequence[Shown]) -> dict[str, Any]:
+    def _shared(self, pictures: Sequence[Stimulus]) -> dict[str, Any]:
         """Return the features of the pictures, encoded at first sight, and the inputs that the text part needs too."""
         features = [self._encoded(shown) for shown in pictures]
         if any(set(feature.keys()) - _JOINABLE for feature in features):
@@ -155,7 +155,7 @@ class WholePrompts:
         }
         return {"mm_encoder_outputs": {"image": type(features[0])(pooler_output=pooled)}, **rest}
 
-    def _encoded(self, shown: Shown) -> Any:
+    def _encoded(self, shown: Stimulus) -> Any:
         if id(shown) not in self._features:
             inputs = picture_inputs([shown], self.model)
             with torch.no_grad():
@@ -177,7 +177,7 @@ class _Picker:
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen[:, None], 0.0)
 
 
-def _stretched(shown: Shown, name: str, length: int, n_behind: int) -> torch.Tensor:
+def _stretched(shown: Stimulus, name: str, length: int, n_behind: int) -> torch.Tensor:
     head, fill = shown.per_token[name], shown.fill[name]
     tail = torch.full((1, length - head.shape[1]), fill, dtype=head.dtype)
     if n_behind and name == "token_type_ids":

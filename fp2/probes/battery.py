@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from fp2.engines.base import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.probes.trait_battery import Wording, expanded, is_trait_battery
 from fp2.probes.traits import Trait
+from fp2.tables import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",

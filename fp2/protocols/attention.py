@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.data.pairs import LEFT
-from fp2.data.shown import MIRRORED
-from fp2.tables import ATTRIBUTE_PREFIX
+from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from fp2.data.shown import CONTROLS
+from fp2.tables import CONTROLS
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
@@ -119,7 +119,7 @@ def variant_line(results: Mapping[str, Any]) -> str | None:
     numbers = ", ".join(f"{key} {plain(variant[key])}" for key in variant if key not in ("name", "kind"))
     meaning = VARIANT_MEANINGS.get(variant["kind"], "")
     control = f" {CONTROL}" if variant["kind"] in CONTROLS else ""
-    return f"Shown: {name}{f' ({numbers})' if numbers else ''}. {meaning}{control}".strip()
+    return f"Stimulus: {name}{f' ({numbers})' if numbers else ''}. {meaning}{control}".strip()
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:

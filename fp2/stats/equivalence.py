@@ -1,4 +1,4 @@
-"""Shown to be small: every pair of groups within a bound (TOST on subject means), not merely not shown to differ."""
+"""Stimulus to be small: every pair of groups within a bound (TOST on subject means), not merely not shown to differ."""
 
 from __future__ import annotations
 

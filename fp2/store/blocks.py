@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.engines.base import YES_NO_NUMBERS
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
 from fp2.store.database import told_plainly, transaction
+from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
-    from fp2.engines.base import Question
+    from fp2.tables import Question
 
 KEY_SCHEMA = 1
 _CHUNK = 400  # contexts in one SELECT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.hashing import digest
 
 if TYPE_CHECKING:
-    from fp2.engines.base import Decoding, Question
+    from fp2.tables import Decoding, Question
 
 KEY_SCHEMA = 2
 

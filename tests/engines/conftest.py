@@ -14,7 +14,7 @@ from PIL import Image
 from tiny import save_tiny_llava
 
 from fp2.data.pixels import digest_picture
-from fp2.engines.base import ImageTask, Question
+from fp2.tables import ImageTask, Question
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

@@ -10,8 +10,8 @@ import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.base import Question
 from fp2.engines.choices import choice_numbers, option_tokens, orders_of, summed, text_in_order
+from fp2.tables import Question
 
 QUESTION = Question("q", "work", "Which?\n{options}\nAnswer:", kind="choice", choices=("cook", "nurse", "judge"))
 

@@ -15,12 +15,12 @@ from PIL import Image
 
 import fp2.engines.dual as dual
 from fp2.data.pixels import pixel_sha256
-from fp2.engines.base import ImageTask
 from fp2.engines.dual import DualEncoder
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.zero_shot import cosine
 from fp2.errors import Fp2Error
 from fp2.store.responses import ResponseStore
+from fp2.tables import ImageTask
 
 CLASSES = {
     "woman": ("a photo of a woman", "a picture of a woman indoors", "a woman"),
@@ -299,8 +299,8 @@ def test_what_is_no_dual_encoder_is_one_line(tiny_llava: Path, folders: dict[str
 
 
 def test_a_dual_encoder_is_no_engine_for_questions(folders: dict[str, Path], tasks: list[ImageTask]) -> None:
-    from fp2.engines.base import Decoding, Question
     from fp2.engines.hf import HfEngine
+    from fp2.tables import Decoding, Question
 
     for family in ("clip", "siglip2_naflex"):
         engine = HfEngine(HfSpec(str(folders[family])), Decoding(), device="cpu")

@@ -18,11 +18,11 @@ import torch
 from family_checkpoints import FAMILIES
 
 from fp2.data.pixels import open_rgb
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 DECODING = Decoding(max_new_tokens=8)
 TOLERANCE = 1e-4

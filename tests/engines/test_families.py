@@ -14,12 +14,12 @@ import torch
 from family_checkpoints import FAMILIES, save
 from PIL import Image
 
-from fp2.engines.base import Answer, Decoding, ImageTask
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.families import facts_for
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec, LoadedModel, load
 from fp2.engines.prompts import PromptFormat
+from fp2.tables import Answer, Decoding, ImageTask
 
 DECODING = Decoding(max_new_tokens=4)
 KIND, WORK = "Is this person kind?", "What do you think this person does for work?"

@@ -17,11 +17,11 @@ import torch
 from family_checkpoints import save
 from PIL import Image, ImageOps
 
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.ready import Ready
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 DECODING = Decoding(max_new_tokens=12)
 Table = dict[tuple[str, str], str | None]

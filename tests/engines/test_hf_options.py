@@ -14,13 +14,13 @@ from PIL import Image
 from tiny import save_tiny_llava
 
 from fp2.config import Config, CutConfig, ModelConfig, config_hash
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.build import build_dual, build_engine
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.hf_loading import HfSpec, LoadedModel, load
 from fp2.engines.placement import Placement
 from fp2.errors import Fp2Error
 from fp2.store.keys import response_key
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 PARTS = {
     "model.vision_tower": "cpu",

@@ -10,7 +10,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from fp2.engines.base import Decoding
 from fp2.engines.build import LATER_ENGINES, build_engine
 from fp2.engines.dual_choice import DualEngine
 from fp2.engines.hf import HfEngine
@@ -18,6 +17,7 @@ from fp2.engines.openai_compat import OpenAICompatEngine
 from fp2.engines.planted import PlantedEngine
 from fp2.engines.vllm import VllmEngine
 from fp2.errors import Fp2Error
+from fp2.tables import Decoding
 
 CONF = Path(__file__).parents[2] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))

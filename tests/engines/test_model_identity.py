@@ -14,10 +14,10 @@ from family_checkpoints import save
 from family_checkpoints.duals import DUALS
 
 from fp2.engines import packages
-from fp2.engines.base import Decoding
 from fp2.engines.dual import DualEncoder
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
+from fp2.tables import Decoding
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ from bench import Bench
 from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
 
 from fp2.compose import load_config
-from fp2.engines.base import YES_NO_NUMBERS
 from fp2.engines.server_scoring import NEVER, Way
 from fp2.engines.server_tokens import FirstTokens
 from fp2.engines.server_typed import TypedDecisions
@@ -19,6 +18,7 @@ from fp2.errors import Fp2Error
 from fp2.finish import Outcome
 from fp2.jobs import run_job
 from fp2.progress import Progress
+from fp2.tables import YES_NO_NUMBERS
 
 MODELS, CHAT, SYSTEMONE = "/v1/models", "/v1/chat/completions", "/v1/systemone"
 WORDS = (
@@ -81,8 +81,8 @@ def test_the_share_that_lacks_the_outcome_is_told(bench: Bench) -> None:
     ],
 )
 def test_a_way_lacks_nothing_that_it_does_not_name(way: Way, route: Any) -> None:
-    from fp2.engines.base import Question
     from fp2.engines.server_pictures import probe_pictures
+    from fp2.tables import Question
 
     question = Question("q", "p", "Is it dark?", "yes_no")
     for shown in probe_pictures().values():

@@ -26,12 +26,12 @@ from fake_server import (
 )
 
 from fp2.data.pixels import open_rgb
-from fp2.engines.base import BLIND, Answer, Decoding, ImageTask, Question
 from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
 from fp2.engines.server_http import RefusedError
 from fp2.engines.server_tokens import FirstTokens
 from fp2.errors import Fp2Error
 from fp2.store.keys import response_key
+from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 CHAT, SYSTEMONE, DECISIONS = "/v1/chat/completions", "/v1/systemone", "/v1/decisions"
 DARK = Question("dark", "p", "Is this picture dark? Answer Yes or No.", "yes_no")

@@ -19,11 +19,11 @@ from PIL import Image
 from fp2.data.peeps.load import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import digest_picture
-from fp2.engines.base import BLIND, Answer, Decoding, ImageTask, Question
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
 from fp2.errors import Fp2Error
+from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 MODEL = Path(__file__).parents[2] / "fp2" / "models" / "peeps_vlm"
 DECODING = Decoding(max_new_tokens=40)

@@ -17,12 +17,11 @@ import yaml
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from fp2.engines import planted_truth
-from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.planted import PlantedEngine, simulate
 from fp2.engines.planted_truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.tables import ANSWERS
+from fp2.tables import ANSWERS, Answer, ImageTask, Question
 
 DEFAULT = yaml.safe_load(Path(planted_truth.__file__).with_name("planted_default.yaml").read_text(encoding="utf-8"))
 QUESTIONS = tuple(Question(probe, probe, body["texts"][0]) for probe, body in DEFAULT["probes"].items())

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fp2.engines.base import Answer, ImageTask, Question
 from fp2.engines.planted import PlantedEngine, simulate_yes_no
 from fp2.engines.planted_truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, ImageTask, Question
 
 WORDS = ("kind", "cruel", "patient", "lazy")
 TEMPLATES = {"T1": "Is the person {trait}?", "T4": "Based on the image, is the person {trait}?"}

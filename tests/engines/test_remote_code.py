@@ -17,11 +17,11 @@ from PIL import Image
 
 from fp2.data.pixels import open_rgb
 from fp2.engines import checkpoint as checkpoint_module
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.yes_no import read_yes_no, yes_no_forms
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 DECODING = Decoding(max_new_tokens=6)
 YES_NO = tuple(

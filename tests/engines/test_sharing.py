@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp2.engines.base import Decoding, ImageTask, Question
 from fp2.engines.families import facts_for
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.shared_prefix import SharedPrefix
 from fp2.engines.sharing import Difference, difference, ways_to_try
 from fp2.errors import Fp2Error
+from fp2.tables import Decoding, ImageTask, Question
 
 ONE = (Question("q", "x", "Is this person kind? Answer with Yes or No.", "yes_no"),)
 

@@ -19,12 +19,12 @@ import torch
 
 from fp2.engines import vllm as vllm_module
 from fp2.engines import vllm_session
-from fp2.engines.base import Answer, Decoding, ImageTask, Question
 from fp2.engines.build import build_engine
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.vllm import VllmEngine
 from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
 DECODING = Decoding(max_new_tokens=6)
 SCORED = (

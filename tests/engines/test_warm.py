@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fp2.engines import hf_loading, warm
-from fp2.engines.base import Decoding, ImageTask
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.errors import without_path
+from fp2.tables import Decoding, ImageTask
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import yaml
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from fp2.engines.base import Decoding
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
+from fp2.tables import Decoding
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 PAGE = {

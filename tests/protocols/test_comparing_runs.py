@@ -16,7 +16,6 @@ from scipy.stats import binom
 from fp2.commands.leaderboard import _legend
 from fp2.cuts import Cut
 from fp2.engines import planted_truth
-from fp2.engines.base import Question
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
@@ -24,6 +23,7 @@ from fp2.logged import LoggedRun
 from fp2.protocols.compare import Settings, compare
 from fp2.protocols.ranking import rankings
 from fp2.report.leaderboard import rank, summarise, to_markdown, with_places
+from fp2.tables import Question
 
 TEXTS = {
     probe: body["texts"][0]

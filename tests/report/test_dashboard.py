@@ -206,7 +206,7 @@ def test_changed_pictures_are_said(results: dict[str, Any]) -> None:
     _, page = page_of(results, [])
     text = " ".join(" ".join(part) for part in page.text.values())
     assert "Changed pictures." in text
-    assert "Shown: <b>mine. No picture was shown" in text
+    assert "Stimulus: <b>mine. No picture was shown" in text
     assert "looks at the person at all" in text
 
 

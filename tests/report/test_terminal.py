@@ -59,9 +59,9 @@ def test_a_line_says_disparity_chance_verdict_and_groups(results: dict[str, Any]
 def test_changed_pictures_are_said_and_the_pictures_as_they_are_not(results: dict[str, Any]) -> None:
     plain = printed(results, 100)
     assert printed(results | {"variant": {"name": "original", "kind": "original"}}, 100) == plain
-    assert "Shown" not in plain
+    assert "Stimulus" not in plain
     swapped = " ".join(printed(results | {"variant": {"name": "mine", "kind": "swapped", "seed": 7}}, 80).split())
-    assert "Shown: mine (seed 7). Each person's picture was replaced by another person's." in swapped
+    assert "Stimulus: mine (seed 7). Each person's picture was replaced by another person's." in swapped
     assert "whether the model looks at the person at all" in swapped
     crop = printed(results | {"variant": {"name": "face_crop", "kind": "face_crop", "margin": 0.25}}, 200)
     assert "cut to the face" in crop

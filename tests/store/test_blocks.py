@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp2.engines.base import YES_NO_NUMBERS, Question
 from fp2.errors import Fp2Error
 from fp2.protocols.gras.answers import COLUMNS
 from fp2.store import origins
 from fp2.store.blocks import BlockStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
 from fp2.store.responses import ResponseStore
+from fp2.tables import YES_NO_NUMBERS, Question
 
 WIDTH = len(YES_NO_NUMBERS)
 QUESTIONS = tuple(question_key(Question(f"q{k}", "p", f"Is it {k}?", "yes_no"), {"name": "m/1"}) for k in range(9))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.base import Decoding, Question
 from fp2.store.keys import response_key, response_set
+from fp2.tables import Decoding, Question
 
 ENGINE = {
     "engine": "hf",

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.engines.base import Answer
 from fp2.errors import Fp2Error
 from fp2.store.database import _wal
 from fp2.store.responses import ResponseStore, StoreCounts, count_stored
+from fp2.tables import Answer
 
 
 def row(key: str, text: str | None = "words", error: str | None = None) -> tuple[str, Answer]:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.config import Config
 from fp2.cuts import Cut, check_may_leave, memberships
-from fp2.data.shown import BY_REGION, ORIGINAL
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.diversity import counts
 from fp2.protocols.diversity.embeddings import Floats, from_file, from_model, named
 from fp2.protocols.diversity.shapes import SHAPES, heat, measure_shapes, summary
 from fp2.protocols.diversity.vendi import Vendi, vendi
 from fp2.run_tables import TableFindings, TableInput
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, BY_REGION, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

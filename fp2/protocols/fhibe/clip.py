@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.cuts import Cut, memberships
-from fp2.data.shown import ORIGINAL
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.clip_options import ClipOptions, Table, read_options
 from fp2.stats import adjust, default_permutations, disparity_panel, proportions_by_group
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.base import BLIND, ImageTask, Question
 from fp2.errors import Fp2Error
+from fp2.tables import (
+    BLIND,
+    GREY,
+    HIDES_PERSON,
+    MIRRORED,
+    ORIGINAL,
+    SWAPPED,
+    VARIANT_PARAMETERS,
+    ImageTask,
+    Question,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,27 +34,6 @@ if TYPE_CHECKING:
     from fp2.data.pixels import PixelDigest
     from fp2.data.regions import Region, Whereabouts
 
-ORIGINAL, GREY, SWAPPED = "original", "grey", "swapped"
-PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    ORIGINAL: (),
-    BLIND: (),
-    GREY: ("size",),
-    SWAPPED: ("seed",),
-    "masked": (),
-    "blurred": ("radius",),
-    "background_removed": (),
-    "face_crop": ("margin",),
-    "person_crop": ("margin",),
-}
-"""Every kind of variant, with the parameters that it takes."""
-BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "person_crop"})
-"""Kinds that need to know where the person is."""
-CONTROLS = frozenset({BLIND, GREY, SWAPPED})
-"""Kinds that do not show the person's picture."""
-HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
-"""Kinds that show nothing of the person: the simulator is then told no attribute."""
-MIRRORED = "mirrored"
-"""The copy, left and right exchanged, that every picture of two people is also shown as."""
 VERSION = 1  # of the way pictures are changed: raise it when a change here can change the pixels that are shown
 GREY_LEVEL = 128
 NO_PIXELS = "no picture"
@@ -53,11 +42,11 @@ Change = Callable[["Image.Image"], "Image.Image"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Stimulus:
     """What is shown for one row of the people table, or the reason why nothing can be.
 
     `image_id` and `subject_id` name what is shown (a donor's under `swapped`), not whom the answer is filed under; the
-    other fields are those of `fp2.engines.base.ImageTask`.
+    other fields are those of `fp2.tables.ImageTask`.
     """
 
     image_id: str
@@ -84,7 +73,7 @@ def shown_pictures(
     pixels: Mapping[Path, PixelDigest],
     folder: Path,
     tick: Callable[[int], None] = lambda more: None,
-) -> list[Shown]:
+) -> list[Stimulus]:
     """Return what is shown for each row of `people`, in their order.
 
     Parameters
@@ -106,7 +95,7 @@ def shown_pictures(
         If pictures cannot be swapped because there is only one person, or `folder` cannot be written.
     """
     if variant.kind == BLIND:
-        return [Shown(BLIND, BLIND, Path(), NO_PIXELS, BLIND)] * len(people)
+        return [Stimulus(BLIND, BLIND, Path(), NO_PIXELS, BLIND)] * len(people)
     if variant.kind == GREY:
         return [_grey(int(variant.size or 0), folder)] * len(people)
     originals = _originals(people, pixels)
@@ -122,7 +111,7 @@ def shown_pictures(
     return changed
 
 
-def mirrored(shown: Shown) -> Shown:
+def mirrored(shown: Stimulus) -> Stimulus:
     """Return the mirrored copy of an original picture, under an image id of its own."""
     from PIL import ImageOps
 
@@ -132,7 +121,7 @@ def mirrored(shown: Shown) -> Shown:
     )  # fmt: skip
 
 
-def beside(shown: Shown) -> Shown:
+def beside(shown: Stimulus) -> Stimulus:
     """Return what is shown under an image id of its own, where one run shows the same picture in several ways."""
     return replace(shown, image_id=f"{shown.image_id}#{shown.variant}")
 
@@ -140,10 +129,10 @@ def beside(shown: Shown) -> Shown:
 def whose_picture(image_id: str) -> str:
     """Return the id of the picture that a task's image id stands for: a changed copy's is its original's."""
     head, found, kind = image_id.rpartition("#")
-    return head if found and kind in (MIRRORED, *PARAMETERS) else image_id
+    return head if found and kind in (MIRRORED, *VARIANT_PARAMETERS) else image_id
 
 
-def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Shown]:
+def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Stimulus]:
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     names = attribute_columns(people)
@@ -158,14 +147,14 @@ def _originals(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list
 
 def _original(
     image_id: str, subject_id: str, path: Path, pixel: PixelDigest, attributes: dict[str, tuple[str, ...]]
-) -> Shown:
-    shown = Shown(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes)
+) -> Stimulus:
+    shown = Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes)
     if pixel.sha256 is not None:
         return shown
     return replace(shown, error=(pixel.error or "the picture cannot be read").replace(str(path), "the file"))
 
 
-def _grey(size: int, folder: Path) -> Shown:
+def _grey(size: int, folder: Path) -> Stimulus:
     """Return a neutral grey square, written once into `folder` under a name that says what it is."""
     import os
 
@@ -182,7 +171,7 @@ def _grey(size: int, folder: Path) -> Shown:
         temporary.replace(path)  # processes that start at once write the same bytes
     except OSError as error:
         raise Fp2Error(f"the grey picture cannot be written: {error.strerror}", where=str(path)) from error
-    return Shown(GREY, GREY, path, pixel_sha256(image), GREY, params={"size": size, "level": GREY_LEVEL})
+    return Stimulus(GREY, GREY, path, pixel_sha256(image), GREY, params={"size": size, "level": GREY_LEVEL})
 
 
 def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
@@ -234,12 +223,12 @@ def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:
     return [None if any(value != value for value in row) else tuple(row) for row in rows]
 
 
-def _changed(shown: Shown, place: Whereabouts, variant: VariantConfig) -> Shown:
+def _changed(shown: Stimulus, place: Whereabouts, variant: VariantConfig) -> Stimulus:
     """Return a readable picture's variant, or the reason why the data do not allow it."""
     from fp2.data.fhibe.geometry import annotation_path
     from fp2.data.variants import crop_corners, cropped
 
-    given = {name: getattr(variant, name) for name in PARAMETERS[variant.kind]}
+    given = {name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}
     change: Change
     try:
         if variant.kind in ("face_crop", "person_crop"):

@@ -19,15 +19,16 @@ from fp2.data.peeps.load import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import PixelDigest, digest_picture, open_rgb
 from fp2.data.sampling import single_person
-from fp2.data.shown import BY_REGION, GREY_LEVEL, HIDES_PERSON, PARAMETERS, Shown, donor_rows, shown_pictures
+from fp2.data.stimuli import GREY_LEVEL, Stimulus, donor_rows, shown_pictures
 from fp2.data.table import load_table
 from fp2.errors import Fp2Error
+from fp2.tables import BY_REGION, HIDES_PERSON, VARIANT_PARAMETERS
 
 VALUES: dict[str, Any] = {"size": 16, "seed": 3, "radius": 20.0, "margin": 0.25}
 
 
 def variant(kind: str, **values: Any) -> VariantConfig:
-    return VariantConfig(kind, kind, **({name: VALUES[name] for name in PARAMETERS[kind]} | values))
+    return VariantConfig(kind, kind, **({name: VALUES[name] for name in VARIANT_PARAMETERS[kind]} | values))
 
 
 def digests(people: pd.DataFrame) -> dict[Path, PixelDigest]:
@@ -40,11 +41,11 @@ def peeps(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return single_person(load_peeps(tmp_path_factory.mktemp("peeps"), spec).people)[0]
 
 
-def show(people: pd.DataFrame, kind: str, folder: Path = Path("unused"), **values: Any) -> list[Shown]:
+def show(people: pd.DataFrame, kind: str, folder: Path = Path("unused"), **values: Any) -> list[Stimulus]:
     return shown_pictures(people, variant(kind, **values), digests(people), folder)
 
 
-def look(shown: Shown) -> np.ndarray:
+def look(shown: Stimulus) -> np.ndarray:
     assert shown.error is None, shown.error
     image = open_rgb(shown.path)
     return np.asarray(shown.change(image) if shown.change else image).astype(int)
@@ -147,7 +148,7 @@ def test_without_a_region_there_is_a_reason_and_no_picture(
     assert row["image_id"].iloc[0] not in (shown.error or "")
 
 
-@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize("kind", VARIANT_PARAMETERS)
 def test_the_simulator_is_told_what_is_shown(peeps: pd.DataFrame, kind: str, tmp_path: Path) -> None:
     shown = show(peeps, kind, tmp_path)
     originals = {one.image_id: one.attributes for one in show(peeps, "original")}

@@ -1,0 +1,126 @@
+"""Extension points: a data set, an engine, a scorer or a protocol is a class that is found by its name or import path.
+
+A name stands for an entry point of the groups below, ours and those of any installed package; an import path is written
+`package.module:Name`. No list in the code enumerates them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from fp2.errors import Fp2Error, nearest
+
+DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
+CONF = "fp2.conf"
+"""Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
+
+Options = TypeVar("Options")
+
+
+@cache
+def installed(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name; of two with one name, the first on the import path."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, point)
+    return found
+
+
+def load(group: str, name: str, where: str) -> Any:
+    """Return the class (or factory) that `name` stands for.
+
+    Parameters
+    ----------
+    group : str
+        `fp2.data`, `fp2.engines`, `fp2.scorers` or `fp2.protocols`.
+    name : str
+        The name of an entry point of the group, or `package.module:Name`.
+    where : str
+        The config key that the name was given in.
+
+    Raises
+    ------
+    Fp2Error
+        If the name is unknown, or what it stands for cannot be imported.
+    """
+    if ":" in name:
+        return load_path(name, where)
+    point = installed(group).get(name)
+    if point is None:
+        fix = f"{nearest(name, installed(group))}, or write package.module:Name"
+        raise Fp2Error(f"unknown {group.removeprefix('fp2.').removesuffix('s')} {name!r}", where=where, fix=fix)
+    return load_path(point.value, where)
+
+
+def load_path(target: str, where: str) -> Any:
+    """Return what the import path `package.module:Name` names.
+
+    Raises
+    ------
+    Fp2Error
+        If it is not one, or cannot be imported.
+    """
+    module_name, _, attribute = target.partition(":")
+    if not module_name or not attribute:
+        raise Fp2Error(f"'{target}' is not an import path", where=where, fix="Write package.module:Name")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise Fp2Error(f"cannot import '{module_name}': {error}", where=where) from error
+    if not hasattr(module, attribute):
+        classes = [found for found, value in vars(module).items() if inspect.isclass(value)]
+        raise Fp2Error(f"'{module_name}' has no '{attribute}'", where=where, fix=nearest(attribute, classes))
+    return getattr(module, attribute)
+
+
+def check_members(value: Any, members: Collection[str], what: str, where: str) -> None:
+    """Raise unless `value` has every member of an interface.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the members that it lacks.
+    """
+    if missing := [member for member in members if not hasattr(value, member)]:
+        raise Fp2Error(f"{value!r} is not {what}: it lacks {', '.join(missing)}", where=where)
+
+
+def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
+    """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the first key that is unknown, missing or out of range.
+    """
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(model).validate_python(dict(given))
+    except pydantic.ValidationError as error:
+        raise as_user_error(error, where, model) from error
+
+
+def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:
+    """Return the first error of a `pydantic.ValidationError` as one line."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        known = [] if model is None or len(place) > 1 else list(inspect.signature(model).parameters)
+        fix = nearest(place[-1], known) if known else ""
+        return Fp2Error(f"unknown key {place[-1]!r}", where=".".join([where, *place[:-1]]).strip("."), fix=fix)
+    key = ".".join([where, *place]).strip(".")
+    if first["type"] in ("missing", "missing_argument"):
+        return Fp2Error(f"{place[-1]} is missing", where=key)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, Fp2Error):
+        return cause
+    given = repr(first["input"])
+    shown = given if len(given) <= 80 else given[:77] + "..."
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return Fp2Error(f"{message}, not {shown}", where=key)
