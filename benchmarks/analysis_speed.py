@@ -33,9 +33,9 @@ from fp2.analysis import compared
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
-from fp2.protocols.fingerprint import outcome_columns
+from fp2.protocols.fingerprint.disparities import outcome_columns
 from fp2.scorers.registry import build_scorers
-from fp2.scoring import flag_refusals, score_answers
+from fp2.scorers.scoring import flag_refusals, score_answers
 from fp2.stats import disparity_panel
 
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")

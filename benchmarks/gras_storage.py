@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fp2.block_plan import plan_blocks
+from fp2.ask.plan import plan_blocks
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
 from fp2.data.dataset import Dataset, people_table

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fp2.ask.rows import answers_table, ask, make_plan
 from fp2.compose import load_config
-from fp2.respond import answers_table, ask, make_plan
 from fp2.tables import Decoding
 
 BATCH = 96

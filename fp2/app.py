@@ -123,15 +123,15 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
     from rich.console import Console
 
-    from fp2.jobs import run_job
     from fp2.progress import Progress
     from fp2.report.terminal import print_fingerprint
+    from fp2.run import run
 
     config = validate(cfg)
     if not sweep:
         config.tracking.sweep_id = None
-    outcome = run_job(config, folder, overrides, Progress())
-    print_fingerprint(outcome.results, Console(), places_of(config, outcome))
+    outcome = run(config, folder, overrides, Progress())
+    print_fingerprint(outcome.results, Console(), places_of(config, outcome), outcome.sections)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,
@@ -151,7 +151,7 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
         places["dashboard"] = outcome.folder / "dashboard.html"
     places["passport"] = outcome.folder / "passport.json"
     if outcome.experiment_id is not None:
-        from fp2.tracking import ui_command
+        from fp2.tracking.client import ui_command
 
         places["MLflow"] = ui_command(config)
         places["then open"] = f"http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}"

@@ -133,7 +133,7 @@ def doctor(ctx: typer.Context) -> None:
 def relocate(ctx: typer.Context) -> None:
     """Mend the addresses of the MLflow store after the project was moved to another folder."""
     from fp2.compose import load_config
-    from fp2.tracking import relocate as move
+    from fp2.tracking.client import relocate as move
 
     print(f"{move(load_config(ctx.args))} addresses changed")
 

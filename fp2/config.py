@@ -30,7 +30,6 @@ BUILT_IN = (
 )  # fmt: skip
 
 ASK = "ask"
-PROTOCOLS = ("fingerprint", "gras", "fhibe_vqa", "fhibe_clip")
 CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
 FAMILIES = ("scorer", "run")
 DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
@@ -321,7 +320,6 @@ def _cross_check(c: Config) -> None:
     _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
     _one_of(c.analysis.family, FAMILIES, "analysis.family")
     _one_of(c.data.kind, DATA_KINDS, "data.kind")
-    _one_of(c.probe.protocol, PROTOCOLS, "probe.protocol")
     if c.model.dtype is not None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
     if c.model.quantisation is not None:
@@ -353,11 +351,7 @@ def _cross_check(c: Config) -> None:
         raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
     check_publishable(resolve_cuts(asdict(c.cut)))
     _check_variant(c.variant)
-    if variants_of(c.probe) and c.probe.protocol != "fhibe_clip":
-        fix = "Leave it out, and sweep over variant="
-        raise Fp2Error("only probe=fhibe_clip shows pictures in several ways at once", where="probe.variants", fix=fix)
-    if variants_of(c.probe) and c.variant.kind != ORIGINAL:
-        raise Fp2Error("the battery shows every picture in ways of its own", where="variant", fix="Leave it out")
+    variants_of(c.probe)
     _check_probes(c)
 
 

@@ -1,26 +1,48 @@
-"""The story of one evaluation: people -> questions -> answers -> scores -> disparities -> fingerprint -> report."""
+"""The pipeline: people -> questions -> answers -> scores -> results -> report, for every protocol.
+
+    load_inputs     who is in the images, what is asked, who is asked; everything is checked
+    plan, ask       what the store lacks is asked; a task collects tables of its own instead
+    score           answers become scores
+    analyse         the protocol compares groups
+    assemble        results.json
+    write, log      tables, figures, dashboard, signed passport, MLflow
+
+Protocols differ in the protocol object (`fp2.protocols.base`), not in the pipeline. Each stage can be repeated from the
+tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fp2 import artifacts
-from fp2.config import Config
-from fp2.data.stimuli import whose_picture
-from fp2.finish import Outcome, extra_of, log, outcome_of, tags_of, tracked, write_report
-from fp2.places import remember
-from fp2.prepare import Prepared, prepare
+from fp2.ask.answers import RunTables
+from fp2.ask.loop import Asked, Storage, ask
+from fp2.config import Config, config_hash, variant_identity
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job
+from fp2.results import assemble, limitations, versions
+from fp2.runs.inputs import load_inputs, plan_answers
+from fp2.runs.local_paths import remember, write_config
+from fp2.runs.outputs import Outcome, log_run, tracked, write_run
+from fp2.runs.recompute import count_tables, describe_scorers
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-    from fp2.respond import Asked
-    from fp2.store.responses import ResponseStore
-    from fp2.tracking import Tracker
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of the run with what is known of where they came from."""
+
+    tables: RunTables
+    facts: Mapping[str, Any]
+    about: Mapping[str, Any]
+    attributes: set[str]
+    notes: Sequence[str]
+    text: bool
 
 
 def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome:
@@ -31,81 +53,168 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
+    from fp2.report.section import load_sections
     from fp2.store.responses import ResponseStore
     from fp2.traces import register_origins
 
     with ResponseStore(Path(config.paths.store)) as store:
-        prepared = prepare(config, store, progress)
-        with artifacts.told_plainly(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            places = artifacts.write_config(folder, config, overrides)
-        register_origins(config, prepared.dataset, _keys_by_picture(prepared), store)
-        with tracked(config, folder, *tags_of(prepared)) as tracker:
-            asked = _ask(prepared, store, progress)
-            progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
-            results, answers, scores = _analyse(prepared, asked, tracker, progress)
-            with artifacts.told_plainly(folder):
-                remember(Path(config.paths.state), results["run_id"], places)
-                _write(prepared, folder, results, answers, scores, progress)
-            log(config, tracker, folder, results)
-    return outcome_of(asked, results, folder, tracker)
+        protocol, inputs, pixels = load_inputs(config, store, progress)
+        storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
+        places = write_config(folder, config, overrides)
+        register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)
+        tags = {
+            "config_hash": config_hash(config),
+            "response_set": storage.response_set if storage else None,
+            "dataset_digest": inputs.dataset_digest,
+            "variant": config.variant.name,
+        }
+        with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
+            asked = _ask(storage, inputs) if storage else Asked()
+            found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
+            run_id = tracker.run_id if tracker else uuid.uuid4().hex
+            results = _results(protocol, inputs, found, asked, run_id)
+            remember(Path(config.paths.state), run_id, places)
+            sections = load_sections(protocol.section_targets())
+            published = _published(inputs, found)
+            write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
+            log_run(config, tracker, folder, results)
+    status, message = _ended(asked, results)
+    experiment = tracker.experiment_id if tracker else None
+    return Outcome(results, folder, run_id, experiment, status, message, sections)
 
 
-def _keys_by_picture(prepared: Prepared) -> dict[str, list[str]]:
-    """Return the response keys of everything that shows a picture, by its image id."""
-    keys: dict[str, list[str]] = {}
-    for (image_id, _), key in prepared.plan.keys.items():
-        keys.setdefault(whose_picture(image_id), []).append(key)
-    return keys
+def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
+    """Return the keys under which anything derived from an image is stored; a task derives no answers."""
+    return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
 
 
-def _ask(prepared: Prepared, store: ResponseStore, progress: Progress) -> Asked:
-    from fp2.respond import ask
-
-    with progress.answers(f"Asking {prepared.config.model.name}") as bar:
-        return ask(
-            prepared.plan,
-            prepared.engine,
-            store,
-            attempts=prepared.config.answers.attempts,
-            error_budget=prepared.config.answers.error_budget,
-            start=bar.start,
-            tick=bar.tick,
-        )
+def _ask(storage: Storage, inputs: Inputs) -> Asked:
+    config, progress = inputs.config, inputs.progress
+    assert inputs.engine is not None
+    with progress.answers(f"Asking {config.model.name}") as bar:
+        asked = ask(
+            storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
+            start=bar.start, tick=bar.tick,
+        )  # fmt: skip
+    progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
+    return asked
 
 
-def _analyse(
-    prepared: Prepared, asked: Asked, tracker: Tracker | None, progress: Progress
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
-    """Score the answers, compare the groups, and put the results together."""
-    from fp2.analysis import compared, scored
+def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:
+    """Return the tables of a run that asked a model."""
+    config, battery, dataset = inputs.config, inputs.battery, inputs.dataset
+    assert inputs.engine is not None
+    assert battery is not None
+    answers, scores = protocol.score(storage.answers(), inputs.people, inputs.scorers)
+    about = {
+        "response_set": storage.response_set,
+        "model": describe_model(config, inputs.engine.identity()),
+        "probes": protocol.describe_questions(battery),
+        "scorers": describe_scorers(inputs.scorers),
+    }
+    notes = [*dataset.notes, *protocol.notes(inputs)]
+    tables = RunTables(inputs.people, answers, scores)
+    used = protocol.attributes()
+    return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")
+
+
+def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
+    """Return the tables of a task, which asks no model."""
+    from fp2.protocols.task_tables import scores_digest
+
+    found = protocol.collect(inputs)
+    assert found.tables.scores is not None
+    model = {"id": found.model["name"], "engine": "tables", "embedded": False, **found.model}
+    unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
+    about = {
+        "response_set": scores_digest(found.tables.scores),
+        "model": {**unknown, **model},
+        "probes": list(found.probes),
+        "scorers": list(found.scorers),
+    }
+    notes = [*inputs.dataset.notes, *found.notes]
+    return _Tables(found.tables, found.facts, about, set(found.attributes), notes, text=bool(found.scorers))
+
+
+def _results(
+    protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
+) -> dict[str, Any]:
+    """Analyse the tables and put the results together."""
     from fp2.protocols.balance import balance_warnings
-    from fp2.respond import answers_table
-    from fp2.results import results_of
 
-    people, cuts, battery, scorers = prepared.people, prepared.cuts, prepared.battery, prepared.scorers
-    with progress.steps("Scoring and comparing groups", 1 + len(cuts)) as step:
-        answers, scores = scored(answers_table(prepared.plan, asked), people, battery, scorers)
-        step()
-        found = compared(prepared.config, battery, answers, scores, people, cuts, scorers, step)
-    run_id = tracker.run_id if tracker else uuid.uuid4().hex
-    results = results_of(prepared, asked, answers, found, run_id)
-    for line in balance_warnings(results["balance"]):
+    config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
+    job = Job(config, inputs.cuts, inputs.battery, inputs.scorers, found.facts)
+    with progress.steps("Comparing groups", protocol.n_steps(job, found.tables)) as tick:
+        analysis = protocol.analyse(found.tables, replace(job, tick=tick))
+    counts = count_tables(
+        found.tables, inputs.cuts, [probe["id"] for probe in found.about["probes"]], asked.model_calls
+    )
+    warnings = balance_warnings(counts.balance)
+    for line in warnings:
         progress.note(line)
-    return results, answers, scores
+    title = protocol.title(inputs)
+    about = {
+        **versions(config.analysis.severity),
+        **({"title": title} if title else {}),
+        "run_id": run_id,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": asked.complete,
+        "config_hash": config_hash(config),
+        "dataset_digest": inputs.dataset_digest,
+        "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
+        "variant": {"name": config.variant.name, **variant_identity(config.variant)},
+        "cuts": [cut.name for cut in inputs.cuts],
+        **found.about,
+        "limitations": limitations(
+            found.about["model"], [*warnings, *found.notes, *analysis.notes], text=found.text
+        ),
+    }  # fmt: skip
+    return assemble(about, counts, analysis)
 
 
-def _write(
-    prepared: Prepared, folder: Path, results: dict[str, Any], answers: pd.DataFrame, scores: pd.DataFrame,
-    progress: Progress,
-) -> None:  # fmt: skip
-    """Write tables, results, figures and dashboard, and sign them."""
+def _published(inputs: Inputs, found: _Tables) -> RunTables:
+    """Return the tables as they leave: salted keys, and no attributes but those that the run used."""
     from fp2.data.identity import local_salt
-    from fp2.protocols.registry import attributes_of
 
-    config = prepared.config
-    salt = local_salt(Path(config.paths.state))
-    used = attributes_of(prepared.battery, prepared.cuts)
-    artifacts.write_tables(folder, prepared.people, answers, scores, results["disparities"], salt, used)
-    shown = artifacts.examples(answers, config.report.examples_per_probe)
-    write_report(config, folder, results, shown, extra_of(prepared, results), progress)
+    used = found.attributes | {attribute for cut in inputs.cuts for attribute in cut.by}
+    return found.tables.keeping(used).keyed(local_salt(Path(inputs.config.paths.state)))
+
+
+def _passport_extra(inputs: Inputs, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the passport says beyond the results."""
+    extra: dict[str, Any] = {"seeds": {"analysis": inputs.config.seed, "data": inputs.config.data.seed}}
+    if inputs.battery is None:
+        return extra
+    return {"decoding": asdict(inputs.battery.decoding), "preprocessing": results["model"]["processor"], **extra}
+
+
+def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
+    """Return the exit status of a run, and the line that says why it ended early."""
+    if asked.over_budget:
+        hint = "What was answered is kept; fix the cause and run the same command again"
+        return EXIT_ERROR_BUDGET, f"{asked.over_budget}. {hint}"
+    if asked.interrupted:
+        done, planned = results["answers"]["answered"], results["answers"]["planned"]
+        return EXIT_INTERRUPTED, f"interrupted: {done} of {planned} answers are kept; run the same command to continue"
+    return 0, None
+
+
+def describe_model(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who answered, without machine paths.
+
+    `embedded` marks a model with planted effects; `server` is what a server reported of itself.
+    """
+    model = config.model
+    given = str(model.id or "")
+    return {
+        "name": model.name,
+        "id": identity.get("model", given or model.name),
+        "engine": config.engine.name,
+        "revision": identity.get("revision"),
+        "weights_digest": identity.get("weights") or identity.get("truth"),
+        "dtype": model.dtype,
+        "quantisation": model.quantisation,
+        "processor": identity.get("processor"),
+        "embedded": given.startswith("pkg://") or config.engine.name == "planted",
+        **({"server": identity["server"]} if "server" in identity else {}),
+    }

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fp2 import block_asking
-from fp2.asking import NOT_ASKED
-from fp2.block_asking import BlocksAsked, ask_blocks
-from fp2.block_plan import BlockPlan, plan_blocks
-from fp2.block_tables import BlockTable, read_table, table_of, write_questions
+from fp2.ask import dense as block_asking
+from fp2.ask.dense import BlocksAsked, ask_blocks
+from fp2.ask.dense_answers import BlockTable, read_table, table_of, write_questions
+from fp2.ask.loop import NOT_ASKED
+from fp2.ask.plan import BlockPlan, plan_blocks
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.data.stimuli import Stimulus

@@ -238,7 +238,7 @@ def test_relocate_after_a_move(bench: Bench, tmp_path: Path, capsys: pytest.Capt
 def test_a_sweep_over_cuts_asks_once_and_is_ranked(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     import mlflow
 
-    from fp2.tracking import tracking_uri
+    from fp2.tracking.client import tracking_uri
 
     words = bench.words(
         "-m", "cut=region,pronoun,region_x_pronoun", COLUMNS, "tracking=mlflow", "analysis.min_subjects=6"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fp2.compose import conf_dir, load_config
 from fp2.config import Config, config_hash, from_plain
 from fp2.errors import Fp2Error
-from fp2.places import MARK, missing_places, overrides_without_places, with_places, without_places
+from fp2.runs.local_paths import MARK, missing_places, overrides_without_places, with_places, without_places
 from fp2.tables import VARIANT_PARAMETERS
 
 

@@ -7,8 +7,7 @@ import sys
 import pytest
 from bench import Bench
 
-from fp2.cli import main
-from fp2.forecast import (
+from fp2.ask.forecast import (
     SHARD_BYTES,
     STATED_SPEED,
     STORE_BYTES,
@@ -23,6 +22,7 @@ from fp2.forecast import (
     sharing_of,
     sizes,
 )
+from fp2.cli import main
 
 SIZE = Size("llava", language=2.0, vision=0.5, patches=100, picture=60)
 WORDING = Wording(("Is it a cat?", "Is it a dog?", "Is it big?"))

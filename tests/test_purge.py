@@ -200,7 +200,7 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monk
     subject = people_of(bench)["person"].iloc[0]
     own, images = keys(bench, subject)
     with monkeypatch.context() as patch:
-        patch.setattr("fp2.remake._sign", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("fp2.runs.recompute._sign", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
         assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 130
     assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
     assert load(one.folder)["n_subjects"] == 35

@@ -24,6 +24,8 @@ from fp2.commands.rerun import differences
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
+PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit")
+"""Sentences for the reader, which may be written better."""
 INPUTS = {
     "fhibe_narrow": ("task.files.person_detection=boxes.json",),
     "fhibe_clip": ("model.id=clip",),
@@ -68,12 +70,15 @@ def made(root: Path, *words: str) -> dict[str, Any]:
 
 
 def same(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return where results differ beyond what each run has of its own; a day that is written out is no difference."""
-    old, new = ({key: value for key, value in one.items() if key not in (*ITS_OWN, "folder")} for one in (old, new))
-    for one in (old, new):
-        lines = one["limitations"]
-        one["limitations"] = sorted(line.split(" afterwards (")[0] for line in lines)
-    return list(differences(old, new))
+    """Return where results differ beyond what each run has of its own, and beyond sentences for the reader."""
+    return list(differences(without(old), without(new)))
+
+
+def without(value: Any) -> Any:
+    """Return results without what each run has of its own, and without prose."""
+    if isinstance(value, Mapping):
+        return {key: without(item) for key, item in value.items() if key not in (*ITS_OWN, *PROSE, "folder")}
+    return [without(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="module")

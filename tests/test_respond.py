@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fp2.ask.rows import NOT_ASKED, Plan, answers_table, ask, make_plan
 from fp2.config import VariantConfig
 from fp2.data.dataset import people_table
 from fp2.data.pixels import PixelDigest
 from fp2.data.stimuli import shown_pictures
 from fp2.errors import Fp2Error
-from fp2.respond import NOT_ASKED, Plan, answers_table, ask, make_plan
 from fp2.store.responses import ResponseStore
 from fp2.tables import Answer, Decoding, ImageTask, Question
 

@@ -17,7 +17,7 @@ from bench import Bench, run_child
 
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
-from fp2.tracking import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
+from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
 
 FULL = ("tracking=mlflow", "report=default", "scorer=default", "cut.each=[gender,region]")
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fp2.artifacts import told_plainly
+from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
@@ -36,9 +36,9 @@ def compare_runs(
     Fp2Error
         If a run cannot be read, or the two have no people, cut, scorer or probe in common.
     """
-    from fp2.logged import read_run
     from fp2.progress import Progress
-    from fp2.protocols.compare import Settings, compare
+    from fp2.runs.compare import Settings, compare
+    from fp2.runs.reader import read_run
 
     config = load_config(overrides)
     progress = Progress()
@@ -162,7 +162,7 @@ def _reading(row: Mapping[str, Any], alpha: float) -> str:
 
 def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
     if json_path is not None:
-        with told_plainly(json_path.parent):
+        with as_user_error(json_path.parent):
             json_path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
             json_path.write_text(text + "\n", encoding="utf-8")
@@ -173,6 +173,6 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
         raise Fp2Error("no two groups have enough people in common to draw", where=str(figure))
     from fp2.report.figures.profiles import profile_figure
 
-    with told_plainly(figure.parent):
+    with as_user_error(figure.parent):
         profile_figure(block, figure)
     print(f"{'figure':<12} {figure}")

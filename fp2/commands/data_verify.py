@@ -140,8 +140,8 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
 
 def _derived(config: Config, people: pd.DataFrame) -> bool:
     """Say whether anything here was derived from people whom this release lacks; return whether nothing was."""
-    from fp2.purge import purge
-    from fp2.selection import Absent
+    from fp2.runs.purge import purge
+    from fp2.runs.purge_selection import Absent
 
     if config.data.form not in ("auto", "downsampled", "fullres"):
         return True  # a table of face crops does not list everybody

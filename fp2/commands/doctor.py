@@ -113,7 +113,7 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.tracking import summaries, tracking_uri
+    from fp2.tracking.client import summaries, tracking_uri
 
     try:
         n = len({row["run_id"] for row in summaries(config)})

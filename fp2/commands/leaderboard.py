@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fp2.artifacts import told_plainly
+from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.protocols.ranking import Ranking
     from fp2.report.leaderboard import LeaderboardRow
+    from fp2.runs.ranking import Ranking
 
 WIDTH = 150  # numbers and ids are never cut; a narrow terminal wraps the line
 MOST_RUNS = 40
@@ -51,7 +51,7 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
     """
     from fp2.report.leaderboard import rank, with_places
-    from fp2.tracking import summaries
+    from fp2.tracking.client import summaries
 
     config = load_config(overrides)
     outputs = outputs or Outputs()
@@ -73,9 +73,9 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
 
 def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:
     """Read the runs' tables and rank them; return also what to tell about the boards without intervals."""
-    from fp2.logged import LoggedRun, read_run
     from fp2.progress import Progress
-    from fp2.protocols.ranking import n_rankings, rankings
+    from fp2.runs.ranking import n_rankings, rankings
+    from fp2.runs.reader import LoggedRun, read_run
 
     if len(run_ids) > MOST_RUNS:
         return [], [f"no rank intervals: {len(run_ids)} runs are more than the {MOST_RUNS} that are ranked together"]
@@ -172,13 +172,13 @@ def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Seq
         raise Fp2Error("there are no rank intervals to draw", where=str(outputs.figure))
     from fp2.report.figures.ranks import rank_figure
 
-    with told_plainly(outputs.figure.parent):
+    with as_user_error(outputs.figure.parent):
         rank_figure(rows, outputs.figure)
     print(f"{'figure':<12} {outputs.figure}")
 
 
 def _write_text(kind: str, path: Path, text: str) -> None:
-    with told_plainly(path.parent):
+    with as_user_error(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     print(f"{kind:<12} {path}")

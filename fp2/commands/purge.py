@@ -14,8 +14,8 @@ from fp2.errors import Fp2Error
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.purge import Purged
-    from fp2.selection import Selection
+    from fp2.runs.purge import Purged
+    from fp2.runs.purge_selection import Selection
     from fp2.store.origins import Picture
 
 
@@ -30,7 +30,7 @@ def run(
     Fp2Error
         If nobody is named, or several ways of naming are mixed.
     """
-    from fp2.purge import purge
+    from fp2.runs.purge import purge
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
@@ -42,7 +42,7 @@ def run(
     absentees = _absentees(config) if absent else None
 
     def select(salt: bytes, known: list[Picture]) -> Selection:
-        from fp2.selection import Absent, ByIds, ByRelease
+        from fp2.runs.purge_selection import Absent, ByIds, ByRelease
 
         if absentees is not None:
             return Absent.from_release(config.data.kind, absentees, salt)

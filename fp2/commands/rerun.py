@@ -17,7 +17,7 @@ from fp2 import artifacts
 from fp2.compose import load_config
 from fp2.config import Config, config_hash, from_plain
 from fp2.errors import Fp2Error
-from fp2.places import missing_places, recall, with_places
+from fp2.runs.local_paths import missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
@@ -66,7 +66,7 @@ def _source(run_id: str, config: Config, scratch: Path) -> Path:
     """Return the folder of the run's files: `run_id` itself if it is one, else `scratch` with the logged ones."""
     if (Path(run_id) / artifacts.RESULTS).is_file():
         return Path(run_id)
-    from fp2.tracking import download
+    from fp2.tracking.client import download
 
     download(config, run_id, (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS), scratch)
     return scratch
@@ -125,10 +125,10 @@ def _drift(
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:
     from fp2.app import fresh_folder
-    from fp2.jobs import run_job
     from fp2.progress import Progress
+    from fp2.run import run
 
-    return run_job(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
+    return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:

@@ -25,8 +25,8 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
     from fp2.app import fresh_folder, places_of
     from fp2.progress import Progress
     from fp2.report.terminal import print_fingerprint
-    from fp2.rescore import rescore as again
-    from fp2.rescore_config import composable
+    from fp2.runs.rescore import rescore as again
+    from fp2.runs.rescore_config import composable
 
     given = load_config(composable(overrides))
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
@@ -45,7 +45,7 @@ def _source(run_id: str, here: Config, scratch: Path) -> Path:
         return folder
     if folder.is_dir():
         raise Fp2Error("this folder holds no run", where=run_id, fix=f"It lacks {artifacts.RESULTS}")
-    from fp2.tracking import download
+    from fp2.tracking.client import download
 
     download(here, run_id, (artifacts.CONFIG, artifacts.RESULTS), scratch)
     for name in (artifacts.PEOPLE, artifacts.RESPONSES, "passport.json"):

@@ -119,7 +119,7 @@ def cuts_to_count(spec: Mapping[str, object], people: pd.DataFrame, most: int = 
 
 def group_lines(people: pd.DataFrame, cuts: Sequence[Cut], smallest: int) -> list[tuple[str, str, str, str]]:
     """Return (cut, group, people, pictures) as they may be shown: counts of small groups are not."""
-    from fp2.results import group_sizes
+    from fp2.data.sets import group_sizes
 
     lines = []
     for cut, groups in group_sizes(people, cuts).items():

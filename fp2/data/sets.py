@@ -94,3 +94,15 @@ def units(people: pd.DataFrame) -> pd.Series[str]:
         a, b = sorted((root(("", str(name))), root(("person", str(subject)))))
         head[b] = a
     return pd.Series([root(("", str(name)))[1] for name in people["set_id"]], index=people.index, dtype="str")
+
+
+def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
+    sizes: dict[str, dict[str, dict[str, int]]] = {}
+    for cut in cuts:
+        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
+        sizes[cut.name] = {
+            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
+            for group, part in grouped
+        }
+    return sizes

@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fp2.errors import Fp2Error
-from fp2.report import reading, sections, wording
+from fp2.report import reading, wording
 from fp2.report.figures.fingerprint import FEWEST_SPOKES
 from fp2.report.figures.style import axis_end
 from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
 from fp2.report.radar_svg import HEIGHT, WIDTH, radar_geometry
+from fp2.report.section import Section, present
 from fp2.report.suppress import MIN_CELL, suppress_small_cells
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -37,6 +38,7 @@ def write_dashboard(
     path: Path,
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
+    sections: Sequence[Section] = (),
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -54,14 +56,16 @@ def write_dashboard(
     min_cell : int
         Subjects below which a group's numbers are not shown.
     figures : Path, optional
-        The folder of the run's figures: those of a protocol's section are shown in it.
+        The folder of the run's figures: those of a protocol's sections are shown in the page.
+    sections : sequence of Section
+        Those of the run's protocol; each is shown where the results have its block.
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell, figures)
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page)
@@ -76,9 +80,19 @@ def render_dashboard(
     leaderboard: Sequence[Mapping[str, Any]],
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
+    sections: Sequence[Section] = (),
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
-    own = sections.shown(results, min_cell)
+    there = present(sections, results)
+    own = [
+        {
+            "name": section.name,
+            "title": section.title,
+            "detail": section.detail,
+            **section.context(results[section.name], results, min_cell),
+        }
+        for section in there
+    ]
     shown = suppress_small_cells(results, min_cell)
     css, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("dashboard.css", "dashboard.js"))
     context = {
@@ -94,7 +108,6 @@ def render_dashboard(
         "cuts": list(results["cuts"]),
         "scorers": reading.scorer_names(results) or _scorers_of(own),
         "primary": reading.primary_scorer(results),
-        "attention": results.get("attention"),
         "balance": results.get("balance"),
         "radars": (radars := _radars(shown)),
         "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
@@ -109,13 +122,14 @@ def render_dashboard(
         "wording": wording,
         "labels": reading.probe_labels(results),
     }
-    return _environment().get_template("dashboard.html.j2").render(context)
+    return _environment(there).get_template("dashboard.html.j2").render(context)
 
 
-def _environment() -> Environment:
-    """Return the Jinja2 environment: everything escaped, unknown names are errors."""
+def _environment(sections: Sequence[Section]) -> Environment:
+    """Return the Jinja2 environment: everything escaped, unknown names are errors; sections bring their templates."""
+    own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in sections}
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=ChoiceLoader([DictLoader(own), FileSystemLoader(_TEMPLATES)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

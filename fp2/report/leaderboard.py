@@ -1,7 +1,7 @@
 """The leaderboard: runs of one cut, in order, with the ranks that they may hold where those are known.
 
 Where runs of one cut are about the same people, `with_places` orders them by shrunken composite and gives each its rank
-interval and tie letters (A6, `fp2.protocols.ranking`). Otherwise the order is that of the composite's excess over
+interval and tie letters (A6, `fp2.runs.ranking`). Otherwise the order is that of the composite's excess over
 chance, and neighbours may differ by chance alone. Runs on changed pictures (controls, crops) are ranked among
 themselves: they answer another question.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
 
 if TYPE_CHECKING:
-    from fp2.protocols.ranking import Ranking
+    from fp2.runs.ranking import Ranking
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from typing import Any
 import rfc8785
 from securesystemslib.dsse import Envelope
 
+from fp2.artifacts import PASSPORT
 from fp2.errors import Fp2Error
 from fp2.report.keys import SigningKey
-from fp2.report.statement import PASSPORT_NAME, build_statement
+from fp2.report.statement import build_statement
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -83,7 +84,7 @@ def write_passport(
         As `build_statement` and `sign` do, or if the file cannot be written.
     """
     envelope = sign(build_statement(results, artifacts, extra), key)
-    path = folder / PASSPORT_NAME
+    path = folder / PASSPORT
     try:
         write_atomically(path, json.dumps(envelope, indent=2) + "\n")
     except OSError as error:

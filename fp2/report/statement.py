@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fp2.artifacts import PASSPORT
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.report.provenance import generator
@@ -20,7 +21,6 @@ from fp2.report.suppress import suppress_small_cells
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/bias-passport/v1"
-PASSPORT_NAME = "passport.json"
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
 EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
@@ -82,7 +82,7 @@ def _file_subjects(artifacts: Mapping[str, Path]) -> list[dict[str, Any]]:
     """Return one subject per file, in the order of their names."""
     subjects = []
     for name in sorted(artifacts):
-        if not is_plain_name(name) or name == PASSPORT_NAME:
+        if not is_plain_name(name) or name == PASSPORT:
             raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
         try:
             sha256 = sha256_file(artifacts[name])

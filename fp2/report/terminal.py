@@ -5,7 +5,7 @@ Every string from a model, a data set or a user goes in as `Text`, never as mark
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fp2.report import sections
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
@@ -32,7 +31,7 @@ from fp2.report.reading import (
     variant_line,
     verdict_words,
 )
-from fp2.report.wording import ATTENTION_OUTCOMES
+from fp2.report.section import Section, present
 
 _VERDICT_STYLES = {"biased": "bold red", "significant_but_small": "yellow", "equivalent": "green"}
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
@@ -42,6 +41,7 @@ def print_fingerprint(
     results: Mapping[str, Any],
     console: Console,
     paths: Mapping[str, object] | None = None,
+    sections: Sequence[Section] = (),
     next_command: str | None = None,
 ) -> None:
     """Print the fingerprint of a run.
@@ -54,6 +54,8 @@ def print_fingerprint(
         Where to print; from 80 columns on nothing essential is cut.
     paths : mapping, optional
         Names and paths to print at the end (never wrapped or cut, so that they can be copied), in the order given.
+    sections : sequence of Section
+        Those of the run's protocol; each adds its lines where the results have its block.
     next_command : str, optional
         The command that the user may want next, on a line of its own.
     """
@@ -76,11 +78,9 @@ def print_fingerprint(
             console.print(_composite_line(results, cut))
         bounds = f"mean over the probes with a value; severity by its excess over chance: {severity_legend(results)}"
         console.print(Text(bounds, style="dim"))
-    for name, section in sections.present(results):
-        for line in section.lines(results[name], results):
+    for section in present(sections, results):
+        for line in section.lines(results[section.name], results):
             console.print(line)
-    for line in _attention_lines(results):
-        console.print(line)
     if results["answers"]["planned"]:
         console.print(_answers_line(results))
     for name, path in (paths or {}).items():
@@ -136,16 +136,6 @@ def _composite_line(results: Mapping[str, Any], cut: str) -> Text:
     line.append(number(composite["value"]), style="bold")
     line.append(f", by chance {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}): severity ")
     return line.append(severity, style=_SEVERITY_STYLES.get(severity, ""))
-
-
-def _attention_lines(results: Mapping[str, Any]) -> list[Text]:
-    """Return for each regression of an attention run which attributes matter, everything else held equal."""
-    lines = []
-    for fit in (results.get("attention") or {}).get("regressions", []):
-        found = [cut_label(test["attribute"]) for test in fit["attributes"] if test["significant"]]
-        told = fit["reason"] or f"{', '.join(found) or 'no attribute'} matters, area and side held equal"
-        lines.append(Text(f"{ATTENTION_OUTCOMES[fit['outcome']]}: {plain(told)}"))
-    return lines
 
 
 def _answers_line(results: Mapping[str, Any]) -> Text:

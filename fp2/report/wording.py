@@ -5,7 +5,7 @@ from __future__ import annotations
 from fp2.report.reading import CALIBRATION, SIGNATURE_LIMIT, VERDICT_MEANINGS, VERDICTS
 
 __all__ = [
-    "ATTENTION", "ATTENTION_OUTCOMES", "BALANCE", "CALIBRATION", "METHOD", "PARTIAL", "READING", "SIGNATURE_LIMIT",
+    "BALANCE", "CALIBRATION", "METHOD", "PARTIAL", "READING", "SIGNATURE_LIMIT",
     "VERDICTS", "VERDICT_MEANINGS",
 ]  # fmt: skip
 
@@ -54,13 +54,4 @@ BALANCE = (
     "Where the groups of a cut also differ in something else, a difference between them may be the other's. Cramér's V "
     "says how far two attributes go together: 0 not at all, 1 entirely; it is corrected for chance. From 0.3 on a pair "
     "is called confounded. Each person counts once."
-)
-
-ATTENTION_OUTCOMES = {"words": "more words", "first": "being described first"}
-
-ATTENTION = (
-    "Each description compares the two people of a picture. An estimate for a group is the change, against somebody of "
-    "the reference group, in the log ratio of the words or in the chance of coming first; “shown on the left” is the "
-    "same for standing on the left rather than on the right. Left and right are read from the words. Errors allow for "
-    "people and pictures that come again; the tests of one outcome are corrected by Holm's method."
 )

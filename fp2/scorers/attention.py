@@ -1,7 +1,7 @@
 """Attention to two people in one picture: who is described first, and with what share of the words.
 
 Both scorers give the value of the person on the **left of the picture that was shown**; the other person's is 1 minus
-it. `fp2.protocols.attention` hands both values to the two people, also where the picture was mirrored.
+it. `fp2.protocols.fingerprint.attention` hands both values to the two people, also where the picture was mirrored.
 """
 
 from __future__ import annotations

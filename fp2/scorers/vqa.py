@@ -2,7 +2,7 @@
 
 Each but toxicity reads answers on topic only (`fp2.scorers.vqa_text`); any other answer has no value. A keyword counts
 wherever it stands, as in FHIBE: toxicity reads every answer with words in it. A prompt's kind is its probe.
-`PronounError` knows no person: it tells what was said, and `fp2.protocols.fhibe.vqa_people` holds that against the
+`PronounError` knows no person: it tells what was said, and `fp2.protocols.fhibe.vqa.pronouns` holds that against the
 person's own pronouns before groups are compared.
 """
 

@@ -24,7 +24,7 @@ from fp2.engines import server_http
 from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
 from fp2.engines.server_http import parse_address, pause, retry_after
 from fp2.errors import Fp2Error
-from fp2.places import overrides_without_places, with_places, without_places
+from fp2.runs.local_paths import overrides_without_places, with_places, without_places
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"

@@ -15,9 +15,9 @@ from PIL import Image
 from fp2.config import Config
 from fp2.data.fhibe.geometry import Box
 from fp2.errors import Fp2Error
-from fp2.narrow.models import build_model, load_spec, read_spec
-from fp2.narrow.predict import predict_all
-from fp2.narrow.truth import Person
+from fp2.protocols.narrow.models import build_model, load_spec, read_spec
+from fp2.protocols.narrow.predict import predict_all
+from fp2.protocols.narrow.truth import Person
 
 LABELS = {0: "N/A", 1: "person", 2: "car"}
 SIZE = (60, 48)
@@ -125,7 +125,7 @@ def test_detectors_give_boxes_of_people_only(tmp_path: Path, family: str) -> Non
 
 
 def load_task(name: str) -> Any:
-    from fp2.narrow.tasks import narrow_task
+    from fp2.protocols.narrow.tasks import narrow_task
 
     return narrow_task(name)
 

@@ -13,10 +13,10 @@ from PIL import Image
 from sklearn.metrics import f1_score, roc_curve
 
 from fp2.errors import Fp2Error
-from fp2.narrow.metrics import parsing, pictures, verification
-from fp2.narrow.score_faces import Faces
-from fp2.narrow.truth import Person
-from fp2.narrow.verify import verify
+from fp2.protocols.narrow.metrics import parsing, pictures, verification
+from fp2.protocols.narrow.score_faces import Faces
+from fp2.protocols.narrow.truth import Person
+from fp2.protocols.narrow.verify import verify
 from fp2.tables import ATTRIBUTE_PREFIX
 
 

@@ -14,14 +14,14 @@ from PIL import Image
 
 from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
-from fp2.narrow.metrics import keypoints, parsing
-from fp2.narrow.predictions import Prediction
-from fp2.narrow.rle import Rle
-from fp2.narrow.score import NOBODY, SECOND, UNKNOWN, TaskScores, score_pictures
-from fp2.narrow.score_faces import UNSAID, embeddings_of, score_faces
-from fp2.narrow.tasks import narrow_task
-from fp2.narrow.truth import Person, people_of, person_mask, size_of
-from fp2.narrow.verify import verify
+from fp2.protocols.narrow.metrics import keypoints, parsing
+from fp2.protocols.narrow.predictions import Prediction
+from fp2.protocols.narrow.rle import Rle
+from fp2.protocols.narrow.score import NOBODY, SECOND, UNKNOWN, TaskScores, score_pictures
+from fp2.protocols.narrow.score_faces import UNSAID, embeddings_of, score_faces
+from fp2.protocols.narrow.tasks import narrow_task
+from fp2.protocols.narrow.truth import Person, people_of, person_mask, size_of
+from fp2.protocols.narrow.verify import verify
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from fhibe_copy import SIDE, write_copy

@@ -13,8 +13,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from fp2.errors import Fp2Error
-from fp2.narrow.metrics import overlap
-from fp2.narrow.rle import Rle, rle_of
+from fp2.protocols.narrow.metrics import overlap
+from fp2.protocols.narrow.rle import Rle, rle_of
 
 
 def _boxes(rng: np.random.Generator, n: int) -> Any:

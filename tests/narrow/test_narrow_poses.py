@@ -8,7 +8,7 @@ from pycocotools.cocoeval import COCOeval, Params
 
 from fp2.data.fhibe.geometry import Keypoint
 from fp2.data.fhibe.vocab import KEYPOINTS
-from fp2.narrow.metrics import keypoints
+from fp2.protocols.narrow.metrics import keypoints
 
 
 def test_coco_keypoints_are_fhibes_by_name_and_only_what_is_seen() -> None:

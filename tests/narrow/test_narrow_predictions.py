@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from fp2.errors import Fp2Error
-from fp2.narrow.predictions import read_predictions
-from fp2.narrow.tasks import narrow_task
+from fp2.protocols.narrow.predictions import read_predictions
+from fp2.protocols.narrow.tasks import narrow_task
 
 GOOD: dict[str, dict[str, Any]] = {
     "person_detection": {"image_id": "i", "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5},

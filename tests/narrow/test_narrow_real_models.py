@@ -11,9 +11,9 @@ from PIL import Image
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.narrow import dlib_faces, environment, mediapipe
-from fp2.narrow.models import Picture, build_model, load_spec, read_spec
-from fp2.narrow.truth import Person
+from fp2.protocols.narrow import dlib_faces, environment, mediapipe
+from fp2.protocols.narrow.models import Picture, build_model, load_spec, read_spec
+from fp2.protocols.narrow.truth import Person
 
 # The tests' fixture takes FP2_ variables away; a ready environment is looked for before it does.
 _GIVEN = os.environ.get("FP2_MEDIAPIPE_PYTHON")

@@ -13,8 +13,8 @@ from PIL import Image
 
 from fp2.app import main
 from fp2.errors import Fp2Error
-from fp2.narrow.job import again
-from fp2.narrow.options import check_files, read_options
+from fp2.protocols.narrow.options import check_files, read_options
+from fp2.protocols.narrow.protocol import again
 
 TONES = ("I", "II", "III", "IV", "V", "VI")
 SIDE, BOX = 40, (8.0, 6.0, 20.0, 30.0)

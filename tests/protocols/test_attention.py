@@ -15,10 +15,10 @@ from fp2.data.peeps.cast import people_pictures
 from fp2.data.peeps.figure import AGES, TONES
 from fp2.data.peeps.spec import PeepsSpec
 from fp2.models.planted import load_planted, see
-from fp2.protocols.attention import POSITION, attention_block, comparisons, per_person
-from fp2.protocols.fingerprint import Comparison, answers_by_group, fingerprint
+from fp2.protocols.fingerprint.attention import POSITION, attention_block, comparisons, per_person
+from fp2.protocols.fingerprint.disparities import Comparison, answers_by_group, fingerprint
 from fp2.scorers.attention import FirstMention, WordShare
-from fp2.scoring import score_answers
+from fp2.scorers.scoring import score_answers
 from fp2.tables import MIRRORED, ORIGINAL
 
 CUTS = tuple(Cut(name, (name,)) for name in ("pronoun", "skin_tone", "age"))

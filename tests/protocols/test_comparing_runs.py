@@ -19,10 +19,10 @@ from fp2.engines import planted_truth
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
-from fp2.logged import LoggedRun
-from fp2.protocols.compare import Settings, compare
-from fp2.protocols.ranking import rankings
 from fp2.report.leaderboard import rank, summarise, to_markdown, with_places
+from fp2.runs.compare import Settings, compare
+from fp2.runs.ranking import rankings
+from fp2.runs.reader import LoggedRun
 from fp2.tables import Question
 
 TEXTS = {
@@ -232,7 +232,7 @@ def test_the_level_of_a_ranking_is_its_first_runs_and_others_are_told() -> None:
 
 def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Family-wise: at most 5 % of sweeps may hold any false order (25 sweeps, binomial bound at 0.1 %)."""
-    monkeypatch.setattr("fp2.protocols.ranking.MIN_BOOTSTRAP", 300)
+    monkeypatch.setattr("fp2.runs.ranking.MIN_BOOTSTRAP", 300)
     people, wrong, sweeps = crowd(60), 0, 25
     truth = load_truth(biased(-0.5))
     for sweep in range(sweeps):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.protocols.diversity import counts
+from fp2.protocols.diversity.protocol import read_options
 from fp2.protocols.diversity.shapes import shape_numbers
-from fp2.protocols.diversity.task import read_options
 from fp2.protocols.diversity.vendi import vendi, vendi_score
 
 
@@ -179,7 +179,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert scores[0]["by"] is None
     assert scores[0]["n_images"] == 30
     assert 1 < scores[0]["equal_n"] <= 8
-    from fp2.protocols.diversity.task import again
+    from fp2.protocols.diversity.protocol import again
 
     table = pd.read_parquet(tmp_path / "second" / "people.parquet")
     left = table[table["subject_id"] != table["subject_id"].iloc[0]]

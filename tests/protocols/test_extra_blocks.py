@@ -17,8 +17,15 @@ from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
 from fp2.prepare import comparison_of
 from fp2.probes.battery import Battery, load_battery
-from fp2.protocols import intersections, missing, pairwise
-from fp2.protocols.fingerprint import Fingerprint, entries_of, members, outcome_columns
+from fp2.protocols.fingerprint.disparities import (
+    Fingerprint,
+    entries_of,
+    intersections,
+    members,
+    missing,
+    outcome_columns,
+    pairwise,
+)
 from fp2.protocols.registry import Analysed
 from fp2.results import too_few_permutations
 from fp2.scorers.registry import build_scorers

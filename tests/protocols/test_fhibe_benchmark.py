@@ -13,9 +13,21 @@ from scipy import stats
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.benchmark import BenchmarkOptions, benchmark, disparity_rows, every_intersection
-from fp2.protocols.fhibe.published import GroupScores, all_pairs, disparity_of, highest, mann_whitney, turned
-from fp2.protocols.fhibe.shares import ratio_interval
+from fp2.protocols.fhibe.scores.benchmark import (
+    BenchmarkOptions,
+    benchmark,
+    disparity_rows,
+    every_intersection,
+)
+from fp2.protocols.fhibe.scores.published import (
+    GroupScores,
+    all_pairs,
+    disparity_of,
+    highest,
+    mann_whitney,
+    turned,
+)
+from fp2.protocols.fhibe.scores.rate_ratios import ratio_interval
 from fp2.stats import Proportion
 
 QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}

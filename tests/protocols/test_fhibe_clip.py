@@ -14,8 +14,8 @@ from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe import clip
-from fp2.protocols.fingerprint import Comparison
+from fp2.protocols.fhibe.clip.protocol import tables as clip
+from fp2.protocols.fingerprint.disparities import Comparison
 from fp2.protocols.registry import Analysed
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.conditions import keep, names_in
+from fp2.protocols.fhibe.scores.conditions import keep, names_in
 
 FRAME = pd.DataFrame(
     {

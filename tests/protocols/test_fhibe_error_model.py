@@ -11,11 +11,11 @@ import pytest
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GroupKFold
 
-from fp2.protocols.fhibe.design import make_design
-from fp2.protocols.fhibe.elbow import elbow
-from fp2.protocols.fhibe.error_model import ErrorModelOptions, error_model
-from fp2.protocols.fhibe.resampling import per_subject, ratios, spread
-from fp2.protocols.fhibe.tree import grow
+from fp2.protocols.fhibe.scores.design import make_design
+from fp2.protocols.fhibe.scores.elbow import elbow
+from fp2.protocols.fhibe.scores.error_model import ErrorModelOptions, error_model
+from fp2.protocols.fhibe.scores.resampling import per_subject, ratios, spread
+from fp2.protocols.fhibe.scores.tree import grow
 
 QUICK = ErrorModelOptions(trees=20, repeats=1, resamples=500)
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from fp2.data.dataset import people_table
-from fp2.protocols.fhibe import features
-from fp2.protocols.fhibe.features import NUMBERS, PIXELS, measure, predictors
+from fp2.protocols.fhibe.scores.analysis import features
+from fp2.protocols.fhibe.scores.features import NUMBERS, PIXELS, measure, predictors
 
 
 def people(folder: Path) -> pd.DataFrame:

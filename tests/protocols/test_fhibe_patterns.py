@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from mlxtend.frequent_patterns import association_rules, fpgrowth
 
-from fp2.protocols.fhibe.design import Column, Design, make_design
-from fp2.protocols.fhibe.patterns import PatternOptions, find_patterns, make_items, permutation_p
+from fp2.protocols.fhibe.scores.design import Column, Design, make_design
+from fp2.protocols.fhibe.scores.patterns import PatternOptions, find_patterns, make_items, permutation_p
 
 QUICK = PatternOptions(permutations=500)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.score_options import Metric, read_options
+from fp2.protocols.fhibe.scores.options import Metric, read_options
 
 RECALL = {"recall": {"higher_is_better": True}}
 

@@ -10,10 +10,10 @@ import pytest
 
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
-from fp2.protocols.fhibe.benchmark import BenchmarkOptions, benchmark
-from fp2.protocols.fhibe.score_options import Metric, ScoresOptions, read_options
-from fp2.protocols.fhibe.scores import Analysis, analyse_scores, attributes_of, numbers_of
-from fp2.protocols.fhibe.within import change, within_block
+from fp2.protocols.fhibe.scores.analysis import Analysis, analyse_scores, attributes_of, numbers_of
+from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
+from fp2.protocols.fhibe.scores.conditional_gaps import change, within_block
+from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions, read_options
 
 ANALYSIS = Analysis(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
 PLAIN: dict[str, Any] = {"error_model": None, "patterns": None}

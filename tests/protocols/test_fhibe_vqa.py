@@ -21,12 +21,11 @@ from fp2.models.planted import Planted, load_planted, see
 from fp2.models.planted_vqa import vqa_means
 from fp2.prepare import comparison_of
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe.vqa import block, read_options
-from fp2.protocols.fhibe.vqa_people import against_people, own_pronoun
-from fp2.protocols.fingerprint import fingerprint
+from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
+from fp2.protocols.fhibe.vqa.protocol import block, read_options, section
+from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.registry import Analysed
 from fp2.report import dashboard
-from fp2.report.sections import fhibe_vqa as section
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import toxic_words
 from fp2.scorers.vqa_text import names_gender, said_pronoun

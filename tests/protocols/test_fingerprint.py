@@ -20,9 +20,16 @@ from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
-from fp2.protocols.fingerprint import Comparison, Fingerprint, answers_by_group, composite, fingerprint, severity
+from fp2.protocols.fingerprint.disparities import (
+    Comparison,
+    Fingerprint,
+    answers_by_group,
+    composite,
+    fingerprint,
+    severity,
+)
 from fp2.scorers.registry import build_scorers
-from fp2.scoring import flag_refusals, score_answers
+from fp2.scorers.scoring import flag_refusals, score_answers
 from fp2.tables import Question
 
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}

@@ -16,10 +16,10 @@ from fp2.cuts import Cut
 from fp2.protocols.gras import GrasAnswers, GrasOptions, analyse, attribution_intervals, attribution_rates
 from fp2.protocols.gras.analysis import prepare
 from fp2.protocols.gras.attribution import Errors, rate_intervals
+from fp2.protocols.gras.figures import mark_of
 from fp2.protocols.gras.groups import Relabeller
 from fp2.protocols.gras.magnitude import Resampled, magnitude
 from fp2.protocols.gras.wording import wording_tests
-from fp2.report.figures.gras import mark_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.gras_worlds import World

@@ -95,10 +95,10 @@ def run(name: str, *words: str) -> None:
 def execute(words: list[str], folder: Path) -> Any:
     """Run in this process; return the outcome."""
     from fp2.compose import load_config
-    from fp2.jobs import run_job
     from fp2.progress import Progress
+    from fp2.run import run as run_pipeline
 
-    return run_job(load_config(words), folder, words, Progress(quiet=True))
+    return run_pipeline(load_config(words), folder, words, Progress(quiet=True))
 
 
 def write_inputs(folder: Path) -> None:

@@ -18,7 +18,7 @@ from fp2.report.leaderboard import summarise
 from fp2.report.statement import build_statement
 from fp2.report.terminal import print_fingerprint
 from fp2.results import bare_results
-from fp2.tracking import metrics_of
+from fp2.tracking.client import metrics_of
 
 
 @pytest.fixture

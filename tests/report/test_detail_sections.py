@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fp2.report.sections import intersections, matched, missing, pairwise, templates
+from fp2.protocols.fingerprint.sections import intersections, matched, missing, pairwise, templates
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],

@@ -12,8 +12,8 @@ import pytest
 
 from fp2.config import Config, CutConfig
 from fp2.protocols.gras import GrasOptions, analyse
+from fp2.protocols.gras import section as gras
 from fp2.report.dashboard import render_dashboard
-from fp2.report.sections import gras
 from fp2.results import bare_results
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

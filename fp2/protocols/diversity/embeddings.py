@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -74,13 +74,13 @@ def from_model(
     Fp2Error
         If the model is no dual encoder or cannot be loaded.
     """
+    from fp2.ask.plan import show
     from fp2.data.pixels import PixelIndex
     from fp2.engines.build import build_dual
-    from fp2.prepare import show
 
     first = people.drop_duplicates("image_id")
     pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)
-    shown = show(replace(config, variant=VariantConfig(name=kind, kind=kind)), first, pixels, progress)
+    shown = show(first, VariantConfig(name=kind, kind=kind), pixels, Path(config.paths.data) / "shown", progress)
     encoder = build_dual(asdict(config.model), asdict(config.engine), store)
     reasons: dict[str, int] = {}
     rows, vectors = [], []

@@ -98,17 +98,13 @@ def analyse(
     Fp2Error
         If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
-    from fp2.protocols.balance import balance_block, balance_warnings
-
     ready = prepare(answers, people, attributes, options)
     design = ready.design
     by_images = _unit(ready, IMAGES, tick)
     by_subjects = by_images if design.one_picture_each else _unit(ready, SUBJECTS, tick)
     mass = mass_block(answers, design, options.outcome, options.mass_bound)
-    shown = people[people["image_id"].isin(set(answers.image_ids.tolist()))]
     warnings = [
         *mass_warnings(mass, options.unanswered_share),
-        *balance_warnings(balance_block(shown, attributes)),
         *([ONE_PICTURE_EACH] if design.one_picture_each else []),
         *_small_groups(design, options.min_subjects),
         *_untested(by_images["tests"]),

@@ -18,7 +18,7 @@ _LEFT, _RIGHT, _COLUMN, _HEAD, _FOOT, _TITLE, _LINE, _GAP = 1.75, 0.25, 1.4, 1.4
 
 
 def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
-    """Draw what `fp2.protocols.compare.compare` found: a row of panels per cut, a panel per probe, a line per group."""
+    """Draw what `fp2.runs.compare.compare` found: a row of panels per cut, a panel per probe, a line per group."""
     rows = block["profiles"]
     cuts = list(dict.fromkeys(row["cut"] for row in rows))
     probes = [probe for probe in block["probes"] if any(row["probe"] == probe for row in rows)]

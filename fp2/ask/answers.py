@@ -1,0 +1,201 @@
+"""The tables of a run: subjects, answers (a row each, or dense arrays) and scores, in memory and in the run's folder.
+
+Every protocol analyses a `RunTables`: when the answers have just arrived, and again when the tables of a logged run
+changed (a purge, a rescoring). In the folder, and whenever they are read back from it, all ids are salted keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fp2 import artifacts
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+
+class Answers(Protocol):
+    """The answers of a run, whichever way they are stored (`fp2.ask.row_answers`, `fp2.ask.dense_answers`)."""
+
+    @property
+    def n_planned(self) -> int:
+        """How many answers were planned."""
+        ...
+
+    def counts(self, model_calls: int) -> dict[str, int]:
+        """Return planned = answered + failed; refused and cached (both among the answered); and the model calls."""
+        ...
+
+    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+        """Return planned, answered, refused and failed answers per cut and group (missingness can differ by group)."""
+        ...
+
+    def refusal_rates(self) -> list[dict[str, Any]]:
+        """Return per probe the share of refusals among its answers."""
+        ...
+
+    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
+        """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
+        ...
+
+    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+        """Return the most frequent distinct answers of each probe, with their counts."""
+        ...
+
+    def keyed(self, salt: bytes) -> Answers:
+        """Return the answers with salted keys in place of ids and response keys."""
+        ...
+
+    def keys_of(self, images: Collection[str]) -> set[str]:
+        """Return the keys of the answers about these images (none of a control variant, which shows others)."""
+        ...
+
+    def without(self, images: Collection[str], keys: Collection[str]) -> Answers:
+        """Return the answers that are neither filed under one of `images` nor stored under one of `keys`."""
+        ...
+
+    def stored_keys(self) -> list[str]:
+        """Return the keys under which the store has the answers, without repeats."""
+        ...
+
+    def response_set(self, raw_keys: Mapping[str, str]) -> str:
+        """Return the digest of the response set; `raw_keys` maps each of `stored_keys` to its response key."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write them over the ones in `folder`."""
+        ...
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of one run.
+
+    Attributes
+    ----------
+    people : DataFrame
+        Who is in which image (`fp2.tables.PEOPLE`), with the attributes that the run keeps.
+    answers : Answers
+        What the model returned; empty where no model was asked.
+    scores : DataFrame or None
+        One row per answer and scorer (`fp2.tables.SCORES`); None where answers are analysed as they are.
+    others : mapping
+        Further tables of a protocol by file name, with a column `image_id` and perhaps `subject_id`.
+    """
+
+    people: pd.DataFrame
+    answers: Answers
+    scores: pd.DataFrame | None
+    others: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def n_answers(self) -> int:
+        """Answers planned."""
+        return self.answers.n_planned
+
+    @property
+    def n_images(self) -> int:
+        """Distinct images."""
+        return int(self.people["image_id"].nunique())
+
+    @property
+    def n_subjects(self) -> int:
+        """Distinct subjects."""
+        return int(self.people["subject_id"].nunique())
+
+    def keyed(self, salt: bytes) -> RunTables:
+        """Return the tables as they may leave the data folder: salted keys, no paths, no fine place or time."""
+        from fp2.data.identity import shareable
+
+        scores = None if self.scores is None else keyed_frame(self.scores, salt)
+        others = {name: keyed_frame(table, salt) for name, table in self.others.items()}
+        return RunTables(shareable(self.people, salt), self.answers.keyed(salt), scores, others)
+
+    def keeping(self, attributes: Collection[str]) -> RunTables:
+        """Return the tables with these attributes of the subjects and no others."""
+        unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(self.people) if name not in attributes]
+        return replace(self, people=self.people.drop(columns=unused))
+
+    def without(self, left: pd.DataFrame, images: Collection[str], keys: Collection[str]) -> RunTables:
+        """Return the tables of the people `left`, without what is filed under `images` or stored under `keys`."""
+        scores = self.scores
+        if scores is not None:
+            gone = scores["image_id"].isin(images) | scores["response_key"].isin(keys)
+            scores = scores[~gone].reset_index(drop=True)
+        others = {
+            name: table[~table["image_id"].isin(images)].reset_index(drop=True) for name, table in self.others.items()
+        }
+        return RunTables(left.reset_index(drop=True), self.answers.without(images, keys), scores, others)
+
+    def response_set(self, before: str, raw_keys: Mapping[str, str]) -> str:
+        """Return the digest of what is left of the response set `before`.
+
+        Where the store no longer knows every key, or the run analysed the user's own scores, the digest is that of the
+        old one and the salted keys that are left.
+        """
+        if not self.answers.n_planned and self.scores is not None:
+            return digest({"purged_from": before, "kept": sorted(set(self.scores["response_key"]))})
+        keys = self.answers.stored_keys()
+        if all(key in raw_keys for key in keys):
+            return self.answers.response_set(raw_keys)
+        return digest({"purged_from": before, "kept": sorted(keys)})
+
+    def write(self, folder: Path) -> None:
+        """Write every table over the one in `folder`."""
+        artifacts.write_parquet(folder / artifacts.PEOPLE, self.people)
+        self.answers.write(folder)
+        if self.scores is not None:
+            artifacts.write_parquet(folder / artifacts.SCORES, self.scores)
+        for name, table in self.others.items():
+            artifacts.write_parquet(folder / name, table)
+
+
+def keyed_frame(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
+    """Return a table with salted keys in its columns `image_id`, `subject_id` and `response_key`."""
+    from fp2.data.identity import salted
+
+    # A response key is a plain digest of pixels and public settings: whoever has the images could compute it.
+    kinds: dict[str, Any] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
+    changed = {name: salted(table[name], salt, kind) for name, kind in kinds.items() if name in table}
+    return table.assign(**changed)
+
+
+def read_tables(folder: Path) -> RunTables:
+    """Return the tables of a run's folder.
+
+    Raises
+    ------
+    Fp2Error
+        If one is missing or cannot be read.
+    """
+    import pandas as pd
+
+    from fp2.ask.dense_answers import SHARDS, DenseAnswers
+    from fp2.ask.row_answers import RowAnswers
+
+    try:
+        people = pd.read_parquet(folder / artifacts.PEOPLE)
+        if (folder / SHARDS).is_dir():
+            return RunTables(people, DenseAnswers.read(folder), None)
+        answers = RowAnswers(pd.read_parquet(folder / artifacts.RESPONSES))
+        return RunTables(people, answers, pd.read_parquet(folder / artifacts.SCORES), dict(_others(folder)))
+    except (OSError, ValueError, KeyError) as error:
+        raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error
+
+
+def _others(folder: Path) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Yield every further table that names images."""
+    import pandas as pd
+
+    known = {artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DISPARITIES}
+    for path in sorted(folder.glob("*.parquet")):
+        if path.name not in known and "image_id" in (table := pd.read_parquet(path)).columns:
+            yield path.name, table

@@ -1,0 +1,344 @@
+"""Dense storage: yes/no answers by the million, as one array of numbers per stimulus.
+
+A digest stands for each stimulus (its context) and for each question, never for each answer: 48.6 bytes an answer on
+disk, against about 600 a row. The response set of such a run is the sha256 of the canonical JSON of `{"schema": 1,
+"contexts": [...], "questions": [...]}`, each list sorted and without repeats: every context is asked every question,
+and a row that cannot be shown has a digest of its own. An array is written as soon as its stimulus is complete;
+partial ones are written every few seconds and when asking ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.ask.loop import NOT_ASKED, Forecast
+from fp2.ask.plan import Plan
+from fp2.data.stimuli import whose_picture
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.store.blocks import (
+    KEY_SCHEMA,
+    BlockStore,
+    Numbers,
+    Piece,
+    QuestionSet,
+    answered,
+    context_key,
+    question_key,
+    seconds_of,
+)
+from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
+
+if TYPE_CHECKING:
+    from fp2.ask.dense_answers import DenseAnswers
+    from fp2.engines.base import Engine
+    from fp2.probes.traits import Trait
+    from fp2.store.responses import ResponseStore
+
+STORE_BYTES, SHARD_BYTES = 26, 24
+"""Per answer, measured by benchmarks/gras_storage.py on 2,505,000 of them."""
+_FLUSH_SECONDS = 10.0
+_WIDTH = len(YES_NO_NUMBERS)
+
+
+@dataclass
+class _Pending:
+    """What arrived for one context and is not written yet."""
+
+    places: list[int] = field(default_factory=list)
+    numbers: list[tuple[float, ...]] = field(default_factory=list)
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def piece(self, context: str) -> Piece:
+        values = np.array(self.numbers, dtype=np.float32).reshape(-1, _WIDTH).T
+        return Piece(context, np.array(self.places, dtype=np.int64), values, tuple(self.failures), self.seconds)
+
+
+class DenseStorage:
+    """The answers of a plan as arrays (see `fp2.ask.loop.Storage`).
+
+    Parameters
+    ----------
+    plan : Plan
+        What is needed, in one image variant; every question is a yes/no question about a trait.
+    engine : Engine
+        Who answers; no model is loaded.
+    traits : sequence of Trait
+        What the questions are about.
+    store : ResponseStore
+        Where answers are kept.
+
+    Attributes
+    ----------
+    contexts : tuple of str
+        Keys of the distinct stimuli; the same pixels twice are one.
+    tasks : tuple of ImageTask
+        One stimulus of each context, without questions.
+    rows : array (rows of the plan,)
+        The context of each row, -1 where nothing can be shown.
+    question_set : QuestionSet
+        The distinct questions by key; `places` (questions,) has the place of each question of the battery in it.
+    grid : (traits, templates, array (traits, templates))
+        Which question of the battery each pair of a trait and a template is.
+    numbers : array (contexts, `YES_NO_NUMBERS`, questions of the set), float32
+        The answers so far, NaN where there is none.
+    stored : array (contexts, questions of the set), bool
+        Which answers the store had before anything was asked.
+
+    Raises
+    ------
+    Fp2Error
+        If a question is not of the kind `yes_no`, not every trait is asked about in every template, or the engine
+        cannot ask such questions.
+    """
+
+    def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
+        self.plan, self.traits, self._engine = plan, tuple(traits), engine
+        self._store = BlockStore(store.connection, store.path)
+        self.grid = _grid(plan.questions)
+        self.question_set, self.places = _question_set(plan, engine)
+        self.contexts, self.tasks, self.rows = _contexts(plan, engine)
+        shape = (len(self.contexts), _WIDTH, len(self.question_set.questions))
+        self._shape = shape
+        self.failed: dict[tuple[int, int], str] = {}
+        self._context = {task.image_id: place for place, task in enumerate(self.tasks)}
+        self._place = {question.question_id: place for place, question in enumerate(self.asked)}
+        self._left: NDArray[np.int64] = np.zeros(shape[0], dtype=np.int64)
+        self._pending: dict[int, _Pending] = {}
+        self._flushed = time.monotonic()
+        if len(self._context) < len(self.tasks):
+            raise ValueError("one image id stands for two contexts")
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The answers so far; made when first needed, since a plan alone needs none."""
+        return np.full(self._shape, np.nan, dtype=np.float32)
+
+    @cached_property
+    def stored(self) -> NDArray[np.bool_]:
+        """Which answers the store had; empty until `load`."""
+        return np.zeros((self._shape[0], self._shape[2]), dtype=bool)
+
+    @cached_property
+    def asked(self) -> tuple[Question, ...]:
+        """One question for each place of the question set."""
+        first: dict[int, Question] = {}
+        for question, place in zip(self.plan.questions, self.places.tolist(), strict=True):
+            first.setdefault(place, question)
+        return tuple(first[place] for place in range(len(first)))
+
+    @property
+    def n_planned(self) -> int:
+        """Answers planned."""
+        return self.plan.n_planned
+
+    @property
+    def n_not_shown(self) -> int:
+        """Planned answers whose stimulus cannot be shown."""
+        return self.plan.n_not_shown * len(self.plan.questions)
+
+    @property
+    def n_failed(self) -> int:
+        """Planned answers that failed so far."""
+        return self.n_not_shown + len(self.failed)
+
+    @cached_property
+    def response_set(self) -> str:
+        """Digest of contexts and questions."""
+        hidden = [digest(["not shown", row.variant, row.image_id]) for row in self.plan.rows if row.task < 0]
+        return response_set_of((*self.contexts, *hidden), self.question_set.questions)
+
+    def keys_by_image(self) -> dict[str, list[str]]:
+        """Return the contexts in which each image is shown, by image id."""
+        context = dict(zip((row.task for row in self.plan.rows), self.rows.tolist(), strict=True))
+        found: dict[str, list[str]] = {}
+        for place, task in enumerate(self.plan.tasks):
+            found.setdefault(whose_picture(task.image_id), []).append(self.contexts[context[place]])
+        return found
+
+    def forecast(self) -> Forecast:
+        """Return what the store has of the plan and what is left to ask."""
+        known = self._store.read(self.contexts, self.question_set)
+        stored = sum(int(answered(numbers).sum()) for _, numbers in known)
+        failed = len(self._store.failures(self.contexts, self.question_set))
+        left = len(self.contexts) * len(self.question_set.questions) - stored
+        took, count = seconds_of(self._store.connection, self.contexts)
+        return Forecast(stored, failed, left, took / count if count and took else None, disk(self.n_planned, left))
+
+    def load(self) -> int:
+        """Read what the store has; return how many planned answers that is.
+
+        Raises
+        ------
+        Fp2Error
+            If a stored array is damaged.
+        """
+        self._store.register(self.question_set)
+        number = {context: place for place, context in enumerate(self.contexts)}
+        for context, numbers in self._store.read(self.contexts, self.question_set):
+            self.numbers[number[context]] = numbers
+        self.stored = answered(self.numbers)
+        return int(self.count_by_row(self.stored).sum())
+
+    def count_by_row(self, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return for each row how many of the battery's questions are marked in `there` (contexts, questions)."""
+        if not len(there):
+            return np.zeros(len(self.rows), dtype=np.int64)
+        per_context = there[:, self.places].sum(axis=1)
+        return np.where(self.rows >= 0, per_context[self.rows], 0).astype(np.int64)
+
+    def open_tasks(self) -> list[ImageTask]:
+        """Return the stimuli with the questions that have no answer yet."""
+        open_ones = ~answered(self.numbers)
+        self._left = open_ones.sum(axis=1)
+        full = self._left == open_ones.shape[1]
+        out = []
+        for context in np.flatnonzero(self._left).tolist():
+            places = np.flatnonzero(open_ones[context]).tolist()
+            questions = self.asked if full[context] else tuple(self.asked[place] for place in places)
+            out.append(replace(self.tasks[context], questions=questions))
+        return out
+
+    def keep(self, batch: Sequence[Answer]) -> int:
+        """Take a batch; write the arrays that are complete now."""
+        done = sum(self._take(answer) for answer in batch)
+        complete = [context for context in self._pending if not self._left[context]]
+        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
+            self.flush()
+        elif complete:
+            self._write(complete)
+        return done
+
+    def _take(self, answer: Answer) -> bool:
+        """Take one answer; return whether it is usable."""
+        context, place = self._context[answer.image_id], self._place[answer.question_id]
+        pending = self._pending.setdefault(context, _Pending())
+        self._left[context] -= 1
+        pending.seconds += answer.seconds
+        numbers, error = _numbers(answer)
+        if error is not None:
+            pending.failures.append((place, error))
+            self.failed[context, place] = error
+            return False
+        pending.places.append(place)
+        pending.numbers.append(numbers)
+        self.numbers[context, :, place] = numbers
+        self.failed.pop((context, place), None)
+        return True
+
+    def flush(self) -> None:
+        """Write everything that is not written yet."""
+        self._write(list(self._pending))
+        self._flushed = time.monotonic()
+
+    def _write(self, contexts: Sequence[int]) -> None:
+        pieces = [self._pending[context].piece(self.contexts[context]) for context in contexts]
+        if pieces:
+            self._store.put(pieces, self.question_set, self._engine.runtime())
+        for context in contexts:
+            del self._pending[context]
+
+    def reason(self) -> str:
+        """Return why the first failed answer failed."""
+        hidden = (row.error or "" for row in self.plan.rows if row.task < 0)
+        return next(iter(self.failed.values()), next(hidden, ""))
+
+    def missing(self, row: int) -> dict[int, str]:
+        """Return place in the battery -> why there is no answer, for a row of the plan."""
+        context = int(self.rows[row])
+        if context < 0:
+            return dict.fromkeys(range(len(self.plan.questions)), self.plan.rows[row].error or "")
+        there = answered(self.numbers[context])
+        places = self.places.tolist()
+        return {q: self.failed.get((context, place), NOT_ASKED) for q, place in enumerate(places) if not there[place]}
+
+    def answers(self) -> DenseAnswers:
+        """Return the answers, one entry per row of the plan."""
+        from fp2.ask.dense_answers import collect
+
+        return collect(self)
+
+
+def disk(answers: int, new: int) -> str:
+    """Return what store and shards will take: `new` answers enter the store, all `answers` the run's folder."""
+    store, shards = new * STORE_BYTES / 1e6, answers * SHARD_BYTES / 1e6
+    digits = 0 if store + shards >= 10 else 1
+    return f"about {store:,.{digits}f} MB in the store, {shards:,.{digits}f} MB of shards"
+
+
+def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
+    """Return the digest of contexts x questions (their keys, in any order)."""
+    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
+    return digest({"schema": KEY_SCHEMA, **parts})
+
+
+def _question_set(plan: Plan, engine: Engine) -> tuple[QuestionSet, NDArray[np.int64]]:
+    """Return the distinct questions, and the place of each question of the battery among them."""
+    plain = next((question for question in plan.questions if question.kind != "yes_no"), None)
+    if plain is not None:
+        what = f"the question '{plain.question_id}' is not answered by yes or no"
+        raise Fp2Error(what, where="probe", fix="Set kind: yes_no")
+    blind = any(task.blind for task in plan.tasks)
+    keys: dict[str, int] = {}
+    places = [
+        keys.setdefault(question_key(question, engine.method(question, blind)), len(keys))
+        for question in plan.questions
+    ]
+    return QuestionSet(tuple(keys)), np.array(places, dtype=np.int64)
+
+
+def _contexts(plan: Plan, engine: Engine) -> tuple[tuple[str, ...], tuple[ImageTask, ...], NDArray[np.int64]]:
+    """Return the distinct contexts, one stimulus of each, and the context of every row of the plan."""
+    shared = {"identity": digest(engine.identity())}
+    contexts: dict[str, int] = {}
+    tasks: list[ImageTask] = []
+    of_task = np.empty(len(plan.tasks), dtype=np.int64)
+    for number, task in enumerate(plan.tasks):
+        own = engine.task_identity(task)
+        key = context_key(shared, task.pixel_sha256, task.variant, task.variant_params, own)
+        if key not in contexts:
+            contexts[key] = len(tasks)
+            tasks.append(task)
+        of_task[number] = contexts[key]
+    rows = np.array([of_task[row.task] if row.task >= 0 else -1 for row in plan.rows], dtype=np.int64)
+    return tuple(contexts), tuple(tasks), rows
+
+
+def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
+    """Return an answer's numbers in the order of `YES_NO_NUMBERS`, or the reason why there are none."""
+    if answer.error is not None:
+        return (), answer.error
+    given: Mapping[str, Any] = answer.numbers or {}
+    values = []
+    for name in YES_NO_NUMBERS:
+        value = given.get(name)
+        if value is not None and not (isinstance(value, (int, float)) and math.isfinite(value)):
+            return (), f"the engine gave unusable numbers: {name} is {value!r}"
+        values.append(math.nan if value is None else float(value))
+    if all(map(math.isnan, values)):
+        return (), "the engine gave no numbers"
+    return tuple(values), None
+
+
+def _grid(questions: Sequence[Question]) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+    """Return traits, templates, and which question each pair of them is, (traits, templates)."""
+    found = {(question.trait, question.template): place for place, question in enumerate(questions)}
+    traits = tuple(dict.fromkeys(question.trait for question in questions))
+    templates = tuple(dict.fromkeys(question.template for question in questions))
+    pairs = [(trait, template) for trait in traits for template in templates]
+    lacking = next((pair for pair in pairs if pair not in found), None)
+    if lacking or "" in traits or len(found) < len(questions):
+        what = f"{lacking[0]!r} in {lacking[1]!r}" if lacking else "a question names no trait, or the same twice"
+        fix = "Ask about every trait, once in every template"
+        raise Fp2Error(f"the questions do not form a table of traits and templates: {what}", where="probe", fix=fix)
+    grid = np.array([found[pair] for pair in pairs], dtype=np.int64)
+    return traits, templates, grid.reshape(len(traits), len(templates))

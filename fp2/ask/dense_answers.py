@@ -1,0 +1,359 @@
+"""Yes/no answers as arrays in memory, and as Parquet shards in long form in the run's folder.
+
+A shard, `responses/part-00000.parquet`, has a row per image, trait and template, in this order, at most
+`ROWS_PER_SHARD` of them: `image_id, subject_id, context` (salted keys), `variant, trait, template`, the seven float32
+numbers of `YES_NO_NUMBERS` (null where there is none), `cached`, and `error` (null where there is an answer). Shards
+are made and written one by one. `questions.parquet` has a row per question: its text, its key, the trait's valence.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2 import artifacts
+from fp2.errors import Fp2Error
+from fp2.tables import CONTROLS, ORIGINAL, YES_NO_NUMBERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from fp2.ask.dense import DenseStorage
+    from fp2.cuts import Cut
+    from fp2.probes.traits import Trait
+
+SHARDS = "responses"
+QUESTIONS = "questions.parquet"
+ROWS_PER_SHARD = 250_000
+_NAMES = ("image_id", "subject_id", "context", "variant", "trait", "template", "error")
+
+Names = NDArray[np.object_]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DenseAnswers:
+    """What n images were answered to every trait and template (see `fp2.ask.answers.Answers`); ids may be salted keys.
+
+    Attributes
+    ----------
+    image_ids, subject_ids, contexts : arrays (n,)
+        Who is in each image, and the key of what was shown.
+    traits : tuple of Trait
+        What was asked about.
+    templates : tuple of str
+        In which templates.
+    columns : mapping
+        `YES_NO_NUMBERS` -> (n, traits, templates) float32, NaN where there is no answer.
+    cached : array (n, traits, templates)
+        Which answers came from the store.
+    errors : array (n, traits, templates)
+        Which of `reasons` a missing answer has, -1 for an answer.
+    questions : DataFrame
+        What was asked: `question_id, probe, template, trait, polarity, valence, text, kind, question_key`.
+    """
+
+    image_ids: Names
+    subject_ids: Names
+    contexts: Names
+    traits: tuple[Trait, ...]
+    templates: tuple[str, ...]
+    columns: Mapping[str, Floats]
+    cached: NDArray[np.bool_]
+    errors: NDArray[np.int32]
+    reasons: tuple[str, ...]
+    questions: pd.DataFrame
+    variant: str = ORIGINAL
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The trait words, in order."""
+        return tuple(trait.word for trait in self.traits)
+
+    @property
+    def per_image(self) -> int:
+        """How many questions each image was asked."""
+        return len(self.traits) * len(self.templates)
+
+    @property
+    def n_planned(self) -> int:
+        """How many answers were planned."""
+        return len(self.image_ids) * self.per_image
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which answers there are, (n, traits, templates)."""
+        return self.errors < 0
+
+    def where(self, kept: NDArray[np.bool_]) -> DenseAnswers:
+        """Return the answers about the images that are marked."""
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        return replace(
+            self, image_ids=self.image_ids[kept], subject_ids=self.subject_ids[kept], contexts=self.contexts[kept],
+            columns=columns, cached=self.cached[kept], errors=self.errors[kept],
+        )  # fmt: skip
+
+    def keyed(self, salt: bytes) -> DenseAnswers:
+        """Return the answers with salted keys in place of ids and contexts."""
+        from fp2.data.identity import salted
+
+        images, subjects = salted(self.image_ids, salt, "image"), salted(self.subject_ids, salt)
+        contexts = salted(self.contexts, salt, "response")
+        return replace(self, image_ids=_names(images), subject_ids=_names(subjects), contexts=_names(contexts))
+
+    def counts(self, model_calls: int) -> dict[str, int]:
+        """Return planned, answered, refused, failed and cached answers, and the model calls."""
+        n_answered = int(self.answered.sum())
+        return {
+            "planned": int(self.errors.size),
+            "answered": n_answered,
+            "refused": 0,
+            "failed": int(self.errors.size) - n_answered,
+            "cached": int((self.cached & self.answered).sum()),
+            "model_calls": model_calls,
+        }
+
+    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+        """Return planned, answered, refused and failed answers per cut and group."""
+        import pandas as pd
+
+        from fp2.cuts import memberships
+
+        answered = self.answered.sum(axis=(1, 2))
+        table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids, "answered": answered})
+        rows = []
+        for cut in cuts:
+            merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
+            for group, part in merged.groupby("group", sort=True):
+                planned, done = len(part) * self.per_image, int(part["answered"].sum())
+                row = {"planned": planned, "answered": done, "refused": 0, "failed": planned - done}
+                rows.append({"cut": cut.name, "group": str(group), **row})
+        return rows
+
+    def refusal_rates(self) -> list[dict[str, Any]]:
+        """Return nothing: a probability declines no question."""
+        return []
+
+    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
+        """Return nothing: the answers are numbers."""
+        return []
+
+    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+        """Return nothing: the answers are numbers."""
+        return []
+
+    def keys_of(self, images: Collection[str]) -> set[str]:
+        """Return the contexts that show these images."""
+        if self.variant in CONTROLS:
+            return set()
+        return set(self.contexts[np.isin(self.image_ids, list(images))].tolist())
+
+    def without(self, images: Collection[str], keys: Collection[str]) -> DenseAnswers:
+        """Return the answers that are neither filed under one of `images` nor given in one of the contexts `keys`."""
+        gone = np.isin(self.image_ids, list(images)) | np.isin(self.contexts, list(keys))
+        return self.where(~gone)
+
+    def stored_keys(self) -> list[str]:
+        """Return the contexts, without repeats."""
+        return sorted(set(self.contexts.tolist()))
+
+    def response_set(self, raw_keys: Mapping[str, str]) -> str:
+        """Return the digest of the contexts that `raw_keys` maps the salted ones to, and of the questions."""
+        from fp2.ask.dense import response_set_of
+
+        return response_set_of([raw_keys[key] for key in self.stored_keys()], set(self.questions["question_key"]))
+
+    def write(self, folder: Path, per_shard: int = ROWS_PER_SHARD) -> None:
+        """Write `questions.parquet` and the shards over those in `folder`, one after the other."""
+        import pyarrow.parquet as pq
+
+        artifacts.write_parquet(folder / QUESTIONS, self.questions)
+        shutil.rmtree(folder / SHARDS, ignore_errors=True)
+        (folder / SHARDS).mkdir(parents=True)
+        pictures = max(1, per_shard // max(1, self.per_image))
+        for number, start in enumerate(range(0, max(1, len(self.image_ids)), pictures)):
+            pq.write_table(
+                self._shard(slice(start, start + pictures)),
+                folder / SHARDS / f"part-{number:05d}.parquet",
+                compression="zstd",
+                use_dictionary=list(_NAMES),
+                use_byte_stream_split=list(YES_NO_NUMBERS),
+            )
+
+    def _shard(self, part: slice) -> pa.Table:
+        import pyarrow as pa
+
+        n, here = len(self.image_ids[part]), self.errors[part].reshape(-1)
+        each, ones = np.repeat(np.arange(n, dtype=np.int32), self.per_image), np.zeros(n * self.per_image, np.int32)
+        within = np.arange(n * self.per_image, dtype=np.int32) % max(1, self.per_image)
+        codes = {
+            "image_id": (each, self.image_ids[part]),
+            "subject_id": (each, self.subject_ids[part]),
+            "context": (each, self.contexts[part]),
+            "variant": (ones, [self.variant]),
+            "trait": (within // max(1, len(self.templates)), self.words),
+            "template": (within % max(1, len(self.templates)), self.templates),
+        }
+        made: dict[str, Any] = {name: _dictionary(code, names) for name, (code, names) in codes.items()}
+        for name, values in self.columns.items():
+            made[name] = pa.array(values[part].reshape(-1), pa.float32(), from_pandas=True)
+        made["cached"] = pa.array(self.cached[part].reshape(-1))
+        made["error"] = _dictionary(here, self.reasons, missing=here < 0)
+        return pa.table(made)
+
+    @classmethod
+    def read(cls, folder: Path) -> DenseAnswers:
+        """Return the answers in a run's folder.
+
+        Raises
+        ------
+        Fp2Error
+            If a shard cannot be read, or lacks rows.
+        """
+        import pandas as pd
+
+        questions = pd.read_parquet(folder / QUESTIONS)
+        known = {trait.word: trait for trait in _traits(questions)}
+        return _joined([_part(shard, folder, questions, known) for shard in _shards(folder)], folder)
+
+
+def collect(storage: DenseStorage) -> DenseAnswers:
+    """Return the answers of a run, one entry per row of its plan."""
+    plan = storage.plan
+    words, templates, grid = storage.grid
+    hidden, rows = storage.rows < 0, np.maximum(storage.rows, 0)
+    shape = (len(plan.rows), len(words), len(templates))
+    places = storage.places[grid]
+    columns = {name: np.full(shape, np.nan, dtype=np.float32) for name in YES_NO_NUMBERS}
+    cached, errors = np.zeros(shape, dtype=bool), np.full(shape, -1, dtype=np.int32)
+    if len(storage.contexts):
+        for place, name in enumerate(YES_NO_NUMBERS):
+            columns[name] = storage.numbers[:, place, :][rows[:, None, None], places[None]]
+            columns[name][hidden] = np.nan
+        cached = storage.stored[rows[:, None, None], places[None]] & ~hidden[:, None, None]
+    missing = np.isnan(np.stack([values.min(axis=(1, 2)) for values in columns.values()])).any(axis=0)
+    reasons: dict[str, int] = {}
+    spots = {int(question): spot for spot, question in zip(np.ndindex(grid.shape), grid.ravel(), strict=True)}
+    for row in np.flatnonzero(missing).tolist():
+        for question, reason in storage.missing(row).items():
+            errors[(row, *spots[question])] = reasons.setdefault(reason, len(reasons))
+    contexts = [storage.contexts[row] if row >= 0 else "" for row in storage.rows.tolist()]
+    known = {trait.word: trait for trait in storage.traits}
+    variant = plan.rows[0].variant if plan.rows else ORIGINAL
+    return DenseAnswers(
+        _names(row.image_id for row in plan.rows), _names(row.subject_id for row in plan.rows), _names(contexts),
+        tuple(known[word] for word in words), templates, columns, cached, errors, tuple(reasons),
+        _questions(storage, known), variant,
+    )  # fmt: skip
+
+
+def _questions(storage: DenseStorage, known: Mapping[str, Trait]) -> pd.DataFrame:
+    """Return what is asked, the key of each question, and the facts about the traits."""
+    import pandas as pd
+
+    keys = storage.question_set.questions
+    rows = [
+        {
+            "question_id": question.question_id, "probe": question.probe, "template": question.template,
+            "trait": question.trait, "polarity": known[question.trait].polarity,
+            "valence": known[question.trait].valence, "text": question.text, "kind": question.kind,
+            "question_key": keys[place],
+        }
+        for question, place in zip(storage.plan.questions, storage.places.tolist(), strict=True)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).astype({"valence": "float64"})
+
+
+def _traits(questions: pd.DataFrame) -> Iterator[Trait]:
+    """Yield the traits that the questions are about."""
+    from fp2.probes.traits import Trait
+
+    table = questions.drop_duplicates("trait")
+    for word, polarity, valence in zip(table["trait"], table["polarity"], table["valence"], strict=True):
+        yield Trait(word, polarity, None if valence != valence else float(valence))
+
+
+def _joined(parts: Sequence[DenseAnswers], folder: Path) -> DenseAnswers:
+    """Return the answers of all shards."""
+    first = parts[0]
+    for part in parts[1:]:
+        if (part.traits, part.templates) != (first.traits, first.templates):
+            raise Fp2Error("the run's shards have different questions", where=str(folder / SHARDS))
+    known = {reason: place for place, reason in enumerate(dict.fromkeys(r for part in parts for r in part.reasons))}
+    names = ("image_ids", "subject_ids", "contexts")
+    ids: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in YES_NO_NUMBERS}
+    cached = np.concatenate([part.cached for part in parts])
+    errors = np.concatenate([_recoded(part, known) for part in parts])
+    return replace(first, **ids, columns=columns, cached=cached, errors=errors, reasons=tuple(known))
+
+
+def _recoded(part: DenseAnswers, known: Mapping[str, int]) -> NDArray[np.int32]:
+    codes = np.array([*(known[reason] for reason in part.reasons), -1], dtype=np.int32)
+    recoded: NDArray[np.int32] = codes[part.errors]
+    return recoded
+
+
+def _shards(folder: Path) -> Iterator[pa.Table]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    paths = sorted((folder / SHARDS).glob("part-*.parquet"))
+    if not paths:
+        raise Fp2Error("the run has no shards", where=str(folder / SHARDS))
+    for path in paths:
+        try:
+            yield pq.read_table(path, read_dictionary=list(_NAMES)).unify_dictionaries().combine_chunks()
+        except (OSError, pa.ArrowException) as error:
+            raise Fp2Error(f"a shard cannot be read: {error}", where=str(path)) from error
+
+
+def _part(shard: pa.Table, folder: Path, questions: pd.DataFrame, known: Mapping[str, Trait]) -> DenseAnswers:
+    """Return what one shard holds, checked to be complete and in order."""
+    codes: dict[str, NDArray[np.int64]] = {}
+    names: dict[str, Names] = {}
+    for name in _NAMES:
+        column = shard[name].combine_chunks().dictionary_encode()
+        column = column.chunk(0) if hasattr(column, "chunk") else column
+        codes[name] = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        names[name] = _names(column.dictionary.to_pylist())
+    traits, templates = tuple(names["trait"].tolist()), tuple(names["template"].tolist())
+    per_image = len(traits) * len(templates)
+    shape = (len(shard) // max(1, per_image), len(traits), len(templates))
+    order = np.arange(per_image)
+    if (
+        len(shard) != int(np.prod(shape))
+        or (codes["trait"].reshape(shape[0], -1) != order // max(1, len(templates))).any()
+        or (codes["template"].reshape(shape[0], -1) != order % max(1, len(templates))).any()
+    ):
+        raise Fp2Error("a shard lacks rows, or they are in another order", where=str(folder / SHARDS))
+    firsts = np.arange(shape[0]) * per_image
+    images, subjects, contexts = (names[name][codes[name][firsts]] for name in ("image_id", "subject_id", "context"))
+    columns = {name: shard[name].to_numpy().astype(np.float32).reshape(shape) for name in YES_NO_NUMBERS}
+    errors = codes["error"].astype(np.int32).reshape(shape)
+    variant = str(names["variant"][0]) if len(names["variant"]) else ORIGINAL
+    cached = shard["cached"].to_numpy().astype(bool).reshape(shape)
+    reasons = tuple(names["error"].tolist())
+    found = tuple(known[word] for word in traits)
+    return DenseAnswers(
+        images, subjects, contexts, found, templates, columns, cached, errors, reasons, questions, variant
+    )
+
+
+def _dictionary(codes: NDArray[np.integer[Any]], names: Any, missing: NDArray[np.bool_] | None = None) -> Any:
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32), mask=missing), pa.array([str(name) for name in names], pa.string())
+    )
+
+
+def _names(values: Any) -> Names:
+    return np.array(list(values), dtype=object)

@@ -1,0 +1,116 @@
+"""What a run of yes/no questions will take, before anything is asked: forward passes, operations, and time.
+
+Operations are those of the weights' matrix products, 2 for each weight and token (Kaplan et al. 2020, section 2.1);
+attention, the softmax over the vocabulary and everything on the host are left out. Tokens are words x `TOKENS_A_WORD`.
+With one prompt at a time every question costs picture, template and its own words. What is shared costs them once:
+`tree` the picture and every common beginning of the questions, `vision` the vision side only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+TOKENS_A_WORD = 4 / 3
+TEMPLATE_TOKENS = 20
+"""Of a chat template around a question: an assumption, the same for every model."""
+STATED_SPEED = 100e12
+"""Operations a second that times are told for where nothing was timed: about a third of an A100's peak in bfloat16."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Weights (in 1e9) and tokens of a published model: see fp2/models/sizes.yaml."""
+
+    family: str
+    language: float
+    vision: float
+    patches: int
+    picture: int
+
+
+@dataclass(frozen=True)
+class QuestionTexts:
+    """The texts of a battery, as far as their length counts."""
+
+    texts: tuple[str, ...]
+
+    @cached_property
+    def tokens(self) -> float:
+        """Mean tokens of a prompt around the picture: template and question."""
+        words = sum(len(text.split()) for text in self.texts) / max(1, len(self.texts))
+        return TEMPLATE_TOKENS + words * TOKENS_A_WORD
+
+    @cached_property
+    def tree_tokens(self) -> float:
+        """Tokens of all questions of a picture where each common beginning stands once."""
+        seen = {tuple(words[: k + 1]) for words in map(str.split, self.texts) for k in range(len(words))}
+        return TEMPLATE_TOKENS + len(seen) * TOKENS_A_WORD
+
+
+def sizes() -> dict[str, Size]:
+    """Return the known sizes by hub id."""
+    import yaml
+
+    path = Path(__file__).parents[1] / "models" / "sizes.yaml"
+    rows: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {name: Size(**row) for name, row in rows.items()}
+
+
+def sharing_of(size: Size) -> str:
+    """Return what questions about a picture share with a model of that family, as `engine.sharing=auto` has it."""
+    from fp2.engines.families import facts_for
+
+    return facts_for({"model_type": size.family}).sharing
+
+
+def operations(size: Size, questions: QuestionTexts, pictures: int, sharing: str) -> float:
+    """Return the operations of asking `questions` about so many pictures, sharing `tree`, `vision` or `none`."""
+    look = 2e9 * size.vision * size.patches
+    prompts = len(questions.texts) * 2e9 * size.language * (size.picture + questions.tokens)
+    if sharing == "tree":
+        return pictures * (look + 2e9 * size.language * (size.picture + questions.tree_tokens))
+    return pictures * (look * (1 if sharing == "vision" else len(questions.texts)) + prompts)
+
+
+def saved_words(prompts: int, pictures: int, sharing: str) -> str:
+    """Return how many forward passes over a picture are saved, in words."""
+    if sharing == "tree":
+        return f"{prompts - pictures:,} of {prompts:,} (each picture is read once)"
+    if sharing == "vision":
+        return f"{prompts - pictures:,} of {prompts:,} of the vision side; the prompts change the rest"
+    return f"none of {prompts:,}" if sharing == "none" else "decided by the check when the model is loaded"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in words, to two digits."""
+    for unit, length in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.2g} seconds"
+
+
+def computed_time(size: Size | None, questions: QuestionTexts, pictures: int, model: str) -> tuple[str, str]:
+    """Return (operations, time) in words for a model that is not timed here."""
+    if size is None:
+        return (
+            "unknown: no sizes of this model",
+            f"unknown: run a few pictures of {model} first, the plan then times them",
+        )
+    sharing = sharing_of(size)
+    ours, plain = (operations(size, questions, pictures, how) for how in (sharing, "none"))
+    told = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
+    time = f"{duration(ours / STATED_SPEED)} at {STATED_SPEED / 1e12:.0f} TFLOP/s (computed, not timed)"
+    return told, time
+
+
+BASIS: Sequence[str] = (
+    f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
+    f"a word, {TEMPLATE_TOKENS} tokens of template, pictures of 448 x 448; attention, loading and reading pictures "
+    "come on top.",
+    f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device. One "
+    "prompt at a time would take the stated factor more.",
+)

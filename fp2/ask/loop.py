@@ -1,0 +1,211 @@
+"""The asking loop: what the store lacks is asked in passes, failures are retried, and a run with too many ends early.
+
+One loop serves both storages: a row per answer (`fp2.ask.rows`) and dense arrays (`fp2.ask.dense`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from fp2.ask.answers import Answers
+    from fp2.engines.base import Engine
+    from fp2.tables import Answer, ImageTask
+
+EARLY_TRIES = 100
+"""A pass ends early once so many answers were tried and most of them failed."""
+NOT_ASKED = "not asked: the run ended before it came to this"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What of a plan is in the store; answers that share one key count once.
+
+    Attributes
+    ----------
+    stored, failed, left : int
+        Distinct answers that are there, that failed in earlier runs, and that have to be asked.
+    seconds : float or None
+        Mean time that a stored answer took; None without any.
+    disk : str
+        What store and run folder will take, in words.
+    """
+
+    stored: int
+    failed: int
+    left: int
+    seconds: float | None
+    disk: str
+
+
+class Storage(Protocol):
+    """Where the answers of one plan are kept, and what is still missing."""
+
+    @property
+    def n_planned(self) -> int:
+        """Answers planned."""
+        ...
+
+    @property
+    def n_not_shown(self) -> int:
+        """Planned answers whose stimulus cannot be shown."""
+        ...
+
+    @property
+    def n_failed(self) -> int:
+        """Planned answers that failed so far, those that cannot be shown included."""
+        ...
+
+    @property
+    def response_set(self) -> str:
+        """Digest of everything that is planned."""
+        ...
+
+    def keys_by_image(self) -> dict[str, list[str]]:
+        """Return the keys under which answers about each image are stored, by image id."""
+        ...
+
+    def forecast(self) -> Forecast:
+        """Return what the store has of the plan and what is left to ask, before anything is asked."""
+        ...
+
+    def load(self) -> int:
+        """Read what the store has; return how many planned answers that is."""
+        ...
+
+    def open_tasks(self) -> Sequence[ImageTask]:
+        """Return the stimuli with the questions that have no answer yet."""
+        ...
+
+    def keep(self, batch: Sequence[Answer]) -> int:
+        """Store a batch as it comes; return how many of its answers are usable."""
+        ...
+
+    def flush(self) -> None:
+        """Store what is held back."""
+        ...
+
+    def reason(self) -> str:
+        """Return why the first failed answer failed, empty where none did."""
+        ...
+
+    def answers(self) -> Answers:
+        """Return the answers of the run, once asking has ended."""
+        ...
+
+
+@dataclass
+class Asked:
+    """How the asking went.
+
+    Attributes
+    ----------
+    model_calls : int
+        Batches sent to the model.
+    interrupted : bool
+        Whether the user interrupted it.
+    over_budget : str or None
+        Why it ended early: how many answers failed, and the first reason.
+    """
+
+    model_calls: int = 0
+    interrupted: bool = False
+    over_budget: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned answer was tried as often as allowed."""
+        return not self.interrupted and self.over_budget is None
+
+
+@dataclass
+class _Budget:
+    """How many failures a run allows, and the tries and failures of this pass.
+
+    `error_budget` is a share of the planned answers up to 1, a count above.
+    """
+
+    planned: int
+    error_budget: float
+    tried: int = 0
+    failed: int = 0
+
+    def over(self, n: int, reason: str) -> str | None:
+        """Return how `n` failures exceed what the run allows (`reason`: of the first), or None."""
+        allowed = self.error_budget * self.planned if self.error_budget <= 1 else self.error_budget
+        if n <= allowed:
+            return None
+        return f"{n} of {self.planned} answers failed, more than the run allows; the first: {reason}"
+
+    def spent(self, last: bool, reason: str) -> str | None:
+        """Return why asking must end now, or None. Only failures of the last pass are final."""
+        hopeless = self.tried >= EARLY_TRIES and self.failed > self.tried / 2
+        return self.over(self.failed, reason) if last or hopeless else None
+
+
+def ask(
+    storage: Storage,
+    engine: Engine,
+    *,
+    attempts: int,
+    error_budget: float,
+    tick: Callable[[int, int], None] = lambda done, failed: None,
+    start: Callable[[int, int], None] = lambda planned, cached: None,
+) -> Asked:
+    """Get every planned answer that the store does not have; each batch is stored as it comes.
+
+    A few images that cannot be read are reported at the end and cost no other image its answers; where most of them
+    cannot be, nothing is asked.
+
+    Parameters
+    ----------
+    attempts : int
+        How often a failed answer is tried in this run.
+    error_budget : float
+        Failures that end the run: a share of the planned answers up to 1, a count above.
+    tick, start : callable
+        Called with (answers got, failures so far) per batch, and with (planned, cached) once.
+
+    Raises
+    ------
+    Fp2Error
+        If the store cannot be read or written, or the engine cannot be used at all.
+    """
+    start(storage.n_planned, storage.load())
+    budget = _Budget(storage.n_planned, error_budget)
+    asked = Asked()
+    if storage.n_not_shown > storage.n_planned / 2:
+        asked.over_budget = budget.over(storage.n_not_shown, storage.reason())
+    before = engine.model_calls
+    try:
+        try:
+            if asked.over_budget is None:
+                ended = _in_passes(storage, engine, budget, attempts, tick)
+                asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
+        finally:
+            storage.flush()
+    except KeyboardInterrupt:
+        asked.interrupted = True
+    asked.model_calls = engine.model_calls - before
+    return asked
+
+
+def _in_passes(
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None]
+) -> str | None:
+    """Ask up to `attempts` times for what is missing; return why the run ended early, or None."""
+    for attempt in range(attempts):
+        tasks = storage.open_tasks()
+        if not tasks:
+            return None
+        budget.tried = budget.failed = 0
+        for batch in engine.answer(tasks):
+            done = storage.keep(batch)
+            budget.tried += len(batch)
+            budget.failed += len(batch) - done
+            tick(done, storage.n_failed)
+            if reason := budget.spent(attempt == attempts - 1, storage.reason()):
+                return reason
+    return None

@@ -1,0 +1,148 @@
+"""Planning: every stimulus that a run shows, once, and the row of the people table that each answer is filed under.
+
+A plan loads no model and knows no response key: the storages derive those (`fp2.ask.rows`, `fp2.ask.dense`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fp2.tables import BY_REGION, ImageTask, Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.config import VariantConfig
+    from fp2.data.pixels import PixelDigest
+    from fp2.data.stimuli import Stimulus
+    from fp2.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """One row of the people table in one image variant.
+
+    Attributes
+    ----------
+    image_id, subject_id : str
+        What the answers are filed under, whatever is shown in place of the image.
+    variant : str
+        The kind of image variant.
+    task : int
+        Index of what is shown in `Plan.tasks`, -1 where nothing can be shown.
+    error : str or None
+        Why nothing can be shown.
+    """
+
+    image_id: str
+    subject_id: str
+    variant: str
+    task: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every answer that a run needs: `rows` x `questions`.
+
+    Attributes
+    ----------
+    questions : tuple of Question
+        The battery's, in its order.
+    rows : tuple of PlannedRow
+        Variant by variant, each in the order of the people table.
+    tasks : tuple of ImageTask
+        The distinct stimuli, without questions.
+    """
+
+    questions: tuple[Question, ...]
+    rows: tuple[PlannedRow, ...]
+    tasks: tuple[ImageTask, ...]
+
+    @property
+    def n_planned(self) -> int:
+        """How many answers are needed."""
+        return len(self.rows) * len(self.questions)
+
+    @property
+    def n_not_shown(self) -> int:
+        """How many rows cannot be shown."""
+        return sum(row.task < 0 for row in self.rows)
+
+
+def make_plan(
+    shown: Iterable[tuple[pd.DataFrame, str, Sequence[Stimulus]]],
+    questions: Sequence[Question],
+    *,
+    by_file: bool = False,
+) -> Plan:
+    """Return the plan that puts every question to every stimulus.
+
+    Parameters
+    ----------
+    shown : iterable of (people, variant, stimuli)
+        Per image variant: rows of the people table, the kind of variant, and what is shown for each row. One stimulus
+        may be shown for several rows; it is asked about once.
+    questions : sequence of Question
+        The battery's.
+    by_file : bool
+        Whether the stimuli made from one file follow each other, so that it is opened once.
+    """
+    rows: list[PlannedRow] = []
+    tasks: list[ImageTask] = []
+    for people, variant, stimuli in shown:
+        places: dict[tuple[str, str], int] = {}
+        for image_id, subject_id, seen in zip(people["image_id"], people["subject_id"], stimuli, strict=True):
+            if seen.error is not None:
+                rows.append(PlannedRow(image_id, subject_id, variant, -1, seen.error))
+                continue
+            name = (seen.image_id, seen.subject_id)
+            if name not in places:
+                places[name] = len(tasks)
+                tasks.append(seen.task(()))
+            rows.append(PlannedRow(image_id, subject_id, variant, places[name]))
+    plan = Plan(tuple(questions), tuple(rows), tuple(tasks))
+    return _by_file(plan) if by_file else plan
+
+
+def _by_file(plan: Plan) -> Plan:
+    """Return the plan with its stimuli ordered by the first place of their file."""
+    first = {task.path: place for place, task in reversed(list(enumerate(plan.tasks)))}
+    order = sorted(range(len(plan.tasks)), key=lambda place: first[plan.tasks[place].path])
+    new = {old: place for place, old in enumerate(order)}
+    rows = [
+        PlannedRow(row.image_id, row.subject_id, row.variant, new.get(row.task, -1), row.error) for row in plan.rows
+    ]
+    return Plan(plan.questions, tuple(rows), tuple(plan.tasks[old] for old in order))
+
+
+def show(
+    people: pd.DataFrame,
+    variant: VariantConfig,
+    pixels: Mapping[Path, PixelDigest],
+    folder: Path,
+    progress: Progress,
+) -> list[Stimulus]:
+    """Return what is shown for each row of `people`; report how many images the data do not allow the variant for.
+
+    Parameters
+    ----------
+    pixels : mapping
+        Digest of each image's decoded pixels, by path.
+    folder : Path
+        Where the grey image is kept.
+    """
+    from fp2.data.stimuli import shown_pictures
+
+    if variant.kind not in BY_REGION:
+        return shown_pictures(people, variant, pixels, folder)
+    with progress.count_up("Locating the person", len(people)) as found:
+        shown = shown_pictures(people, variant, pixels, folder, found)
+    reasons = Counter(seen.error for seen in shown if seen.error and seen.variant == variant.kind)
+    for reason, count in reasons.most_common(3):
+        progress.note(f"{count} image(s) cannot be shown as {variant.name}: {reason}")
+    return shown

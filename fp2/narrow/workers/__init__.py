@@ -1,1 +1,0 @@
-"""Programs that run in an environment of their own and import nothing of this package."""

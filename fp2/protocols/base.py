@@ -1,0 +1,335 @@
+"""What a protocol is: a method that turns answers of a model, or files of the user's, into results.
+
+The pipeline (`fp2.run`) knows this interface and no protocol. It loads what the protocol needs, asks the model or lets
+the protocol collect its own tables, and hands the tables to `analyse`: on a first run, and whenever they are read back
+from a logged run (purge, rescoring). A protocol imports nothing of the pipeline.
+
+A third party derives from `EvaluationProtocol`, and names the class by an entry point of the group `fp2.protocols` or
+by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from fp2.errors import Fp2Error
+from fp2.plugins import read_options
+from fp2.tables import ORIGINAL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import Answers, RunTables
+    from fp2.ask.loop import Storage
+    from fp2.ask.plan import Plan
+    from fp2.config import Config, VariantConfig
+    from fp2.cuts import Cut
+    from fp2.data.dataset import Dataset
+    from fp2.data.stimuli import Stimulus
+    from fp2.engines.base import Engine
+    from fp2.probes.battery import Battery
+    from fp2.progress import Progress
+    from fp2.results import Analysis
+    from fp2.scorers.base import Scorer
+    from fp2.store.responses import ResponseStore
+
+Given = TypeVar("Given")
+Show = Callable[["pd.DataFrame", "VariantConfig"], "list[Stimulus]"]
+"""Returns what is shown for each row of a people table in one image variant."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is known before anything is asked.
+
+    Attributes
+    ----------
+    config : Config
+    dataset : Dataset
+        The people that the run is about, chosen and sampled.
+    cuts : tuple of Cut
+    store : ResponseStore
+        Open; protocols may keep what they compute from images in its database.
+    progress : Progress
+    dataset_digest : str
+    battery, scorers, engine
+        Of a protocol that asks a model; None, {} and None of a task.
+    """
+
+    config: Config
+    dataset: Dataset
+    cuts: tuple[Cut, ...]
+    store: ResponseStore
+    progress: Progress
+    dataset_digest: str
+    battery: Battery | None = None
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    engine: Engine | None = None
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """The people table."""
+        return self.dataset.people
+
+
+@dataclass(frozen=True)
+class Job:
+    """How the tables of a run are analysed.
+
+    Attributes
+    ----------
+    config : Config
+    cuts : tuple of Cut
+    battery : Battery or None
+    scorers : mapping
+    facts : mapping
+        What `analyse` needs besides the tables: of `EvaluationProtocol.facts` or `Collected` on a first run, of
+        `EvaluationProtocol.recall` on a later one.
+    tick : callable
+        Called after each step of the analysis.
+    """
+
+    config: Config
+    cuts: tuple[Cut, ...]
+    battery: Battery | None = None
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    tick: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The tables of a task, which asks no model, and what its results say about where they came from.
+
+    Attributes
+    ----------
+    tables : RunTables
+        People (with the columns that the analysis adds), no answers, scores.
+    model : mapping
+        Whose outputs were scored: at least `name`; `embedded` where effects were planted.
+    probes, scorers : sequence of mappings
+        Outcomes and metrics, as reports name probes and scorers.
+    attributes : collection of str
+        Attributes of the people that the tables keep, besides those of the cuts.
+    facts : mapping
+        What `analyse` needs besides the tables.
+    notes : sequence of str
+        Limitations for the reader.
+    """
+
+    tables: RunTables
+    model: Mapping[str, Any]
+    probes: Sequence[Mapping[str, Any]] = ()
+    scorers: Sequence[Mapping[str, Any]] = ()
+    attributes: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+class EvaluationProtocol(Generic[Given]):
+    """A protocol. Class attributes say what it needs; methods are called by the pipeline in the order given here.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the config.
+    Options : type
+        A dataclass or pydantic model of the protocol's options: `probe.options`, or `task.options` of a task.
+    asks : bool
+        Whether a model is asked; otherwise it is a task, which overrides `collect`.
+    scoring : {"required", "optional", "none"}
+        Whether answers are scored by the config group `scorer`.
+    matched : bool
+        Whether counterfactual sets can be compared.
+    several_variants : bool
+        Whether the battery may show every image in several variants.
+    sections : tuple of str
+        Import paths of its report sections (`fp2.report.section.Section`).
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[Any]]
+    asks: ClassVar[bool] = True
+    scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
+    matched: ClassVar[bool] = False
+    several_variants: ClassVar[bool] = False
+    sections: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, options: Given) -> None:
+        self.options = options
+
+    @classmethod
+    def from_config(cls, config: Config) -> EvaluationProtocol[Any]:
+        """Return the protocol with its options read from the config.
+
+        Raises
+        ------
+        Fp2Error
+            For an option that is unknown or out of range.
+        """
+        given, where = (config.probe.options, "probe.options") if cls.asks else (config.task.options, "task.options")
+        return cls(read_options(cls.Options, given, where))
+
+    # -- before anything is asked
+
+    def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
+        """Return the protocol that fits the battery: this one, or a more special one of the same package."""
+        return self
+
+    def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
+        """Return the protocol that fits the people table; called once it is loaded."""
+        return self
+
+    def title(self, inputs: Inputs) -> str | None:
+        """Return what the report is called, before "of MODEL"; None for the fingerprint."""
+        return None
+
+    def run_name(self, inputs: Inputs) -> str:
+        """Return the name of the run in the MLflow UI: model, cuts, and the image variant."""
+        variant = inputs.config.variant
+        parts = [inputs.config.model.name, "+".join(cut.name for cut in inputs.cuts)]
+        return " · ".join([*parts, *([] if variant.kind == ORIGINAL else [variant.name])])
+
+    def section_targets(self) -> tuple[str, ...]:
+        """Return the import paths of the report sections."""
+        return self.sections
+
+    def check_battery(self, battery: Battery, config: Config) -> None:
+        """Refuse a battery, or settings that do not fit it, before any data are loaded.
+
+        Raises
+        ------
+        Fp2Error
+            For the first mistake.
+        """
+        if battery.variants and not self.several_variants:
+            what = f"protocol {self.name!r} shows every image in one variant"
+            raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
+        if battery.variants and config.variant.kind != ORIGINAL:
+            raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
+
+    def check_scorers(self, battery: Battery, scorers: Mapping[str, Scorer]) -> None:
+        """Refuse scorers that cannot read the battery's answers.
+
+        Raises
+        ------
+        Fp2Error
+            Naming the scorer.
+        """
+        for name, scorer in scorers.items():
+            if getattr(scorer, "of_two", False) != (battery.people == 2):
+                fitting = "scorer=attention" if battery.people == 2 else "scorer=default"
+                kind = "one person" if battery.people == 2 else "two people"
+                where = f"probe={battery.name}"
+                raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=where, fix=f"Use {fitting}")
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse everything that can be refused before anything is asked or computed.
+
+        Raises
+        ------
+        Fp2Error
+            For the first mistake.
+        """
+
+    def attributes(self) -> set[str]:
+        """Return the attributes of the people, besides those of the cuts, that the run's tables keep."""
+        return set()
+
+    # -- asking
+
+    def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
+        """Yield (people, variant, what is shown for each row) for every variant in which images are shown."""
+        variant = inputs.config.variant
+        yield inputs.people, variant.kind, show(inputs.people, variant)
+
+    def n_variants(self, battery: Battery) -> int:
+        """Return in how many variants every image is shown."""
+        return max(1, len(battery.variants))
+
+    def storage(self, plan: Plan, inputs: Inputs) -> Storage:
+        """Return where the answers are kept: a row per answer, unless the protocol says otherwise."""
+        from fp2.ask.rows import RowStorage
+
+        assert inputs.engine is not None
+        assert inputs.battery is not None
+        return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store)
+
+    def disk(self, answers: int, new: int) -> str:
+        """Return what store and run folder will take, in words: `new` of `answers` are not in the store yet."""
+        from fp2.ask.rows import BYTES_PER_ANSWER
+
+        return f"about {new * BYTES_PER_ANSWER / 1e6:.1f} MB"
+
+    def describe_questions(self, battery: Battery) -> list[dict[str, Any]]:
+        """Return the probes as reports show them: `id, label, text` (and `choices`)."""
+        blocks: list[dict[str, Any]] = []
+        for probe in battery.probes:
+            asked = [question for question in battery.questions if question.probe == probe.id]
+            block = {"id": probe.id, "label": probe.label, "text": " | ".join(question.text for question in asked)}
+            choices = [list(question.choices) for question in asked if question.choices]
+            blocks.append(block | ({"choices": choices} if choices else {}))
+        return blocks
+
+    def facts(self, inputs: Inputs) -> Mapping[str, Any]:
+        """Return what `analyse` needs besides the tables (JSON values)."""
+        return {}
+
+    def notes(self, inputs: Inputs) -> Sequence[str]:
+        """Return limitations of the questions that were asked."""
+        return ()
+
+    # -- tasks
+
+    def collect(self, inputs: Inputs) -> Collected:
+        """Return the tables of a task."""
+        raise NotImplementedError(f"{type(self).__name__} is not a task")
+
+    # -- from tables to results
+
+    def score(
+        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> tuple[Answers, pd.DataFrame | None]:
+        """Return the answers with their refusal flag, and the scores table."""
+        from fp2.ask.row_answers import RowAnswers
+        from fp2.scorers.scoring import flag_refusals, score_answers
+
+        assert isinstance(answers, RowAnswers)
+        flagged = flag_refusals(answers.frame, scorers)
+        return RowAnswers(flagged), score_answers(flagged, scorers)
+
+    def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
+        """Return how many permutations and bootstrap resamples the analysis draws; None where it does not say."""
+        return None, None
+
+    def n_steps(self, job: Job, tables: RunTables) -> int:
+        """Return how often `analyse` calls `job.tick`."""
+        return len(job.cuts)
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return what the protocol finds in the tables; ids may be salted keys.
+
+        The order of ids decides which subjects a permutation moves: p-values of the same tables under other ids differ
+        within their Monte-Carlo error, sizes do not.
+        """
+        raise NotImplementedError
+
+    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the `facts` of a logged run from its results."""
+        return {}
+
+    def follows(self, line: str) -> bool:
+        """Whether a limitation in logged results is a note of `analyse`, which an analysis of other tables replaces."""
+        return False
+
+
+def counterfactual_error(config: Config) -> Fp2Error:
+    """Return the error that refuses counterfactual sets for a protocol that compares populations."""
+    what = f"probe={config.probe.name}" if config.task.name == "ask" else f"task={config.task.name}"
+    return Fp2Error(
+        f"counterfactual sets are compared within the set, which {what} cannot do",
+        where=f"data={config.data.name}",
+        fix="Use probe=fingerprint, or leave set_id out of data.columns",
+    )

@@ -1,0 +1,1 @@
+"""The bias fingerprint, attention priority and counterfactual sets."""

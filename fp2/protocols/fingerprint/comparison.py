@@ -1,0 +1,117 @@
+"""Scored answers compared between groups: what the fingerprint, attention, matched sets and FHIBE's questions share.
+
+A protocol that scores each answer and compares groups of subjects derives from `GroupComparison`, and adds blocks of
+its own to the disparities and the supplements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fp2.plugins import load_path
+from fp2.protocols.base import EvaluationProtocol, Job
+from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
+from fp2.protocols.fingerprint.settings import (
+    TOO_FEW,
+    ComparedRun,
+    Comparison,
+    Supplement,
+    comparison_of,
+    too_few_permutations,
+)
+from fp2.results import Analysis
+
+if TYPE_CHECKING:
+    from fp2.ask.answers import RunTables
+
+PACKAGE = "fp2.protocols.fingerprint"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """`probe.options`: import paths of further supplements (`package.module:Name`), of a third party's say."""
+
+    supplements: tuple[str, ...] = ()
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+
+class GroupComparison(EvaluationProtocol[Any]):
+    """Scores are compared between groups; supplements explain what was found.
+
+    Attributes
+    ----------
+    supplements : tuple of str
+        Import paths of the supplements that every run gets.
+    within_sets : bool
+        Whether counterfactual sets are compared, and not a population.
+    """
+
+    Options = ComparisonOptions
+    within_sets: ClassVar[bool] = False
+    supplements: ClassVar[tuple[str, ...]] = (
+        f"{PACKAGE}.pairwise:Pairwise",
+        f"{PACKAGE}.missing:Missing",
+        f"{PACKAGE}.templates:Templates",
+        f"{PACKAGE}.intersections:Intersections",
+    )
+
+    def load_supplements(self) -> list[Supplement]:
+        """Return the supplements of this run."""
+        targets: tuple[str, ...] = (*self.supplements, *self.options.supplements)
+        return [load_path(target, "probe.options.supplements")() for target in targets]
+
+    def section_targets(self) -> tuple[str, ...]:
+        """Return the import paths of the report sections, those of the supplements included."""
+        own = [supplement.section for supplement in self.load_supplements() if supplement.section]
+        return (*self.sections, *own)
+
+    def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
+        """Return how many permutations and bootstrap resamples are drawn for each cut."""
+        comparison = self._comparison(job)
+        return comparison.n_permutations, comparison.n_bootstrap
+
+    def _comparison(self, job: Job) -> Comparison:
+        assert job.battery is not None
+        return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
+
+    def follows(self, line: str) -> bool:
+        """Whether a limitation is a warning of too few permutations."""
+        return TOO_FEW in line
+
+    def compare(self, run: ComparedRun, job: Job) -> Disparities:
+        """Return the disparities, composites and coverage."""
+        bounds = job.config.analysis.severity
+        return fingerprint(run.scores, run.people, run.cuts, run.scorers, run.comparison, bounds, job.tick)
+
+    def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
+        """Return the blocks of this protocol, besides the supplements."""
+        return {}
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Compare the groups on every score, and make every block that applies."""
+        from fp2.ask.row_answers import RowAnswers
+
+        assert job.battery is not None
+        assert tables.scores is not None
+        assert isinstance(tables.answers, RowAnswers)
+        comparison = self._comparison(job)
+        run = ComparedRun(
+            job.config, job.battery, tables.answers.frame, tables.scores, tables.people, job.cuts, job.scorers,
+            comparison,
+        )  # fmt: skip
+        found = self.compare(run, job)
+        run = replace(run, disparities=found.disparities)
+        blocks = self.own_blocks(run)
+        for supplement in self.load_supplements():
+            if (made := supplement.block(run)) is not None:
+                blocks[supplement.name] = made
+        return Analysis(
+            settings=comparison.describe(job.scorers),
+            blocks=blocks,
+            disparities=found.disparities,
+            composites=found.composites,
+            coverage=found.coverage,
+            notes=too_few_permutations(found.disparities, comparison, blocks),
+        )

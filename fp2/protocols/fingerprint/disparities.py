@@ -1,0 +1,263 @@
+"""The bias fingerprint: every probe x scorer x cut compared between groups, and the composite of each cut.
+
+A score counts only when the model answered: refusals are an outcome of their own (scorer `refusal`), and never enter
+the mean of another scorer. The unit is the subject throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from fp2.protocols.fingerprint.outcomes import REFUSAL, Entries, entries_of, members, outcome_columns, yes_no_columns
+from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
+from fp2.results import NO_COMPOSITE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.scorers.base import Scorer
+    from fp2.stats import CompositeTest, DisparityRow, Panel
+
+SEVERITIES = ("none", "low", "moderate", "high")
+Bounds = tuple[float | None, float | None]
+
+
+def composite(disparities: Mapping[str, float]) -> float:
+    """Return the plain mean of the disparities given (probe -> max-min), as the Fingerprint² page defines it.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+
+    Examples
+    --------
+    >>> round(composite({"occupation": 0.020, "education": 0.020, "trust": 0.029}), 3)
+    0.023
+    """
+    if not disparities:
+        raise ValueError("a composite needs at least one disparity")
+    return float(sum(disparities.values()) / len(disparities))
+
+
+def severity(excess: float | None, bounds: Mapping[str, float]) -> str | None:
+    """Return `none`, `low`, `moderate` or `high` for a composite's excess over chance; each bound opens its level."""
+    if excess is None:
+        return None
+    reached = [level for level in SEVERITIES[1:] if excess >= bounds[level]]
+    return reached[-1] if reached else "none"
+
+
+@dataclass(frozen=True)
+class Disparities:
+    """What was found.
+
+    `disparities`: one row per probe x scorer x cut, with `bounds_low` and `bounds_high`: what the refused answers could
+    have made of `raw` at least and at most. `composites`: the primary scorer's, per cut. `coverage`: how many pictures
+    of each group have a value.
+    """
+
+    disparities: list[dict[str, Any]]
+    composites: dict[str, dict[str, Any]]
+    coverage: list[dict[str, Any]]
+
+
+def fingerprint(
+    scores: pd.DataFrame,
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    scorers: Mapping[str, Scorer],
+    comparison: Comparison,
+    bounds: Mapping[str, float],
+    tick: Callable[[], None] = lambda: None,
+) -> Disparities:
+    """Compare groups on every score.
+
+    Parameters
+    ----------
+    scores, people : DataFrame
+        The scores table and the people that were asked about.
+    cuts : sequence of Cut
+        The first one's composite is the run's.
+    scorers : mapping
+        Name -> scorer: direction, scale and smallest effect come from it.
+    comparison : Comparison
+        Level, correction, sizes, seed.
+    bounds : mapping
+        Severity bounds on the composite's excess.
+    tick : callable
+        Told after each cut.
+
+    Returns
+    -------
+    Disparities
+        Without the primary scorer, composites have no value. Where nothing was answered there are no disparities.
+
+    Raises
+    ------
+    Fp2Error
+        If nobody has a value for a cut.
+    """
+    if not scorers:
+        return Disparities([], {}, [])
+    wide = outcome_columns(scores)
+    rows: list[tuple[str, str, str, DisparityRow]] = []
+    composites: dict[str, dict[str, Any]] = {}
+    coverage: list[dict[str, Any]] = []
+    worst: list[Bounds] = []
+    panels: list[Panel] = []
+    columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
+    for cut in cuts:
+        table = members(people, cut)
+        entries = entries_of(wide, table)
+        if not columns:
+            composites[cut.name] = dict(NO_COMPOSITE)
+            continue
+        panel = _panel(entries, columns, scorers, comparison)
+        panels.append(panel)
+        rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
+        composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
+        coverage += _coverage(entries, columns, cut.name)
+        worst += _refusal_bounds(scores, table, columns, scorers, comparison.min_subjects)
+        tick()
+    disparities = _adjusted(rows, panels, comparison)
+    for row, (low, high) in zip(disparities, worst, strict=True):
+        row.update(bounds_low=low, bounds_high=high)
+    return Disparities(disparities, composites, coverage)
+
+
+def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
+    from fp2.stats import disparity_panel
+
+    used = [scorers[scorer] for _, scorer in columns]
+    return disparity_panel(
+        entries.values,
+        entries.groups,
+        entries.subjects,
+        images=entries.images,
+        higher_is_better=[s.higher_is_better for s in used],
+        value_ranges=[s.value_range for s in used],
+        bins=[len(s.bins) - 1 for s in used],
+        yes_no=yes_no_columns(entries.values, [s.yes_no for s in used]),
+        smallest_effects=[s.smallest_effect for s in used],
+        n_permutations=c.n_permutations,
+        n_bootstrap=c.n_bootstrap,
+        seed=c.seed,
+        alpha=c.alpha,
+        min_subjects=c.min_subjects,
+    )
+
+
+def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
+    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5)."""
+    from fp2.stats import composite_test
+
+    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]
+    test: CompositeTest = composite_test(panel, chosen)
+    present = {columns[j][0]: panel.rows[j].raw for j in chosen if panel.rows[j].raw is not None}
+    return {
+        "value": composite(present) if present else None,
+        "null_mean": test.null_mean,
+        "null_p95": test.null_p95,
+        "excess": test.excess,
+        "p_value": test.p_value,
+        "severity": severity(test.excess, bounds),
+        "probes": list(present),
+    }
+
+
+def _refusal_bounds(
+    scores: pd.DataFrame,
+    table: pd.DataFrame,
+    columns: list[tuple[str, str]],
+    scorers: Mapping[str, Scorer],
+    min_subjects: int,
+) -> list[Bounds]:
+    """Return per outcome the least and the largest max - min that the refused answers could have led to.
+
+    Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
+    outcome itself, which misses nothing.
+    """
+    from fp2.stats import bounds_between, refusal_ends
+
+    out: list[Bounds] = []
+    for probe, scorer in columns:
+        if scorer == REFUSAL:
+            out.append((None, None))
+            continue
+        own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
+        ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
+        keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        shown = keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean()
+        merged = shown.merge(table, on=["image_id", "subject_id"])
+        out.append(
+            bounds_between(
+                merged[["low", "high"]].to_numpy(dtype="float64"),
+                merged["group"].to_numpy(dtype=object),
+                merged["subject_id"].to_numpy(dtype=object),
+                min_subjects=min_subjects,
+            )
+        )
+    return out
+
+
+def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
+    """Return per group and outcome how many pictures have a value: parse failures and unmatched texts show here."""
+    import numpy as np
+
+    out = []
+    for group in sorted(set(entries.groups)):
+        here = entries.groups == group
+        counts = (~np.isnan(entries.values[here])).sum(axis=0)
+        out += [
+            {
+                "cut": cut,
+                "group": group,
+                "probe": probe,
+                "scorer": scorer,
+                "n_images": int(here.sum()),
+                "with_value": int(n),
+            }
+            for (probe, scorer), n in zip(columns, counts, strict=True)
+        ]
+    return out
+
+
+def _adjusted(
+    rows: list[tuple[str, str, str, DisparityRow]], panels: Sequence[Panel], c: Comparison
+) -> list[dict[str, Any]]:
+    """Correct each family and return plain rows. `family=scorer`: all probes x cuts of one scorer; `run`: all rows.
+
+    `panels` hold the rows' columns in the same order.
+    """
+    from fp2.stats import adjust, decide
+
+    families: dict[str, list[int]] = {}
+    for place, (_, scorer, _, _) in enumerate(rows):
+        families.setdefault("run" if c.family == "run" else scorer, []).append(place)
+    out: list[dict[str, Any]] = [{} for _ in rows]
+    for places in families.values():
+        family = [rows[i][3] for i in places]
+        if c.correction == STEP_DOWN:
+            corrected = decide(family, _stepped_down(family, places, panels), c.alpha)
+        else:
+            corrected = adjust(family, c.correction, c.alpha)
+        for place, row in zip(places, corrected, strict=True):
+            probe, scorer, cut, _ = rows[place]
+            out[place] = {"probe": probe, "scorer": scorer, "cut": cut, "family_size": len(places), **row.to_dict()}
+    return out
+
+
+def _stepped_down(family: Sequence[DisparityRow], places: Sequence[int], panels: Sequence[Panel]) -> list[float | None]:
+    """Return step-down max-T p-values of a family from the panels' joint permutations."""
+    import numpy as np
+
+    from fp2.stats import step_down_max_t
+
+    tested = np.array([row.p_value is not None for row in family], dtype=bool)
+    seen = np.where(tested, np.concatenate([panel.max_t for panel in panels])[list(places)], np.nan)
+    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, list(places)]
+    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(seen, permuted)]

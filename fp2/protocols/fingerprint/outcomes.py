@@ -1,0 +1,81 @@
+"""Scores as arrays: one column per probe and scorer, one line per (image, group)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+REFUSAL = "refusal"
+"""The scorer whose value is the refusal itself."""
+
+
+def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or not scorable.
+
+    Several questions of one probe about one image are averaged first.
+    """
+    import numpy as np
+    import pandas as pd
+
+    value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
+    keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "value"]]
+    means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
+    order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
+    return means.unstack(["probe", "scorer"])[order] if order else pd.DataFrame()
+
+
+@dataclass(frozen=True)
+class Entries:
+    """One line per (image, group): arrays for the panel."""
+
+    values: np.ndarray
+    groups: np.ndarray
+    subjects: np.ndarray
+    images: np.ndarray
+
+
+def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return the memberships of a cut: one row per (picture, group).
+
+    Raises
+    ------
+    Fp2Error
+        If nobody is in any group.
+    """
+    from fp2.cuts import memberships
+
+    table = memberships(people, cut)
+    if table.empty:
+        raise Fp2Error(f"nobody has a value for the cut {cut.name!r}", where="cut")
+    return table
+
+
+def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> Entries:
+    """Return the outcomes (as `outcome_columns` gives them) of each row of a cut's memberships."""
+    found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
+    return Entries(
+        found.to_numpy(dtype="float64"),
+        table["group"].to_numpy(dtype=object),
+        table["subject_id"].to_numpy(dtype=object),
+        table["image_id"].to_numpy(dtype=object),
+    )
+
+
+def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list[bool]:
+    """Return which outcomes, values (n, m), are tested as yes or no; `scorer_is`: whether their scorers are.
+
+    The mean of several yes/no questions about one picture is a share, no longer yes or no.
+    """
+    import numpy as np
+
+    whole = (np.isnan(values) | np.isin(values, (0.0, 1.0))).all(axis=0)
+    return [bool(one and ok) for one, ok in zip(np.broadcast_to(scorer_is, whole.shape), whole, strict=True)]

@@ -1,0 +1,130 @@
+"""Which groups are behind a disparity: the pairs of each significant row of the primary scorer.
+
+Two tests stand side by side. The permutation is the row's own test pair by pair, corrected for the row's pairs by the
+permuted maximum. Mann-Whitney is on subject means, two-sided, with Holm's correction over every pair of every row of
+the primary scorer, whether or not the row is significant (and so listed); it takes the groups as independent, so that
+rows whose groups share people are marked (`dependent_groups`). Neither decides a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns, yes_no_columns
+from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fp2.cuts import Cut
+    from fp2.stats.posthoc import PairTest
+
+PERMUTATIONS = 1_000
+"""Enough for pairs that decide nothing."""
+FAMILY = "all pairs of all rows of the primary scorer (Mann-Whitney); the pairs of the row (permutation)"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One probe and cut: its rank tests, and those by permutation where it is significant."""
+
+    probe: str
+    cut: str
+    ranks: list[PairTest]
+    permuted: list[PairTest] | None
+
+
+class Pairwise(Supplement):
+    """Tests of the pairs of groups behind each significant row of the primary scorer."""
+
+    name = "pairwise"
+    section = "fp2.protocols.fingerprint.sections.pairwise:PairwiseSection"
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the `pairwise` part of the results, or None where no row of the primary scorer is significant."""
+        primary = run.comparison.primary
+        significant = {(r["probe"], r["cut"]) for r in run.disparities if r["scorer"] == primary and r["significant"]}
+        if not significant:
+            return None
+        wide = outcome_columns(run.scores[run.scores["scorer"] == primary])
+        rows = [row for cut in run.cuts for row in _rows_of_cut(run, wide, cut, significant)]
+        corrected, family = _corrected(rows)
+        return {
+            "scorer": primary,
+            "family": FAMILY,
+            "family_size": family,
+            "n_permutations": min(PERMUTATIONS, run.comparison.n_permutations),
+            "alpha": run.comparison.alpha,
+            "rows": [
+                {
+                    "probe": row.probe,
+                    "cut": row.cut,
+                    "dependent_groups": any(test.dependent_groups for test in row.ranks),
+                    "pairs": _pairs(row, corrected[place]),
+                }
+                for place, row in enumerate(rows)
+                if row.permuted is not None
+            ],
+        }
+
+
+def _rows_of_cut(run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: set[tuple[str, str]]) -> list[_Row]:
+    from fp2.stats import pairwise_permutation_panel, pairwise_tests
+
+    probes = [str(probe) for probe in wide.columns.get_level_values("probe")]
+    entries = entries_of(wide, members(run.people, cut))
+    least, scorer = run.comparison.min_subjects, run.scorers[run.comparison.primary]
+    chosen = [j for j, probe in enumerate(probes) if (probe, cut.name) in significant]
+    permuted: Mapping[int, list[PairTest]] = {}
+    if chosen:
+        values: np.ndarray = entries.values[:, chosen]
+        found = pairwise_permutation_panel(
+            values, entries.groups, entries.subjects, images=entries.images,
+            yes_no=yes_no_columns(values, scorer.yes_no), seed=run.comparison.seed,
+            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations),
+            min_subjects=least,
+        )  # fmt: skip
+        permuted = dict(zip(chosen, found, strict=True))
+    out = []
+    for j, probe in enumerate(probes):
+        ranks = pairwise_tests(
+            entries.values[:, j], entries.groups, entries.subjects, correction=None, min_subjects=least
+        )
+        out.append(_Row(probe, cut.name, ranks, permuted.get(j)))
+    return out
+
+
+def _corrected(rows: list[_Row]) -> tuple[list[dict[tuple[str, str], PairTest]], int]:
+    """Return each row's rank tests by pair, corrected over all rows, and how many there are."""
+    from fp2.stats import correct_family
+
+    every = correct_family([test for row in rows for test in row.ranks], "holm")
+    out, start = [], 0
+    for row in rows:
+        out.append({(t.first, t.second): t for t in every[start : start + len(row.ranks)]})
+        start += len(row.ranks)
+    return out, sum(test.p_value is not None for test in every)
+
+
+def _pairs(row: _Row, ranks: Mapping[tuple[str, str], PairTest]) -> list[dict[str, Any]]:
+    """Return a row's pairs, the smallest p first."""
+    out = []
+    for test in row.permuted or []:
+        rank = ranks[test.first, test.second]
+        out.append(
+            {
+                "first": test.first,
+                "second": test.second,
+                "n_first": test.n_first,
+                "n_second": test.n_second,
+                "difference": test.difference,
+                "hedges_g": test.effect,
+                "rank_biserial": rank.effect,
+                "p_permutation": test.adjusted_p,
+                "p_mann_whitney": rank.adjusted_p,
+            }
+        )
+    return sorted(out, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))

@@ -1,0 +1,32 @@
+"""The bias fingerprint as a protocol: six probes, scored answers, disparities between groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fp2.protocols.base import EvaluationProtocol
+from fp2.protocols.fingerprint.attention import Attention
+from fp2.protocols.fingerprint.comparison import GroupComparison
+from fp2.protocols.fingerprint.matched import Matched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.probes.battery import Battery
+
+
+class Fingerprint(GroupComparison):
+    """The default protocol. A battery about two people makes it `Attention`, counterfactual sets make it `Matched`."""
+
+    name = "fingerprint"
+    matched = True
+
+    def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
+        """Return `Attention` for a battery about two people."""
+        return Attention(self.options) if battery.people == 2 else self
+
+    def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
+        """Return `Matched` for counterfactual sets."""
+        from fp2.data.sets import of_sets
+
+        return Matched(self.options) if of_sets(people) else self

@@ -1,0 +1,147 @@
+"""How groups are compared: the settings of the comparison, and what every supplement starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.config import Config
+    from fp2.cuts import Cut
+    from fp2.probes.battery import Battery
+    from fp2.scorers.base import Scorer
+
+STEP_DOWN = "step-down max-T"
+"""Replaces Holm's correction in families of more than `fp2.stats.stepdown.LARGE_FAMILY` rows."""
+TOO_FEW = "permutations the smallest adjusted p-value"
+"""Part of every warning of `too_few_permutations`."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The `analysis` config resolved, with the seed."""
+
+    alpha: float
+    correction: str
+    family: str
+    primary: str
+    min_subjects: int
+    n_permutations: int
+    n_bootstrap: int
+    seed: int
+
+    def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
+        """Return the settings as `results.json` has them."""
+        return {
+            "unit": "subject",
+            "alpha": self.alpha,
+            "n_permutations": self.n_permutations,
+            "n_bootstrap": self.n_bootstrap,
+            "min_subjects": self.min_subjects,
+            "correction": self.correction,
+            "family": "all probes x cuts of one scorer" if self.family == "scorer" else "all rows of the run",
+            "primary": self.primary,
+            "seed": self.seed,
+            "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
+        }
+
+
+def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
+    """Return the settings of the comparison; the number of permutations follows the size of the largest family.
+
+    Counterfactual sets (`matched`) keep Holm's correction in a large family too: outcomes that are known of different
+    sets share no permutations.
+    """
+    from fp2.stats import default_permutations
+    from fp2.stats.stepdown import LARGE_FAMILY
+
+    analysis = config.analysis
+    family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
+    # Holm needs permutations in proportion to the family
+    large = analysis.correction == "holm" and family > LARGE_FAMILY and not matched
+    return Comparison(
+        alpha=analysis.alpha,
+        correction=STEP_DOWN if large else analysis.correction,
+        family=analysis.family,
+        primary=_primary(config),
+        min_subjects=analysis.min_subjects,
+        n_permutations=analysis.permutations or default_permutations(1 if large else family, analysis.alpha),
+        n_bootstrap=analysis.bootstrap,
+        seed=config.seed,
+    )
+
+
+def _primary(config: Config) -> str:
+    """Return the scorer of the composites: `analysis.primary`, or the first of a battery about two people."""
+    if config.probe.people == 1 or config.analysis.primary in config.scorer:
+        return config.analysis.primary
+    return str(next(iter(config.scorer)))
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """The tables of a run after groups were compared.
+
+    Attributes
+    ----------
+    answers, scores, people : DataFrame
+        The answers with their refusal flag, the scores table, the people table.
+    disparities : sequence of mappings
+        The rows of the fingerprint.
+    """
+
+    config: Config
+    battery: Battery
+    answers: pd.DataFrame
+    scores: pd.DataFrame
+    people: pd.DataFrame
+    cuts: Sequence[Cut]
+    scorers: Mapping[str, Scorer]
+    comparison: Comparison
+    disparities: Sequence[Mapping[str, Any]] = ()
+
+
+class Supplement:
+    """A further block of results, made from the tables of a compared run.
+
+    Attributes
+    ----------
+    name : str
+        The block's key in `results.json`.
+    section : str or None
+        Import path of its report section.
+    """
+
+    name: ClassVar[str]
+    section: ClassVar[str | None] = None
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block (finite JSON values), or None where it does not apply."""
+        raise NotImplementedError
+
+
+def too_few_permutations(
+    disparities: Sequence[Mapping[str, Any]], comparison: Comparison, blocks: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return a warning for each family in which even the smallest p-value could not be significant once corrected.
+
+    Families are those of the fingerprint's rows, and of the rows of `blocks` that state the size of theirs.
+    """
+    families = [("", disparities, comparison.correction, comparison.n_permutations)]
+    for name, block in (blocks or {}).items():
+        correction = block.get("correction", comparison.correction)
+        n_permutations = block.get("n_permutations", comparison.n_permutations)
+        families.append((name, block.get("rows", []), correction, n_permutations))
+    out = []
+    for name, rows, correction, n in families:
+        family = max((row.get("family_size", 0) for row in rows), default=0)
+        steps = {"holm": family, "bonferroni": family, STEP_DOWN: min(family, 1)}.get(correction, 0)
+        if (smallest := steps / (n + 1)) > comparison.alpha:
+            out.append(
+                f"With {n} {TOO_FEW} of a family of {family}{f' (block {name})' if name else ''} is "
+                f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
+            )
+    return out

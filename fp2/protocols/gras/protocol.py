@@ -1,0 +1,209 @@
+"""GRAS as a protocol: yes/no questions about traits, stored densely, analysed by template, trait and attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job
+from fp2.protocols.gras.options import OUTCOMES, GrasOptions
+from fp2.results import Analysis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.ask.answers import Answers, RunTables
+    from fp2.ask.dense import DenseStorage
+    from fp2.ask.dense_answers import DenseAnswers
+    from fp2.ask.plan import Plan
+    from fp2.config import Config
+    from fp2.engines.base import Engine
+    from fp2.probes.battery import Battery
+    from fp2.progress import Progress
+    from fp2.scorers.base import Scorer
+
+BLOCK = "gras"
+NOTHING = "No question was answered: there is nothing to compare."
+STEPS = 9
+"""Steps of the analysis where subjects have several images."""
+
+
+class Gras(EvaluationProtocol[GrasOptions]):
+    """GRAS (100 traits x 5 templates, P(Yes) from logits), published and corrected."""
+
+    name = "gras"
+    Options = GrasOptions
+    scoring = "none"
+    sections = ("fp2.protocols.gras.section:GrasSection",)
+
+    @classmethod
+    def from_config(cls, config: Config) -> Gras:
+        """Return the protocol: the battery's options, and those of the config where it is silent."""
+        from fp2.probes.trait_battery import protocol_options
+
+        analysis = config.analysis
+        others: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
+        if analysis.permutations:
+            others["permutations"] = analysis.permutations
+        return cls(GrasOptions.read(protocol_options(config.probe.options), **others))
+
+    def title(self, inputs: Inputs) -> str:
+        """Return what the report is called."""
+        return "GRAS bias scores"
+
+    def run_name(self, inputs: Inputs) -> str:
+        """Return the run's name, with the battery's."""
+        assert inputs.battery is not None
+        head, *rest = super().run_name(inputs).split(" · ")
+        return " · ".join([head, inputs.battery.name, *rest])
+
+    def check_battery(self, battery: Battery, config: Config) -> None:
+        """Refuse a battery that asks about no trait, or about two people."""
+        super().check_battery(battery, config)
+        if battery.people != 1 or not battery.traits:
+            what = "is about two people" if battery.people != 1 else "asks about no trait"
+            fix = "Use probe=gras, with traits and templates of your own if you like"
+            raise Fp2Error(f"the battery '{battery.name}' {what}", where="probe", fix=fix)
+
+    def check(self, inputs: Inputs) -> None:
+        """Refuse an outcome that the engine never gives, and attributes with fewer than two large groups."""
+        from fp2.protocols.gras.groups import make_design
+
+        assert inputs.engine is not None
+        assert inputs.battery is not None
+        _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
+        people = inputs.people
+        images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
+        make_design(images, subjects, people, inputs.cuts, self.options.min_subjects)
+
+    def storage(self, plan: Plan, inputs: Inputs) -> DenseStorage:
+        """Return the dense storage."""
+        from fp2.ask.dense import DenseStorage
+
+        assert inputs.engine is not None
+        assert inputs.battery is not None
+        return DenseStorage(plan, inputs.engine, inputs.battery.traits, inputs.store)
+
+    def disk(self, answers: int, new: int) -> str:
+        """Return what store and shards will take, in words."""
+        from fp2.ask.dense import disk
+
+        return disk(answers, new)
+
+    def describe_questions(self, battery: Battery) -> list[dict[str, Any]]:
+        """Return the templates with their text; `questions.parquet` has every question."""
+        templates = dict(battery.wording.templates) if battery.wording else {}
+        instruction = battery.wording.instruction if battery.wording else ""
+        rows = []
+        for probe in battery.probes:
+            used = dict.fromkeys(question.template for question in battery.questions if question.probe == probe.id)
+            texts = [f"{templates.get(template, template)} {instruction}".strip() for template in used]
+            rows.append({"id": probe.id, "label": probe.label, "text": " | ".join(texts)})
+        return rows
+
+    def facts(self, inputs: Inputs) -> Mapping[str, Any]:
+        """Return where the traits and templates come from."""
+        from fp2.probes.trait_battery import facts
+
+        assert inputs.battery is not None
+        return {"battery": facts(inputs.battery.wording) if inputs.battery.wording else {"notes": []}}
+
+    def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return where the traits and templates of a logged run came from."""
+        return {"battery": results.get(BLOCK, {}).get("battery", {})}
+
+    def notes(self, inputs: Inputs) -> Sequence[str]:
+        """Return the notes on the traits."""
+        return list(self.facts(inputs)["battery"]["notes"])
+
+    def score(
+        self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
+    ) -> tuple[Answers, pd.DataFrame | None]:
+        """Return the answers as they are: probabilities need no scorer."""
+        return answers, None
+
+    def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
+        """Return how many permutations and bootstrap resamples the analysis draws."""
+        return self.options.permutations, self.options.bootstrap
+
+    def n_steps(self, job: Job, tables: RunTables) -> int:
+        """Return how many steps the analysis has."""
+        return STEPS
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Return the bias score with its null distribution, sizes, attribution rates, prompt sensitivity and mass."""
+        from fp2.ask.dense_answers import DenseAnswers
+        from fp2.protocols.gras.analysis import analyse
+        from fp2.protocols.gras.answers import GrasAnswers
+
+        answers = tables.answers
+        assert isinstance(answers, DenseAnswers)
+        if not answers.answered.any():
+            return Analysis(settings=self.settings(), notes=[NOTHING])
+        warnings = _missing_outcome(answers, self.options.outcome)
+        given = GrasAnswers(answers.image_ids, answers.subject_ids, answers.traits, answers.templates, answers.columns)
+        block = analyse(given, tables.people, job.cuts, self.options, job.tick)
+        block = {**block, "warnings": [*warnings, *block["warnings"]], "battery": job.facts["battery"]}
+        return Analysis(settings=self.settings(), blocks={BLOCK: block})
+
+    def follows(self, line: str) -> bool:
+        """Whether a limitation says that there is nothing to compare."""
+        return line == NOTHING
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the comparison as every report reads them."""
+        options = self.options
+        return {
+            "unit": "image, and subject beside it",
+            "alpha": options.alpha,
+            "n_permutations": options.permutations,
+            "n_bootstrap": options.bootstrap,
+            "min_subjects": options.min_subjects,
+            "correction": "none (published); Holm and Benjamini-Hochberg beside it",
+            "family": "all tests of the run",
+            "primary": options.outcome,
+            "seed": options.seed,
+            "smallest_effects": {options.outcome: options.smallest_effect},
+        }
+
+
+def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
+    """Refuse an outcome that this engine never gives; report if it gives it for some answers only."""
+    from fp2.engines.server_scoring import NEVER
+
+    lacks = getattr(engine, "lacking", None)
+    question = next((question for question in battery.questions if question.kind == "yes_no"), None)
+    lacking = lacks(question) if lacks and question else {}
+    which = lacking.get(options.outcome)
+    others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
+    if which == NEVER:
+        what = f"the way in which this server is asked never gives {options.outcome}"
+        raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
+    if which:
+        progress.note(f"This server gives {options.outcome} for some answers only; always with {others}")
+
+
+def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
+    """Return a warning with the share of answers that lack the outcome although there is an answer.
+
+    Raises
+    ------
+    Fp2Error
+        If all lack it.
+    """
+    answered = answers.answered
+    lacking = np.isnan(answers.columns[outcome]) & answered
+    n, n_answered = int(lacking.sum()), int(answered.sum())
+    if n == n_answered:
+        there = [name for name in OUTCOMES if not np.isnan(answers.columns[name][answered]).all()]
+        fix = f"Set probe.options.outcome={' or '.join(there)}: the answers are kept" if there else ""
+        raise Fp2Error(f"no answer has the outcome {outcome!r}", where="probe.options.outcome", fix=fix)
+    if not n:
+        return []
+    why = "a server that lists only the likeliest tokens leaves it out where Yes is unlikely, so groups may lack it"
+    return [
+        f"{n / n_answered:.1%} of the answers have no {outcome}: {why} unequally; p_yes and p_yes_norm may be there"
+    ]

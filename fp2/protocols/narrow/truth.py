@@ -1,0 +1,176 @@
+"""What is true about each person: boxes, keypoints and masks from the annotation beside a picture, read when asked for.
+
+Data sets without annotation files give what their people table holds: boxes and a mask file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fp2.data.fhibe.geometry import Box, Geometry, annotation_path, read_geometry
+from fp2.data.variants import mask_array, region_mask
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bools = npt.NDArray[np.bool_]
+_CROP = "faces_crop_"
+_PARTS_FOLDER = "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format"
+
+
+@dataclass(frozen=True)
+class Person:
+    """One person in one picture: a row of the people table, and where their geometry is found."""
+
+    image_id: str
+    subject_id: str
+    image_path: Path
+    n_people: int
+    person_box: Box | None = None
+    face_box: Box | None = None
+    mask_path: Path | None = None
+
+    @property
+    def face_id(self) -> str:
+        """The name of this person's face crop, as FHIBE names it: `<image id>_<subject id>`."""
+        own = self.image_id.endswith(f"_{self.subject_id}") or self.is_crop
+        return self.image_id if own else f"{self.image_id}_{self.subject_id}"
+
+    @property
+    def is_crop(self) -> bool:
+        """Whether the picture is a face crop itself."""
+        return self.image_path.name.startswith(_CROP)
+
+    def face_crop(self) -> Path | None:
+        """Return the aligned face crop: the picture itself, or the file beside it; None if there is none."""
+        if self.is_crop:
+            return self.image_path
+        beside = self.image_path.with_name(f"{_CROP}and_align_{self.face_id}.png")
+        return beside if beside.is_file() else None
+
+    def geometry(self) -> Geometry:
+        """Return the annotation of the picture, completed by the people table's boxes.
+
+        Raises
+        ------
+        Fp2Error
+            If there is an annotation and it cannot be read.
+        """
+        path = annotation_path(self.image_path)
+        if path.stem == self.image_path.stem or not path.is_file():
+            return Geometry(person_box=self.person_box, face_box=self.face_box)
+        return read_geometry(path, self.subject_id)
+
+
+def people_of(people: pd.DataFrame) -> list[Person]:
+    """Return every row of a people table as a person, in order."""
+    return [_person(row) for row in people.to_dict("records")]
+
+
+def _person(row: dict[Any, Any]) -> Person:
+    mask = row.get("mask_path")
+    return Person(
+        image_id=str(row["image_id"]),
+        subject_id=str(row["subject_id"]),
+        image_path=Path(row["image_path"]),
+        n_people=int(row["n_people"]),
+        person_box=_box([row.get(f"box_{side}") for side in "xywh"]),
+        face_box=_box([row.get(f"face_{side}") for side in "xywh"]),
+        mask_path=Path(mask) if isinstance(mask, str) and mask else None,
+    )
+
+
+def _box(values: Sequence[Any]) -> Box | None:
+    if any(value is None or value != value for value in values):
+        return None
+    return Box(*(float(value) for value in values))
+
+
+def size_of(path: Path, geometry: Geometry) -> tuple[int, int]:
+    """Return a picture's width and height in pixels: the annotation's, or the file's.
+
+    Raises
+    ------
+    Fp2Error
+        If neither can be read.
+    """
+    if geometry.size is not None:
+        return geometry.size
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return image.size
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the picture cannot be read: {type(error).__name__}", where=str(path)) from None
+
+
+def polygon_mask(geometry: Geometry, size: tuple[int, int]) -> Bools | None:
+    """Return the union of all of a person's polygons, shape (height, width); None if they have none or it is empty."""
+    shapes = [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
+    mask = mask_array(region_mask(size, shapes))
+    return mask if mask.any() else None
+
+
+def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bools | None:
+    """Return where the person is, shape (height, width): the union of their polygons, or their mask file.
+
+    None if the data have neither, or an empty one.
+
+    Raises
+    ------
+    Fp2Error
+        If the mask file cannot be read or is not of the picture's size.
+    """
+    if geometry.polygons or person.mask_path is None:
+        return polygon_mask(geometry, size)
+    from fp2.data.pixels import open_rgb
+
+    where, fix = str(person.mask_path), "A person's mask has to be a picture of the photo's own size, black outside"
+    try:
+        mask = mask_array(open_rgb(person.mask_path).convert("L"))
+    except (OSError, ValueError, SyntaxError) as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else type(error).__name__
+        raise Fp2Error(f"a mask of the data set cannot be read: {reason}", where=where, fix=fix) from None
+    if mask.shape != (size[1], size[0]):
+        what = f"a mask of the data set has {mask.shape[1]} x {mask.shape[0]} pixels, its picture {size[0]} x {size[1]}"
+        raise Fp2Error(what, where=where, fix=fix)
+    return mask if mask.any() else None
+
+
+def face_parts(person: Person, crop: Path) -> npt.NDArray[np.uint8] | None:
+    """Return the map of face parts of a crop: the release's own CelebAMask map, or painted from the polygons.
+
+    None if the data have neither.
+
+    Raises
+    ------
+    Fp2Error
+        If the annotation or the map of the crop cannot be read.
+    """
+    from PIL import Image
+
+    from fp2.protocols.narrow.metrics.parsing import from_polygons
+
+    for folder in crop.parents:
+        if folder.name == "data":
+            ready = folder.parent / _PARTS_FOLDER / person.face_id / "combined.png"
+            if ready.is_file():
+                try:
+                    with Image.open(ready) as image:
+                        return np.asarray(image.convert("L"))
+                except (OSError, ValueError, SyntaxError) as error:
+                    what = f"a map of face parts cannot be read: {type(error).__name__}"
+                    raise Fp2Error(what, where=str(ready)) from None
+    path = annotation_path(crop)
+    if path.stem == crop.stem or not path.is_file():
+        return None
+    geometry = read_geometry(path, person.subject_id)
+    return from_polygons(size_of(crop, geometry), geometry.polygons) if geometry.polygons else None

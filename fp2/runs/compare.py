@@ -1,0 +1,209 @@
+"""Two runs on the same people: how far apart their fingerprints lie, per cut and scorer, and where they differ most.
+
+A fingerprint is the profile of group means, centred within every probe (`fp2.stats.distance`): a model that is kinder
+to everybody alike has the same fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.report.reading import is_calibration
+from fp2.report.suppress import MIN_CELL
+from fp2.runs.reader import LoggedRun, short_names
+from fp2.runs.shared_subjects import SharedLines, n_people, same_probes, shared_lines
+
+if TYPE_CHECKING:
+    from fp2.cuts import Cut
+    from fp2.stats.rows import BoolArray
+
+_NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How often to permute and resample, the level, the seed, and the fewest people of a group that is compared."""
+
+    n_permutations: int
+    n_bootstrap: int
+    seed: int
+    alpha: float = 0.05
+    min_subjects: int = 10
+
+
+def compare(
+    first: LoggedRun, second: LoggedRun, settings: Settings, start: Callable[[int], Callable[[], None]]
+) -> dict[str, Any]:
+    """Compare two runs and return a JSON-ready block (aggregates only).
+
+    `start(n)` is told the number of steps and returns what to call after each.
+
+    Returns
+    -------
+    dict
+        `first`, `second`: who they are; `shared`: people and pictures of both; `primary`: the headline's scorer;
+        `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
+        one row per cut, probe and group of enough people; `family`: what p-values are corrected over; `notes`.
+
+    Raises
+    ------
+    Fp2Error
+        If they share no cut, scorer, probe or person.
+    """
+    runs = (first, second)
+    cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
+    if missing := [run.primary for run in runs if run.primary != scorers[0]]:
+        notes.append(f"The runs' primary scorers differ; shown first: {scorers[0]} (not {missing[0]}).")
+    chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
+    if not any(same for same, _ in chosen.values()):
+        raise _different_probes(runs)
+    if left := chosen[scorers[0]][1]:
+        notes.append(f"Probes that only one run asked, or in other words, are left out: {', '.join(left)}.")
+    tick = start(len(cuts) * len(scorers))
+    rows, profiles = [], []
+    for scorer in scorers:
+        for cut in cuts:
+            probes = chosen[scorer][0]
+            if probes:
+                lines = shared_lines(runs, cut, scorer, probes)
+                rows.append(_distance(lines, cut.name, scorer, probes, settings))
+                if scorer == scorers[0]:
+                    profiles += _profiles(lines, cut.name, probes, settings)
+            tick()
+    _adjust(rows)
+    names = short_names(runs)
+    return {
+        "first": _who(first, names[0]),
+        "second": _who(second, names[1]),
+        "shared": _shared(runs, notes),
+        "primary": scorers[0],
+        "probes": {p: _label(first, p) for p in chosen[scorers[0]][0]},
+        "family": "Holm over the cuts of one scorer; for single probes over its probes x cuts",
+        "settings": asdict(settings),
+        "distances": rows,
+        "profiles": profiles,
+        "notes": notes,
+    }
+
+
+def _same_cuts(runs: Sequence[LoggedRun]) -> list[Cut]:
+    first, second = (run.cuts for run in runs)
+    same = [cut for name, cut in first.items() if second.get(name) == cut]
+    if not same:
+        ours, theirs = (", ".join(run.cuts) for run in runs)
+        raise Fp2Error(f"the runs have no cut in common: {ours} in the first, {theirs} in the second")
+    return same
+
+
+def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
+    """Return the scorers that both runs have in the same version, the first's primary one first."""
+    first, second = (run.scorers for run in runs)
+    same = [name for name, version in first.items() if second.get(name) == version]
+    if not same:
+        if set(first) & set(second):
+            fix = "fp2 rescore brings one up to date"
+            raise Fp2Error("the runs have no scorer of the same version in common", fix=fix)
+        ours, theirs = ", ".join(first), ", ".join(second)
+        raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
+    return sorted(same, key=lambda name: name not in (runs[0].primary, runs[1].primary))
+
+
+def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
+    if common := sorted(set(runs[0].probes) & set(runs[1].probes)):
+        return Fp2Error(f"the runs asked {', '.join(common)} in different words: nothing can be compared")
+    ours, theirs = (", ".join(run.probes) for run in runs)
+    return Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
+
+
+def _distance(lines: SharedLines, cut: str, scorer: str, probes: Sequence[str], s: Settings) -> dict[str, Any]:
+    from fp2.stats import fingerprint_distance
+
+    found = fingerprint_distance(
+        lines.values[0], lines.values[1], lines.groups, lines.subjects, images=lines.images,
+        n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
+        min_subjects=s.min_subjects,
+    )  # fmt: skip
+    by_probe = [
+        {"probe": probe, **asdict(one)} for probe, one in zip(probes, found.by_outcome, strict=True) if one is not None
+    ]
+    return {
+        "cut": cut,
+        "scorer": scorer,
+        **{name: getattr(found, name) for name in _NUMBERS},
+        "n_subjects": found.n_subjects,
+        "n_probes": found.n_outcomes,
+        "groups": list(found.groups),
+        "by_probe": by_probe,
+    }
+
+
+def _adjust(rows: list[dict[str, Any]]) -> None:
+    """Write `adjusted_p` into every row and every probe's entry."""
+    from fp2.stats import adjust_p_values
+
+    for scorer in dict.fromkeys(row["scorer"] for row in rows):
+        own = [row for row in rows if row["scorer"] == scorer]
+        for family in (own, [entry for row in own for entry in row["by_probe"]]):
+            for entry, p in zip(family, adjust_p_values([entry["p_value"] for entry in family]), strict=True):
+                entry["adjusted_p"] = p
+
+
+def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
+    """Return both runs' group means over people, where both have a value, less their mean over groups."""
+    import pandas as pd
+
+    both: BoolArray = np.asarray(np.isfinite(lines.values).all(axis=0))
+    least = max(settings.min_subjects, MIN_CELL)
+    rows = []
+    for j, probe in enumerate(probes):
+        table = pd.DataFrame(
+            {"group": lines.groups, "subject": lines.subjects, "first": lines.values[0, :, j],
+             "second": lines.values[1, :, j]}
+        )[both[:, j]]  # fmt: skip
+        people = table.groupby(["group", "subject"], sort=True).mean()
+        groups = people.groupby("group").agg(["mean", "size"])
+        groups = groups[groups["first", "size"] >= least]
+        if len(groups) < 2:
+            continue
+        centred = {run: groups[run, "mean"] - groups[run, "mean"].mean() for run in ("first", "second")}
+        rows += [
+            {"cut": cut, "probe": probe, "group": str(group), "n_subjects": int(groups["first", "size"][group]),
+             "first": float(centred["first"][group]), "second": float(centred["second"][group])}
+            for group in groups.index
+        ]  # fmt: skip
+    return rows
+
+
+def _shared(runs: Sequence[LoggedRun], notes: list[str]) -> dict[str, int]:
+    both = runs[0].people[["image_id", "subject_id"]].merge(runs[1].people[["image_id", "subject_id"]])
+    n, total = int(both["subject_id"].nunique()), [n_people(run) for run in runs]
+    if n < max(total):
+        notes.append(f"Compared on the {n} people of both runs; the first has {total[0]}, the second {total[1]}.")
+    return {
+        "n_subjects": n,
+        "n_images": int(both["image_id"].nunique()),
+        "n_subjects_first": total[0],
+        "n_subjects_second": total[1],
+    }
+
+
+def _who(run: LoggedRun, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "run_id": run.run_id,
+        "created": run.results["created"],
+        "dataset": run.results["dataset"]["name"],
+        "config_hash": run.results["config_hash"],
+        "response_set": run.results["response_set"],
+        "complete": bool(run.results["complete"]),
+        "calibration": is_calibration(run.results),
+    }
+
+
+def _label(run: LoggedRun, probe: str) -> str:
+    return next(str(p.get("label") or probe) for p in run.results["probes"] if p["id"] == probe)

@@ -1,0 +1,147 @@
+"""What a run is about: its protocol, people, cuts and engine, loaded and checked before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.ask.plan import Plan, make_plan, show
+from fp2.compose import build_protocol
+from fp2.config import Config
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.data.dataset import Dataset
+    from fp2.data.pixels import PixelDigest
+    from fp2.store.responses import ResponseStore
+
+Protocol = EvaluationProtocol[Any]
+Pixels = Mapping[Path, "PixelDigest"]
+
+
+def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tuple[Protocol, Inputs, Pixels]:
+    """Load everything that a run needs and check it; no model is loaded.
+
+    Returns
+    -------
+    (protocol, inputs, pixels)
+        The protocol that fits battery and people, what it works on, and the digest of every image by path.
+
+    Raises
+    ------
+    Fp2Error
+        For every mistake in the config or the data that can be seen before asking.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.tables import attribute_columns
+
+    protocol = build_protocol(config)
+    asked = _load_battery(protocol, config, store) if protocol.asks else {}
+    protocol = asked.pop("protocol", protocol)
+    battery = asked.get("battery")
+    dataset = _load_dataset(config, progress)
+    protocol = protocol.for_people(dataset.people)
+    dataset = _choose(config, protocol, dataset, battery.people if battery else None)
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
+    pixels, digest = _read_images(config, dataset.people, store, progress)
+    for line in getattr(asked.get("engine"), "notices", ()):
+        progress.note(line)
+    inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
+    protocol.check(inputs)
+    return protocol, inputs, pixels
+
+
+def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> dict[str, Any]:
+    """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
+    from fp2.engines.build import build_engine
+    from fp2.probes.battery import load_battery
+    from fp2.scorers.registry import build_scorers
+
+    battery = load_battery(asdict(config.probe))
+    protocol = protocol.for_battery(battery)
+    protocol.check_battery(battery, config)
+    needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
+    scorers = build_scorers(config.scorer) if needed else {}
+    protocol.check_scorers(battery, scorers)
+    engine = build_engine(
+        asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
+    )
+    engine.identity()
+    return {"protocol": protocol, "battery": battery, "scorers": scorers, "engine": engine}
+
+
+def _load_dataset(config: Config, progress: Progress) -> Dataset:
+    from fp2.data.load import load_configured
+
+    return load_configured(config, progress)
+
+
+def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int | None) -> Dataset:
+    """Return the data set with the images that the run is about.
+
+    n_people: how many people have to be in an image; None takes every image. Of counterfactual sets only those stay
+    that vary in one of the cuts.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.data.pairs import two_person
+    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
+    from fp2.data.sets import of_sets, units, whole_sets
+    from fp2.tables import attribute_columns
+
+    people = dataset.people
+    notes: tuple[str, ...] = ()
+    if of_sets(people) and not protocol.matched:
+        raise counterfactual_error(config)
+    if n_people is not None:
+        people, notes = (two_person if n_people == 2 else single_person)(people)
+    if config.data.ids is not None:
+        people = pick_images(people, read_ids(config.data.ids))
+    if of_sets(people):
+        people, more = whole_sets(people, resolve_cuts(asdict(config.cut), attribute_columns(people)))
+        notes = (*notes, *more)
+    if config.data.limit is not None or config.data.offset:
+        whole = people.assign(subject_id=units(people)) if of_sets(people) else people
+        taken, more = limit_people(
+            whole, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
+        )
+        people = people[people["image_id"].isin(taken["image_id"])]
+        notes = (*notes, *more)
+    if people.empty:
+        what = {1: "single-person image", 2: "two-person image with a box for each"}.get(n_people or 0, "image")
+        raise Fp2Error(f"the data set has no {what}", where=f"data={config.data.name}")
+    return replace(dataset, people=people.reset_index(drop=True), notes=(*dataset.notes, *notes))
+
+
+def _read_images(config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress) -> tuple[Pixels, str]:
+    """Return the digest of every image that is not remembered, and of the data set; report what cannot be read."""
+    from fp2.data.identity import dataset_digest
+    from fp2.data.pixels import PixelIndex
+
+    paths = [Path(path) for path in people["image_path"]]
+    with progress.count_up("Reading the images", len(set(paths))) as read:
+        pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
+    bad = [(path, found.error) for path, found in pixels.items() if found.sha256 is None]
+    for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
+        progress.note(f"cannot be read: {path} ({error})")
+    if len(bad) > 3:
+        progress.note(f"... and {len(bad) - 3} more images")
+    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
+    return pixels, dataset_digest(people, by_image)
+
+
+def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
+    """Return the plan of every answer that a protocol needs."""
+    assert inputs.battery is not None
+    folder = Path(inputs.config.paths.data) / "shown"
+
+    def shown(people: pd.DataFrame, variant: Any) -> list[Any]:
+        return show(people, variant, pixels, folder, inputs.progress)
+
+    stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
+    return make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))

@@ -1,0 +1,167 @@
+"""Where things lie on this machine: kept out of what a run publishes, remembered beside the store for `fp2 rerun`.
+
+A logged config says `local:NAME` in place of an absolute path; the path itself stays in `STATE/places/RUN_ID.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fp2 import artifacts
+from fp2.config import Config
+
+MARK = "local:"
+PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
+"""Keys that say where something is, or which pictures, without being a path; and what is put in their place."""
+FILES = "task.files."
+"""Below it are files of the user's, whichever way their paths are written."""
+TRAITS = "probe.traits_file"
+"""The one key of a battery that is a path."""
+HIDDEN_SECTIONS = ("paths",)
+HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
+_PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
+
+
+def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> dict[str, str]:
+    """Write the resolved config and the overrides it came from, without this machine's paths; return those."""
+    from omegaconf import OmegaConf
+
+    plain, places = without_places(asdict(config))
+    kept = overrides_without_places(overrides)
+    with artifacts.as_user_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / artifacts.CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(plain)), encoding="utf-8")
+        (folder / artifacts.OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(kept)), encoding="utf-8")
+    return places
+
+
+def without_places(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a plain config without this machine's paths, and what was taken out by dotted key."""
+    places: dict[str, str] = {}
+    plain = {key: value for key, value in config.items() if key not in HIDDEN_SECTIONS}
+    return {key: _cleaned(value, key, places) for key, value in plain.items()}, places
+
+
+def overrides_without_places(overrides: Sequence[str]) -> list[str]:
+    """Return `overrides` without those that only say where things lie; other paths become `local:NAME`."""
+    kept = []
+    for override in overrides:
+        key, found, value = override.partition("=")
+        name = key.lstrip("+~")
+        if name.split(".")[0] in HIDDEN_SECTIONS or name in HIDDEN_KEYS:
+            continue
+        bare = value.strip("'\"")
+        if name in PLACE_KEYS:
+            kept.append(f"{key}={MARK}{PLACE_KEYS[name]}")
+        elif value.lstrip()[:1] in ("{", "["):
+            kept.append(f"{key}={_inline_without_places(override, name, value)}")
+        else:
+            is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
+            kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
+    return kept
+
+
+def _inline_without_places(override: str, name: str, value: str) -> str:
+    """Return an inline mapping or list as it was typed, but for the places in it; `local:...` if it cannot be read."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(override).value()
+    except HydraException:
+        return f"{MARK}..."
+    places: dict[str, str] = {}
+    cleaned = _cleaned(parsed, name, places)
+    if cleaned == parsed:
+        return value
+    hidden = {str(old): new for old, new in _changed(parsed, cleaned)}
+    for old in sorted(hidden, key=len, reverse=True):  # one path may begin with another
+        if old not in value:  # it was typed with escapes
+            return f"{MARK}..."
+        value = value.replace(old, hidden[old])
+    return value
+
+
+def _changed(before: Any, after: Any) -> Iterator[tuple[Any, str]]:
+    """Yield what was changed in nested mappings and lists, and what into."""
+    if isinstance(before, Mapping):
+        for key in before:
+            yield from _changed(before[key], after[key])
+    elif isinstance(before, list):
+        for old, new in zip(before, after, strict=True):
+            yield from _changed(old, new)
+    elif before != after:
+        yield before, "null" if after is None else after
+
+
+def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return the config with the remembered paths put back."""
+    for dotted, path in places.items():
+        node = config
+        *parents, last = dotted.split(".")
+        for parent in parents:
+            node = node[_step(node, parent)]
+        node[_step(node, last)] = path
+    return config
+
+
+def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
+    """Return the dotted keys that still say `local:NAME`."""
+    found: list[str] = []
+    for key, value in config.items():
+        dotted = f"{prefix}{key}"
+        if isinstance(value, list):
+            value = dict(enumerate(value))
+        if isinstance(value, Mapping):
+            found += missing_places(value, f"{dotted}.")
+        elif isinstance(value, str) and value.startswith(MARK):
+            found.append(dotted)
+    return found
+
+
+def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
+    """Keep a run's paths in the state folder, where nothing is published from."""
+    if places:
+        folder = state / "places"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{run_id}.json").write_text(json.dumps(places, indent=1), encoding="utf-8")
+
+
+def recall(state: Path, run_id: str) -> dict[str, str]:
+    """Return the remembered paths of a run; none if it was made elsewhere."""
+    path = state / "places" / f"{run_id}.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
+    if dotted in HIDDEN_KEYS:
+        return None
+    if dotted in PLACE_KEYS and value is not None:
+        places[dotted] = value
+        return MARK + PLACE_KEYS[dotted]
+    if isinstance(value, Mapping):
+        return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(item, f"{dotted}.{place}", places) for place, item in enumerate(value)]
+    if dotted.startswith(FILES) and value:
+        places[dotted] = os.path.abspath(os.path.expanduser(value))
+        return MARK + _name(value)
+    is_text = dotted.startswith("probe.") and dotted != TRAITS  # a question may begin with a stroke
+    if isinstance(value, str) and not is_text and _PATH.fullmatch(value):
+        places[dotted] = value
+        return MARK + _name(value)
+    return value
+
+
+def _step(node: Any, name: str) -> Any:
+    return int(name) if isinstance(node, list) else name
+
+
+def _name(path: str) -> str:
+    return re.split(r"[\\/]", path.rstrip("\\/"))[-1]

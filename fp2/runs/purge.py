@@ -1,0 +1,269 @@
+"""Removing what was derived from people, pictures or a release: rows of the store, of runs, and all that was computed.
+
+Runs go first, in the outputs and in the MLflow store, and the response store last: its index says which answers came
+from whom, so an interrupted purge is finished by giving the same command again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import artifacts
+from fp2.ask.answers import RunTables, read_tables
+from fp2.config import Config
+from fp2.data.identity import local_salt, salted
+from fp2.errors import Fp2Error
+from fp2.runs.purge_selection import ByIds, Selection, kind_of
+from fp2.runs.reissue import reissue, strip
+from fp2.store import origins
+
+if TYPE_CHECKING:
+    from fp2.store.responses import ResponseStore
+    from fp2.tracking.files import Logged
+
+MARK = ".purging"  # in a run's folder while it is worked on
+WRITTEN_OUT = "hf"  # below `paths.data`: pictures that were copied out of a data set's own files
+
+
+@dataclass
+class Purged:
+    """What was removed (or would be): rows of the store by table, and one line per run."""
+
+    store: dict[str, int] = field(default_factory=dict)
+    runs: list[str] = field(default_factory=list)
+    people: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Whether there was anything to remove."""
+        return bool(self.runs) or any(self.store.values())
+
+
+@dataclass
+class _Work:
+    """What one purge knows and finds on its way."""
+
+    here: Config
+    selection: Selection
+    chosen: list[origins.Picture]
+    raw_keys: dict[str, str]
+    gone_keys: set[str]
+    dry: bool
+    people: set[str] = field(default_factory=set)
+
+    def drop(self, tables: RunTables, known: bool) -> tuple[RunTables, int]:
+        """Return the tables without the rows that go, and how many people go with them; notes whose answers go.
+
+        A run without results does not tell which data it was made on (`known`): there the store's index decides.
+        """
+        people = tables.people
+        if known or isinstance(self.selection, ByIds):
+            leaving = self.selection.rows(people["image_id"], people["subject_id"])
+        else:
+            leaving = people["image_id"].isin({picture.image for picture in self.chosen})
+        images, left = set(people.loc[leaving, "image_id"]), people[~leaving]
+        self.people |= set(people.loc[leaving, "subject_id"])
+        theirs = tables.answers.keys_of(images)
+        self.gone_keys |= {self.raw_keys[key] for key in theirs if key in self.raw_keys}
+        salted_gone = {key for key, raw in self.raw_keys.items() if raw in self.gone_keys}
+        n_people = people["subject_id"].nunique() - left["subject_id"].nunique()
+        return tables.without(left, images, salted_gone), n_people
+
+
+def purge(
+    here: Config, make_selection: Callable[[bytes, list[origins.Picture]], Selection], *, dry: bool = False
+) -> Purged:
+    """Remove everything that was derived from whom the selection names.
+
+    Parameters
+    ----------
+    here : Config
+        Where outputs, state and the MLflow store are.
+    make_selection : callable
+        Makes the selection from this machine's salt and the pictures that the store remembers.
+    dry : bool
+        Only count.
+
+    Raises
+    ------
+    Fp2Error
+        If the store, a run or the MLflow store cannot be read or written.
+    """
+    from fp2.store.responses import ResponseStore
+
+    salt = local_salt(Path(here.paths.state))
+    done = Purged()
+    with ResponseStore(Path(here.paths.store)) as store:
+        known = origins.pictures(store.connection, store.path)
+        selection = make_selection(salt, known)
+        chosen = [picture for picture in known if selection.picks(picture)]
+        every = sorted(origins.all_keys(store.connection, store.path))
+        raw_keys = dict(zip(salted(every, salt, "response"), every, strict=True))
+        gone = origins.keys_of(store.connection, store.path, chosen)
+        work = _Work(here, selection, chosen, raw_keys, gone, dry, {picture.subject for picture in chosen})
+        folders = _run_folders(Path(here.paths.outputs))
+        for folder in folders:  # a store from before there were origins: the runs' tables say whose answers go
+            _purge_folder(folder, work, look=True)
+        done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
+        done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
+        done.store = _purge_store(store, work)
+        done.people = len(work.people)
+    return done
+
+
+def _run_folders(outputs: Path) -> list[Path]:
+    """Return the folders of runs that have tables."""
+    return sorted({path.parent for path in outputs.expanduser().rglob(artifacts.PEOPLE)})
+
+
+def _results(folder: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _run_id(folder: Path) -> str:
+    return str((_results(folder) or {}).get("run_id", folder))
+
+
+def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
+    """Purge one run, or only `look`; return the line on what became of it, None if it has nobody of the selection."""
+    results = _results(folder)
+    release = results["dataset"]["release"] if results else None
+    if results is not None and not work.selection.concerns(kind_of(results), release):
+        return None
+    tables, n_people = work.drop(before := read_tables(folder), results is not None)
+    n_answers = before.n_answers - tables.n_answers
+    started = (folder / MARK).exists()
+    if not (n_people or n_answers or started or len(before.people) > len(tables.people)):
+        return None
+    what = f"{folder}: {n_people} people and {n_answers} answers"
+    if work.dry or look:
+        return what
+    if tables.people.empty:
+        shutil.rmtree(folder)
+        return f"{what}, which was everybody: the run was removed"
+    return f"{what}: {_rewrite(folder, tables, work, results, n_people)}"
+
+
+def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:
+    """Write the tables without them, then everything that follows; return how that went."""
+    mark = folder / MARK
+    n_people = max(n_people, int(mark.read_text() or 0) if mark.exists() else 0)
+    mark.write_text(str(n_people))
+    tables.write(folder)
+    try:
+        if results is None:
+            raise Fp2Error("the run has no results")
+        reissue(folder, tables, work.here, results, work.raw_keys, n_people)
+        said = "computed again and signed anew"
+    except Fp2Error as error:
+        strip(folder)
+        said = f"removed from its tables; results, figures and passport are gone too, since {error}"
+    mark.unlink()
+    return said
+
+
+def _purge_logged(work: _Work, folders: dict[str, Path]) -> list[str]:
+    """Purge the runs in the MLflow store, from their folder here if there is one, else from their logged files."""
+    from fp2.tracking.files import clear_tags, fetch, logged_runs
+
+    lines = []
+    runs = logged_runs(work.here)
+    for run in runs:
+        with tempfile.TemporaryDirectory(prefix="fp2-purge-") as scratch:
+            logged = Path(scratch)
+            fetch(run, work.here, logged)
+            if not (logged / artifacts.PEOPLE).is_file():
+                continue
+            if line := _purge_logged_run(run, logged, folders.get(run.run_id), work):
+                lines.append(line)
+    if not work.dry and isinstance(work.selection, ByIds):
+        clear_tags(runs, work.here, (*work.selection.subject_ids, *work.selection.image_ids))
+    return lines
+
+
+def _purge_logged_run(run: Logged, logged: Path, folder: Path | None, work: _Work) -> str | None:
+    """Purge one run of the MLflow store; a run that has its folder here is taken from there: one passport for both."""
+    from fp2.tracking.files import remove, replace
+
+    line = _purge_folder(logged, work, look=folder is not None)
+    if line is None:
+        return None
+    line = line.replace(str(logged), f"MLflow run {run.run_id}")
+    if work.dry:
+        return line
+    source = logged if folder is None else folder
+    if not source.is_dir():
+        remove(run, work.here)
+        return f"{line}: removed"
+    results = _results(source)
+    files = artifacts.files_of(source)
+    if (source / artifacts.PASSPORT).is_file():
+        files[artifacts.PASSPORT] = source / artifacts.PASSPORT
+    replace(run, work.here, files, results, artifacts.TABLE, _tags(results, source))
+    return line if folder is None else f"{line}: now as in {folder}"
+
+
+def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:
+    """Return the tags that follow from the results."""
+    from fp2.hashing import sha256_file
+    from fp2.report.leaderboard import summarise
+
+    if results is None:
+        return {"summary": "[]", "severity": "None", "passport_sha256": "None"}
+    return {
+        "severity": str(results["severity"]),
+        "summary": json.dumps(summarise(results)),
+        "passport_sha256": sha256_file(source / artifacts.PASSPORT),
+        **{name: str(results[name]) for name in ("response_set", "dataset_digest")},
+    }
+
+
+def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
+    """Delete the store's rows, and traces of the ids in notes of failed runs."""
+    words = (*work.selection.subject_ids, *work.selection.image_ids) if isinstance(work.selection, ByIds) else ()
+    paths = {os.path.abspath(picture.path) for picture in work.chosen}
+    paths |= {path for path in origins.remembered_paths(store.connection, store.path) if any(w in path for w in words)}
+    if work.dry:
+        return {**_there(store, work.gone_keys), "pictures": len(work.chosen)}
+    _clear_notes(Path(work.here.paths.outputs).expanduser(), words)
+    _clear_chosen_ids(Path(work.here.paths.state), words)
+    for name in paths:
+        if Path(name).is_relative_to(Path(work.here.paths.data).absolute() / WRITTEN_OUT):
+            Path(name).unlink(missing_ok=True)
+    return origins.forget(store.connection, store.path, work.gone_keys, work.chosen, paths)
+
+
+def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:
+    """Take the ids out of the lists of chosen pictures that are remembered for reruns."""
+    for path in (state / "places").glob("*.json"):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        ids = kept.get("data.ids")
+        if isinstance(ids, list) and any(str(name) in words for name in ids):
+            kept["data.ids"] = [name for name in ids if str(name) not in words]
+            path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+
+
+def _there(store: ResponseStore, keys: set[str]) -> dict[str, int]:
+    """Return how many answers, and how many blocks of them, the store has under `keys`."""
+    single = {str(key) for (key,) in store.connection.execute("SELECT key FROM answers")}
+    blocks = [key.hex() for (key,) in store.connection.execute("SELECT context FROM blocks")]
+    return {"answers": len(keys & single), "blocks": sum(key in keys for key in blocks)}
+
+
+def _clear_notes(outputs: Path, words: Sequence[str]) -> None:
+    """Delete the tracebacks and status notes of failed runs that name one of the ids."""
+    for name in artifacts.LOCAL_FILES:
+        for path in outputs.rglob(name):
+            if any(word in path.read_text(encoding="utf-8", errors="replace") for word in words):
+                path.unlink()

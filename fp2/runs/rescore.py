@@ -1,0 +1,154 @@
+"""The answers of a logged run scored and compared again: other scorers, cuts or analysis, no model and no image.
+
+The source run stays as it is. The new one has the same answers under the same salted keys, and names its source in its
+results and its passport.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import artifacts
+from fp2.ask.answers import RunTables, read_tables
+from fp2.config import Config, config_hash
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.progress import Progress
+from fp2.protocols.base import EvaluationProtocol
+from fp2.results import assemble, versions
+from fp2.runs.local_paths import remember, write_config
+from fp2.runs.outputs import Outcome, log_run, tracked, write_run
+from fp2.runs.reader import read_results
+from fp2.runs.recompute import (
+    describe_scorers,
+    logged_config,
+    logged_cuts,
+    logged_protocol,
+    passport_protocol,
+    recompute,
+)
+from fp2.runs.rescore_config import rescored_config
+
+if TYPE_CHECKING:
+    from fp2.cuts import Cut
+
+
+def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> Outcome:
+    """Score the answers of the run in `source` again, and write everything that follows into `folder`.
+
+    Raises
+    ------
+    Fp2Error
+        For a run without scored answers, a cut whose attribute its people table lacks or in which no counterfactual
+        set varies, scorers that do not fit its battery, and files that cannot be read.
+    """
+    from fp2.report.section import load_sections
+
+    before = read_results(source)
+    tables = _read(source, before["run_id"])
+    config = rescored_config(logged_config(source, given, before["run_id"]), given, overrides)
+    protocol, job = logged_protocol(config, tables.people)
+    _check(protocol, config, before["run_id"])
+    before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
+    places = write_config(folder, config, overrides)
+    tags = {
+        "config_hash": config_hash(config),
+        **{name: before[name] for name in ("response_set", "dataset_digest")},
+        "variant": config.variant.name,
+        "rescored_from": before["run_id"],
+    }
+    name = f"{config.model.name} · {'+'.join(cut.name for cut in job.cuts)} · rescored"
+    with tracked(config, folder, tags, name) as tracker:
+        with progress.steps("Scoring and comparing groups", 1 + len(job.cuts)) as step:
+            answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
+            step()
+            tables = replace(tables, answers=answers, scores=scores)
+            counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
+        run_id = tracker.run_id if tracker else uuid.uuid4().hex
+        about = {
+            **before,
+            **versions(config.analysis.severity),
+            "run_id": run_id,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "config_hash": config_hash(config),
+            "scorers": describe_scorers(job.scorers),
+            "cuts": [cut.name for cut in job.cuts],
+            "limitations": lines,
+            "rescored_from": {
+                **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},
+                "passport_sha256": _passport_digest(source),
+            },
+        }
+        results = assemble(about, counts, analysis)
+        remember(Path(config.paths.state), run_id, places)
+        sections = load_sections(protocol.section_targets())
+        used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
+        extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
+        extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
+        write_run(config, folder, tables.keeping(used), results, sections, extra, progress)
+        log_run(config, tracker, folder, results)
+    return Outcome(results, folder, run_id, tracker.experiment_id if tracker else None, 0, None, sections)
+
+
+_TAKEN_OVER = ("decoding", "preprocessing")
+
+
+def _read(source: Path, run_id: str) -> RunTables:
+    """Return the tables of the source without their scores."""
+    missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
+    if missing:
+        raise Fp2Error(
+            f"the run keeps no {' and no '.join(missing)}: there are no answers, one a row, to score again",
+            where=str(run_id),
+            fix="Runs of yes/no batteries and of tasks are run again instead (fp2 rerun)",
+        )
+    tables = read_tables(source)
+    return replace(tables, scores=None)
+
+
+def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> None:
+    """Refuse runs whose answers are not scored."""
+    if not protocol.asks or protocol.scoring != "required":
+        raise Fp2Error(
+            f"a run of probe={config.probe.name} has no answers that the scorers read",
+            where=str(run_id),
+            fix="Run it again with other settings: known answers come from the store",
+        )
+
+
+def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
+    """Return what a run with these cuts would be about: of counterfactual sets only those that vary in one of them."""
+    from fp2.data.sets import ALSO, of_sets, whole_sets
+
+    people = tables.people
+    if not of_sets(people):
+        return before, tables
+    left, notes = whole_sets(people, cuts)
+    # the source's own notes know of every attribute that varies along, its tables of the cuts' only
+    ours = {f"the sets that vary in {cut.name}" for cut in cuts}
+    lines = [line for line in before["limitations"] if ALSO not in line or line.partition(ALSO)[0] in ours]
+    known = {line.partition(ALSO)[0] for line in lines}
+    lines += [
+        note for note in notes if note not in lines and (ALSO not in note or note.partition(ALSO)[0] not in known)
+    ]
+    before = {**before, "limitations": lines}
+    if len(left) < len(people):
+        kept = set(left["image_id"])
+        gone = set(people["image_id"]) - kept
+        tables = replace(tables, people=left, answers=tables.answers.without(gone, ()))
+        names = ("response_set", "dataset_digest")
+        before |= {name: digest({"rescored_from": before[name], "kept": sorted(kept)}) for name in names}
+        before["dataset"] = {**before["dataset"], "digest": before["dataset_digest"]}
+    return before, tables
+
+
+def _passport_digest(source: Path) -> str | None:
+    from fp2.report.verify import payload_digest
+
+    path = source / artifacts.PASSPORT
+    return payload_digest(path) if path.is_file() else None

@@ -1,0 +1,90 @@
+"""What several runs have in common: the people and pictures, put side by side line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.errors import Fp2Error
+from fp2.runs.reader import LoggedRun
+
+if TYPE_CHECKING:
+    from fp2.cuts import Cut
+
+KEYS = ["image_id", "subject_id"]
+NOBODY = (
+    "the runs share no person and picture (they are matched by keys that each machine salts with its own secret: "
+    "runs of different machines or state folders never match)"
+)
+
+
+@dataclass(frozen=True)
+class SharedLines:
+    """The (picture, group) lines that all runs have, for one cut.
+
+    values (K, n, m): runs, lines, probes, NaN = missing; groups, subjects, images (n,).
+    """
+
+    values: NDArray[np.float64]
+    groups: NDArray[np.object_]
+    subjects: NDArray[np.object_]
+    images: NDArray[np.object_]
+
+    @property
+    def n_subjects(self) -> int:
+        """People in a group of the cut in every run."""
+        return len(np.unique(self.subjects.astype(str)))
+
+    @property
+    def n_images(self) -> int:
+        """Pictures of them."""
+        return len(np.unique(self.images.astype(str)))
+
+
+def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str]) -> SharedLines:
+    """Put the runs' scores of the same people side by side.
+
+    A line enters if every run has this picture of this person in this group.
+
+    Raises
+    ------
+    Fp2Error
+        If the runs share nobody who has a value for the cut.
+    """
+    from fp2.cuts import memberships
+
+    keys = [*KEYS, "group"]
+    table = memberships(runs[0].people, cut).drop_duplicates()
+    for run in runs[1:]:
+        table = table.merge(memberships(run.people, cut).drop_duplicates(), on=keys)
+    if table.empty:
+        raise Fp2Error(NOBODY, where=f"cut {cut.name}")
+    index = list(zip(table["image_id"], table["subject_id"], strict=True))
+    values = [run.wide(scorer).reindex(index)[list(probes)].to_numpy(dtype="float64") for run in runs]
+    columns = (table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id"))
+    return SharedLines(np.stack(values), *columns)
+
+
+def n_people(run: LoggedRun) -> int:
+    """Return how many people a run is about."""
+    return int(run.people["subject_id"].nunique())
+
+
+def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:
+    """Return the probes that all runs asked in the same words and scored, and those that only some of them did.
+
+    Probes that the scorer is not for in any of the runs are in neither.
+    """
+    scored = [set(run.scores.loc[run.scores["scorer"] == scorer, "probe"]) for run in runs]
+    every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))
+    same = [
+        probe
+        for probe in every
+        if all(run.probes.get(probe) == runs[0].probes.get(probe) for run in runs)
+        and all(probe in one for one in scored)
+    ]
+    return same, [probe for probe in every if probe not in same]

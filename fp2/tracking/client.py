@@ -1,0 +1,300 @@
+"""MLflow, and nothing else here knows MLflow: one flat run per evaluation, on a SQLite store that starts safely.
+
+Runs are flat and grouped by tags, because the UI hides the metrics of nested runs. The store lies in
+`mlruns/mlflow.db` with its artifacts in `mlruns/artifacts/<experiment>`; both places are always given explicitly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fp2.config import SWEEP_ID, Config
+from fp2.errors import Fp2Error
+
+PREFIX = "fp2."
+TABLES_TAG = "mlflow.loggedArtifacts"  # by it the UI and `mlflow.load_table` know a table
+METRICS_AT_ONCE = 1000
+
+
+def tracking_uri(config: Config) -> str:
+    """Return the configured store, or the SQLite file below `paths.mlruns`."""
+    return config.tracking.uri or f"sqlite:///{Path(config.paths.mlruns).resolve() / 'mlflow.db'}"
+
+
+def ui_command(config: Config) -> str:
+    """Return the command that opens the MLflow UI on this store, as it can be typed in this shell."""
+    program = "mlflow"
+    beside = Path(sys.executable).with_name(program)
+    if shutil.which(program) is None and beside.is_file():
+        program = str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    return f"{program} ui --backend-store-uri {tracking_uri(config)}"
+
+
+def slug(name: str) -> str:
+    """Return `name` with only the characters that MLflow takes in a metric's name."""
+    return re.sub(r"[^\w\-. /]+", "_", name)
+
+
+def _mlflow() -> Any:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    # A run id in the environment would make every evaluation write into one run.
+    os.environ.pop("MLFLOW_RUN_ID", None)
+    import logging
+
+    import mlflow
+
+    for name in ("mlflow", "alembic", "mlflow.store.db.utils"):  # set after the import, which sets its own
+        logging.getLogger(name).setLevel(logging.ERROR)
+    return mlflow
+
+
+@dataclass
+class Tracker:
+    """One MLflow run under way."""
+
+    client: Any
+    run_id: str
+    experiment_id: str
+
+    def log(self, files: Mapping[str, Path], results: Mapping[str, Any], table: str) -> None:
+        """Log metrics and `files` (name -> path); the one named `table` shows as a table in the UI."""
+        from mlflow.entities import Metric
+
+        stamp = int(time.time() * 1000)
+        metrics = [Metric(name, value, stamp, 0) for name, value in metrics_of(results).items()]
+        for first in range(0, len(metrics), METRICS_AT_ONCE):
+            self.client.log_batch(self.run_id, metrics=metrics[first : first + METRICS_AT_ONCE])
+        for name, path in files.items():
+            folder = name.rpartition("/")[0]
+            self.client.log_artifact(self.run_id, str(path), folder or None)
+        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps([{"path": table, "type": "table"}]))
+
+    def tag(self, tags: Mapping[str, Any]) -> None:
+        """Set tags that are known only at the end."""
+        for key, value in tags.items():
+            self.client.set_tag(self.run_id, PREFIX + key, str(value))
+
+    def finish(self, status: str) -> None:
+        """End the run: FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(self.run_id, status=status)
+
+
+def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
+    """Start a run, initialising the store under a lock if this process is the first.
+
+    Raises
+    ------
+    Fp2Error
+        If the store cannot be opened.
+    """
+    mlflow = _mlflow()
+    uri = tracking_uri(config)
+    with as_user_error(uri):
+        experiment_id = _experiment(mlflow, config, uri)
+        client = mlflow.MlflowClient(tracking_uri=uri)
+        all_tags = {PREFIX + key: str(value) for key, value in tags.items() if value is not None}
+        run = client.create_run(experiment_id, run_name=name, tags=all_tags)
+        tracker = Tracker(client, run.info.run_id, experiment_id)
+        from mlflow.entities import Param
+
+        client.log_batch(tracker.run_id, params=[Param(k, str(v)) for k, v in params_of(config).items()])
+    return tracker
+
+
+@contextmanager
+def as_user_error(where: str) -> Iterator[None]:
+    """Turn what MLflow, its database or its artifact folder raises into one line."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise Fp2Error(
+            f"the MLflow store cannot be used: {first}",
+            where=where.rpartition("@")[2],
+            fix="Every answer is kept; mend the store, or run with tracking=none",
+        ) from error
+
+
+def _experiment(mlflow: Any, config: Config, uri: str) -> str:
+    """Return the experiment's id. A cold SQLite store is made by one process at a time: a race would ruin it."""
+    from filelock import FileLock
+
+    name = config.tracking.experiment
+    if not uri.startswith("sqlite:///"):
+        mlflow.set_tracking_uri(uri)
+        return str(mlflow.set_experiment(name).experiment_id)
+    path = Path(uri.removeprefix("sqlite:///"))
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n!.gitignore\n", encoding="utf-8")
+    except OSError as error:
+        raise Fp2Error(f"the folder of the MLflow store cannot be used: {error.strerror}", where=str(folder)) from error
+    with FileLock(folder / ".init.lock"):
+        mlflow.set_tracking_uri(uri)
+        client = mlflow.MlflowClient(tracking_uri=uri)
+        found = client.get_experiment_by_name(name)
+        _use_wal(path)
+        if found is not None:
+            return str(found.experiment_id)
+        return str(client.create_experiment(name, artifact_location=(folder / "artifacts" / slug(name)).as_uri()))
+
+
+def _use_wal(path: Path) -> None:
+    """Let writers and readers work side by side; the mode stays with the file."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+
+
+def params_of(config: Config) -> dict[str, Any]:
+    """Return the few short scalars by which runs are compared in the UI."""
+    return {
+        "model": config.model.name,
+        "engine": config.engine.name,
+        "dtype": config.model.dtype,
+        "probe": config.probe.name,
+        "cut": config.cut.name or "_".join(config.cut.by or config.cut.each or []),
+        "scorers": ",".join(config.scorer),
+        "data": config.data.name,
+        "variant": config.variant.name,
+        "limit": config.data.limit,
+        "seed": config.seed,
+        "correction": config.analysis.correction,
+    }
+
+
+def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers that the UI charts: per probe and cut for the primary scorer, refusal rates, composites."""
+    values: dict[str, float | None] = {"composite": results["composite"]}
+    for cut, row in results["composites"].items():
+        for key in ("value", "null_mean", "excess", "p_value"):
+            values[f"composite.{cut}.{key}"] = row[key]
+    for row in results["disparities"]:
+        name = f"{row['probe']}.{row['scorer']}.{row['cut']}"
+        kept = (
+            ("raw", "adjusted_p", "hedges_g", "epsilon_squared", "shrunken")
+            if row["scorer"] == results["analysis"]["primary"]
+            else ("raw", "adjusted_p")
+        )
+        for key in kept:
+            values[f"{name}.{key}"] = row[key]
+    answers = results["answers"]
+    values.update({f"answers.{key}": float(value) for key, value in answers.items()})
+    if answers["answered"]:
+        values["refusal_rate"] = answers["refused"] / answers["answered"]
+    for row in results["refusal_rates"]:
+        values[f"{row['probe']}.refusal_rate"] = row["rate"]
+    for name, block in results.items():
+        if isinstance(block, Mapping) and isinstance(own := block.get("metrics"), Mapping):
+            values.update({f"{name}.{key}": value for key, value in own.items()})
+    return {slug(key): float(value) for key, value in values.items() if value is not None}
+
+
+def download(config: Config, run_id: str, names: tuple[str, ...], folder: Path) -> None:
+    """Put the artifacts `names` of a logged run into `folder`.
+
+    Raises
+    ------
+    Fp2Error
+        If the store, the run or an artifact is not there.
+    """
+    mlflow = _mlflow()
+    client = _client(mlflow, config)
+    try:
+        client.get_run(run_id)
+        for name in names:
+            client.download_artifacts(run_id, name, str(folder))
+    except (mlflow.exceptions.MlflowException, OSError) as error:
+        raise Fp2Error(
+            f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
+            where=tracking_uri(config),
+            fix="Check the id; if the project was moved, run: fp2 relocate",
+        ) from error
+
+
+def _client(mlflow: Any, config: Config) -> Any:
+    uri = tracking_uri(config)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
+        raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
+    return mlflow.MlflowClient(tracking_uri=uri)
+
+
+_RESULT_TAGS = ("config_hash", "response_set", "dataset_digest")
+
+
+def summaries(
+    config: Config, sweep_id: str | None = None, without: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the leaderboard summaries (one per cut) of the finished runs, newest first.
+
+    Only those of `sweep_id`, if given. Of runs with the same config, answers and data the newest stands for all;
+    `without` (the three digests by name) leaves one result out.
+    """
+    mlflow = _mlflow()
+    client = _client(mlflow, config)
+    if sweep_id is not None and not SWEEP_ID.fullmatch(sweep_id):
+        return []  # no run can carry it, and it must not reach the query
+    query = "attributes.status = 'FINISHED'" + (f" and tags.`{PREFIX}sweep_id` = '{sweep_id}'" if sweep_id else "")
+    runs: list[Any] = []
+    with as_user_error(tracking_uri(config)):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+        token: str | None = None
+        while found is not None:
+            page = client.search_runs([found.experiment_id], query, max_results=500, page_token=token)
+            runs += page
+            token = page.token
+            if not token:
+                break
+    newest: dict[tuple[str | None, ...], Any] = {}
+    left_out = tuple((without or {}).get(tag) for tag in _RESULT_TAGS)
+    for run in runs:  # the same config on the same answers is one result, however often it was run
+        newest.setdefault(tuple(run.data.tags.get(PREFIX + tag) for tag in _RESULT_TAGS), run)
+    newest.pop(left_out, None)
+    return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
+
+
+def relocate(config: Config) -> int:
+    """Point the artifact addresses of a moved SQLite store at where it lies now; return how many were changed.
+
+    Raises
+    ------
+    Fp2Error
+        If the store is not there, or is not SQLite.
+    """
+    uri = tracking_uri(config)
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not path.is_file():
+        raise Fp2Error("there is no SQLite store to relocate", where=uri)
+    changed = 0
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
+            new = (path.parent / "artifacts" / slug(name)).as_uri()
+            if not old.endswith(f"/artifacts/{slug(name)}") or old == new:
+                continue  # not laid out by us, or in its place
+            changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
+            changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
+    return changed
+
+
+_EXPERIMENTS = "SELECT experiment_id, name, artifact_location FROM experiments WHERE artifact_location LIKE 'file:%'"
+_MOVE_EXPERIMENT = "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?"
+_MOVE_RUNS = """
+UPDATE runs SET artifact_uri = ? || substr(artifact_uri, ?)
+WHERE experiment_id = ? AND substr(artifact_uri, 1, ?) = ?
+"""

@@ -1,0 +1,127 @@
+"""Runs in the MLflow store whose files or numbers have to change after the fact: fetched, replaced, or removed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fp2.config import Config
+from fp2.tracking.client import PREFIX, Tracker, _client, _mlflow, as_user_error, tracking_uri
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A run of the store, deleted ones included, and where its files are."""
+
+    run_id: str
+    experiment_id: str
+    artifact_uri: str
+    tags: Mapping[str, str]
+
+
+def has_store(config: Config) -> bool:
+    """Whether there is a store to look into."""
+    uri = tracking_uri(config)
+    return not uri.startswith("sqlite:///") or Path(uri.removeprefix("sqlite:///")).is_file()
+
+
+def logged_runs(config: Config) -> list[Logged]:
+    """Return every run of every experiment in the store; none where there is no store yet."""
+    if not has_store(config):
+        return []
+    mlflow = _mlflow()
+    from mlflow.entities import ViewType
+
+    client = _client(mlflow, config)
+    with as_user_error(tracking_uri(config)):
+        ids = [found.experiment_id for found in client.search_experiments(view_type=ViewType.ALL)]
+        runs: list[Any] = []
+        token: str | None = None
+        while True:
+            page = client.search_runs(ids, "", ViewType.ALL, 500, page_token=token)
+            runs += page
+            token = page.token
+            if not token:
+                break
+    return [
+        Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags))
+        for run in runs
+        if any(tag.startswith(PREFIX) for tag in run.data.tags)
+    ]
+
+
+def fetch(run: Logged, config: Config, folder: Path) -> None:
+    """Put a run's files into `folder` (nothing where it has none)."""
+    with as_user_error(tracking_uri(config)):
+        repository = _repository(run)
+        if repository.list_artifacts():
+            repository.download_artifacts("", str(folder))
+
+
+def replace(
+    run: Logged, config: Config, files: Mapping[str, Path], results: Mapping[str, Any] | None, table: str,
+    tags: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Put `files` in the place of a run's files, and the numbers of `results` (None: no numbers) in that of its own."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        hidden = client.get_run(run.run_id).info.lifecycle_stage == "deleted"
+        if hidden:  # deleted in the UI, its files still there: only a live run can be changed
+            client.restore_run(run.run_id)
+        _repository(run).delete_artifacts()
+        _drop_metrics(config, run.run_id)
+        tracker = Tracker(client, run.run_id, run.experiment_id)
+        if results is None:
+            for name, path in files.items():
+                client.log_artifact(run.run_id, str(path), name.rpartition("/")[0] or None)
+        else:
+            tracker.log(files, results, table)
+        tracker.tag(tags)
+        if hidden:
+            client.delete_run(run.run_id)
+
+
+def remove(run: Logged, config: Config) -> None:
+    """Remove a run with its files and numbers for good."""
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        _repository(run).delete_artifacts()
+        _drop_metrics(config, run.run_id)
+        client.delete_run(run.run_id)
+        store = client._tracking_client.store
+        if hasattr(store, "_hard_delete_run"):  # what `mlflow gc` calls
+            store._hard_delete_run(run.run_id)
+
+
+def clear_tags(runs: Iterable[Logged], config: Config, words: Iterable[str]) -> int:
+    """Overwrite the tags (an error's text, say) that name one of `words`; return how many there were."""
+    wanted = [word for word in words if word]
+    changed = 0
+    for run in runs:
+        for name, value in run.tags.items():
+            if any(word in value for word in wanted):
+                with as_user_error(tracking_uri(config)):
+                    _client(_mlflow(), config).set_tag(run.run_id, name, "removed")
+                changed += 1
+    return changed
+
+
+def _repository(run: Logged) -> Any:
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    return get_artifact_repository(run.artifact_uri)
+
+
+def _drop_metrics(config: Config, run_id: str) -> None:
+    """Delete a run's numbers, which MLflow itself only ever adds to. Possible in the SQLite store."""
+    uri = tracking_uri(config)
+    if not uri.startswith("sqlite:///"):
+        return
+    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=30)) as connection, connection:
+        connection.execute("PRAGMA secure_delete = ON")
+        for table in ("metrics", "latest_metrics"):
+            connection.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run_id,))
