@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fp2.config import ASK, Config, register_schema, validate
+from fp2.compose.validation import validate
+from fp2.config import Config, register_schema
 from fp2.cuts import expand_overrides
 from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
-
-if TYPE_CHECKING:
-    from fp2.protocols.base import EvaluationProtocol
 
 CONFIG_NAME = "config"
 OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
@@ -25,7 +23,7 @@ OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
 
 def conf_dir() -> Path:
     """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     beside = package.parent / "conf"
     return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
@@ -77,28 +75,6 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
     return validate(compose_config(prepare(overrides)))
-
-
-def build_protocol(config: Config) -> EvaluationProtocol[Any]:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` where a model is asked.
-
-    Raises
-    ------
-    Fp2Error
-        If it is unknown or cannot be imported, is named in the wrong place, or an option is wrong.
-    """
-    from fp2 import plugins
-
-    asks = config.task.name == ASK
-    name, where = (config.probe.protocol, "probe.protocol") if asks else (config.task.name, "task")
-    found = plugins.load(plugins.PROTOCOLS, name, where)
-    plugins.check_members(found, ("from_config", "analyse", "asks", "sections"), "a protocol", where)
-    if found.asks != asks:
-        fix = f"Set probe.protocol={name}" if found.asks else f"Set task={name}"
-        kind = "asks a model" if found.asks else "is a task"
-        raise Fp2Error(f"{name!r} {kind}", where=where, fix=fix)
-    protocol: EvaluationProtocol[Any] = found.from_config(config)
-    return protocol
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
