@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -18,6 +19,7 @@ from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
 ASK = "ask"
+CONFIG_NAME = "config"
 DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
 ROOTED = {
     "fhibe": "the folder of the release",
@@ -248,6 +250,13 @@ for _section in (
     TrackingConfig, PathsConfig, AnswersConfig, TaskConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)
+
+
+def conf_dir() -> Path:
+    """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "conf"
+    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
 
 def register_schema() -> None:

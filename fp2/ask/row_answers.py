@@ -98,7 +98,7 @@ class RowAnswers:
 
     def keyed(self, salt: bytes) -> RowAnswers:
         """Return the answers with salted keys in place of ids and response keys."""
-        from fp2.ask.answers import keyed_frame
+        from fp2.data.identity import keyed_frame
 
         return RowAnswers(keyed_frame(self.frame, salt))
 

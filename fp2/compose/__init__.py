@@ -2,10 +2,8 @@
 
 from fp2.compose.identity import config_hash, identity_of
 from fp2.compose.overrides import (
-    CONFIG_NAME,
     check_overrides,
     compose_config,
-    conf_dir,
     jobs_of,
     load_config,
     parse_overrides,
@@ -14,6 +12,7 @@ from fp2.compose.overrides import (
 )
 from fp2.compose.protocol import build_protocol
 from fp2.compose.validation import from_plain, validate
+from fp2.config import CONFIG_NAME, conf_dir
 
 __all__ = [
     "CONFIG_NAME",

@@ -11,21 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from fp2.compose.validation import validate
-from fp2.config import Config, register_schema
+from fp2.config import CONFIG_NAME, Config, conf_dir, register_schema
 from fp2.cuts import expand_overrides
 from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
-CONFIG_NAME = "config"
 OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has."""
-
-
-def conf_dir() -> Path:
-    """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
-    package = Path(__file__).resolve().parents[1]
-    beside = package.parent / "conf"
-    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
 
 def project_root() -> Path:

@@ -85,7 +85,7 @@ def load_spec(name: str) -> ModelSpec:
     Fp2Error
         If there is none.
     """
-    from fp2.compose import conf_dir
+    from fp2.config import conf_dir
 
     known = {file.stem: file for file in (conf_dir() / "narrow").glob("*.yaml")}
     if name not in known:
