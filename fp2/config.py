@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.errors import Fp2Error, nearest
-from fp2.plugins import as_user_error
+from fp2.plugins import CONF, as_user_error, installed
 from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -257,6 +258,37 @@ def conf_dir() -> Path:
     package = Path(__file__).resolve().parent
     beside = package.parent / "conf"
     return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
+
+
+def conf_packages() -> dict[str, str]:
+    """Return the packages with config groups of installed plug-ins (entry points `fp2.conf`), by the plug-in's name."""
+    return {name: point.value for name, point in installed(CONF).items()}
+
+
+def conf_folders() -> dict[str, Path]:
+    """Return the folders of config groups: ours under the name `fp2`, then those of installed plug-ins.
+
+    Raises
+    ------
+    Fp2Error
+        If a plug-in's package cannot be imported.
+    """
+    folders = {"fp2": conf_dir()}
+    for name, package in conf_packages().items():
+        try:
+            folders[name] = Path(str(files(package)))
+        except ImportError as error:
+            raise Fp2Error(f"cannot import '{package}': {error}", where=f"plug-in {name}") from error
+    return folders
+
+
+def choices(group: str) -> dict[str, Path]:
+    """Return the YAML files of a config group by name; of two with one name, ours or the first plug-in's."""
+    found: dict[str, Path] = {}
+    for folder in conf_folders().values():
+        for path in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
 
 
 def register_schema() -> None:
