@@ -36,7 +36,7 @@ from fp2.probes.battery import load_battery
 from fp2.protocols.fingerprint import outcome_columns
 from fp2.scorers.registry import build_scorers
 from fp2.scoring import flag_refusals, score_answers
-from fp2.stats import disparity_panel
+from fp2.stats.disparities import disparity_panel
 
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")
 REGIONS = ("Africa", "Americas", "Asia", "Europe", "Northern America", "Oceania")

@@ -250,8 +250,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, of_sets: bool = Fa
     known share no permutations.
     """
     from fp2.protocols.fingerprint import STEP_DOWN, Comparison
-    from fp2.stats import default_permutations
-    from fp2.stats.stepdown import LARGE_FAMILY
+    from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
     analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)

@@ -75,7 +75,7 @@ def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str
 
 def diversity_block(answers: pd.DataFrame, probes: Sequence[str]) -> list[dict[str, Any]]:
     """Return per probe how many distinct answers there are, their entropy in bits, and whether that says nothing."""
-    from fp2.stats import response_diversity
+    from fp2.stats.entropy import response_diversity
 
     answered = answers[answers["status"] == "answered"]
     return [

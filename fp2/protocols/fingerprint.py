@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
-    from fp2.stats import CompositeTest, DisparityRow, Panel
+    from fp2.stats.composite import CompositeTest
+    from fp2.stats.rows import DisparityRow, Panel
 
 REFUSAL = "refusal"
 STEP_DOWN = "step-down max-T"
-"""What takes Holm's place in families of more than `fp2.stats.stepdown.LARGE_FAMILY` rows."""
+"""What takes Holm's place in families of more than `fp2.stats.adjustment.LARGE_FAMILY` rows."""
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: dict[str, Any] = {
     "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
@@ -217,7 +218,7 @@ def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list
 
 
 def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
-    from fp2.stats import disparity_panel
+    from fp2.stats.disparities import disparity_panel
 
     used = [scorers[scorer] for _, scorer in columns]
     return disparity_panel(
@@ -240,7 +241,7 @@ def _panel(entries: _Entries, columns: list[tuple[str, str]], scorers: Mapping[s
 
 def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
     """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5)."""
-    from fp2.stats import composite_test
+    from fp2.stats.composite import composite_test
 
     chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]
     test: CompositeTest = composite_test(panel, chosen)
@@ -268,7 +269,7 @@ def _refusal_bounds(
     Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
     outcome itself, which misses nothing.
     """
-    from fp2.stats import bounds_between, refusal_ends
+    from fp2.stats.bounds import bounds_between, refusal_ends
 
     out: list[Bounds] = []
     for probe, scorer in columns:
@@ -320,7 +321,7 @@ def _adjusted(
 
     `panels` hold the rows' columns in the same order.
     """
-    from fp2.stats import adjust, decide
+    from fp2.stats.adjustment import adjust, decide
 
     families: dict[str, list[int]] = {}
     for place, (_, scorer, _, _) in enumerate(rows):
@@ -344,7 +345,7 @@ def _stepped_down(
     """Return step-down max-T p-values of a family from the panels' joint permutations."""
     import numpy as np
 
-    from fp2.stats import step_down_max_t
+    from fp2.stats.adjustment import step_down_max_t
 
     tested = np.array([row.p_value is not None for row in family], dtype=bool)
     seen = np.where(tested, np.concatenate([panel.max_t for panel in panels])[list(members)], np.nan)

@@ -25,7 +25,7 @@ def block(run: Analysed) -> dict[str, Any] | None:
 
 
 def _cut(run: Analysed, cut: Cut) -> dict[str, Any]:
-    from fp2.stats import beyond_additive, intersection_table
+    from fp2.stats.intersections import beyond_additive, intersection_table
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.protocols.registry import Analysed
-    from fp2.stats import DisparityRow, Panel
+    from fp2.stats.rows import DisparityRow, Panel
 
 PERMUTATIONS = 4_000
 """Step-down max-T needs no more for a larger family; an adjusted p of 0.05 is then known to 0.003."""
@@ -80,7 +80,7 @@ def _columns(run: Analysed) -> pd.DataFrame:
 
 def _rows(run: Analysed, columns: pd.DataFrame, n_permutations: int) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
-    from fp2.stats import step_down_panels
+    from fp2.stats.adjustment import step_down_panels
 
     panels: list[Panel] = []
     out: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ def _rows(run: Analysed, columns: pd.DataFrame, n_permutations: int) -> list[dic
 
 
 def _panel(entries: Any, run: Analysed, n_permutations: int) -> Panel:
-    from fp2.stats import disparity_panel
+    from fp2.stats.disparities import disparity_panel
 
     return disparity_panel(
         entries.values, entries.groups, entries.subjects, images=entries.images, higher_is_better=False,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from stats_data import clustered
 
-from fp2.stats import disparity_panel
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.permutation import Permuter
-from fp2.stats.prepare import prepare
-from fp2.stats.studentised import moments, worst_shares
-from fp2.stats.sums import group_totals
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import moments, worst_shares
+from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.sums import group_sums
+from fp2.stats.core.units import prepare
+from fp2.stats.disparities import disparity_panel
 
 WIDE = (-50.0, 50.0)
 UNIT_SIZES = (1586, 1064, 184, 86, 61, 19)
@@ -71,9 +71,9 @@ def test_chance_level_of_six_unequal_groups():
     assert row.null_p95 * unit == pytest.approx(0.20, abs=0.01)
 
     entries = read_entries(values, groups, np.arange(len(groups)), None)
-    prepared = prepare(entries, make_cells(entries), 10)
+    prepared = prepare(entries, cell_means(entries), 10)
     found = moments(
-        group_totals(prepared.data, Permuter(prepared.slots, 2).draw(1_000)),
+        group_sums(prepared.data, Permuter(prepared.units, 2).draw(1_000)),
         prepared.eligible,
         np.zeros(1, dtype=bool),
         1.0,

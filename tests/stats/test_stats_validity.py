@@ -29,7 +29,8 @@ from benchmarks.validity.studies import (
 )
 from benchmarks.validity.summary import Row, judge, summarise
 from benchmarks.validity.worlds import World, draw
-from fp2.stats import adjust_p_values, disparity_panel
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.disparities import disparity_panel
 
 N, CHUNK = 500, 100
 

@@ -16,7 +16,9 @@ import numpy as np
 from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.clip_options import ClipOptions, Table, read_options
-from fp2.stats import adjust, default_permutations, disparity_panel, proportions_by_group
+from fp2.stats.adjustment import adjust, default_permutations
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.proportions import proportions_by_group
 from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from fp2.probes.battery import Battery
     from fp2.protocols.fingerprint import Comparison
     from fp2.protocols.registry import Analysed
-    from fp2.stats import DisparityRow
+    from fp2.stats.rows import DisparityRow
 
 WRONG = "(not the right label)"
 NAME = "fhibe_clip"
