@@ -23,7 +23,8 @@ BIASED = "biased"
 SMALL = "significant_but_small"
 EQUIVALENT = "equivalent"
 NOT_FOUND = "no_difference_found"
-METHODS = ("holm", "bh", "by", "bonferroni", "none")
+_STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "bonferroni": "bonferroni"}
+METHODS = ("holm", *_STATSMODELS, "none")
 LARGE_FAMILY = 2_000
 
 
@@ -66,21 +67,17 @@ def adjust_p_values(p_values: Sequence[float | None], method: str = "holm") -> l
 
 
 def _adjusted(p: FloatArray, method: str) -> FloatArray:
-    m = len(p)
     if method == "none":
         return p
-    if method == "bonferroni":
-        return np.minimum(p * m, 1.0)
-    order = np.argsort(p, kind="stable")
-    rank = np.arange(1, m + 1)
     if method == "holm":
-        stepped = np.maximum.accumulate(p[order] * (m - rank + 1))
-    else:
-        factor = m * (np.sum(1.0 / rank) if method == "by" else 1.0)
-        stepped = np.minimum.accumulate((p[order] * factor / rank)[::-1])[::-1]
-    out = np.empty(m)
-    out[order] = np.minimum(stepped, 1.0)
-    return out
+        # statsmodels' Holm runs a full garbage collection in every call: 0.1 to 0.5 s in our process
+        order = np.argsort(p, kind="stable")
+        out = np.empty(len(p))
+        out[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+        return out
+    from statsmodels.stats.multitest import multipletests
+
+    return np.asarray(multipletests(p, method=_STATSMODELS[method])[1])
 
 
 def step_down_max_t(observed: ArrayLike, permuted: ArrayLike) -> FloatArray:

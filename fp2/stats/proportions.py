@@ -88,13 +88,11 @@ def proportions_by_group(
 
 def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
     """Return Wilson's score interval (1927) of a rate in `n` (effective) answers."""
-    from scipy.special import ndtri
+    from statsmodels.stats.proportion import proportion_confint
 
-    z2 = float(ndtri(1 - alpha / 2)) ** 2
-    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return (0.0 if rate == 0 else low), (1.0 if rate == 1 else high)
+    low, high = proportion_confint(rate * n, n, alpha, method="wilson")
+    # the ends are exact where the rate is 0 or 1: a ratio of rates has no upper end if the interval reaches 0
+    return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
 
 
 def _proportion(sample: Sample, alpha: float) -> Proportion:

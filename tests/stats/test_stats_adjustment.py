@@ -1,30 +1,37 @@
-"""Corrections of families of p-values, against statsmodels and plain loops."""
+"""Corrections of families of p-values, against statsmodels, SciPy and plain loops."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import false_discovery_control
 from stats_data import clustered
 from statsmodels.stats.multitest import multipletests
 
-from fp2.stats.adjustment import adjust_p_values, default_permutations, step_down_max_t, step_down_panels
+from fp2.stats.adjustment import METHODS, adjust_p_values, default_permutations, step_down_max_t, step_down_panels
 from fp2.stats.disparities import disparity_panel
 
+ORACLES = {
+    "holm": lambda p: multipletests(p, method="holm")[1],
+    "bh": false_discovery_control,
+    "by": lambda p: false_discovery_control(p, method="by"),
+    "bonferroni": lambda p: np.minimum(1, len(p) * p),
+    "none": lambda p: p,
+}
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("holm", "holm"), ("bh", "fdr_bh"), ("by", "fdr_by"), ("bonferroni", "bonferroni")],
-)
-def test_corrections_equal_statsmodels_and_skip_missing(ours, theirs):
+
+def test_corrections_equal_other_libraries_and_skip_missing():
     rng = np.random.default_rng(7)
     p = np.round(rng.random(40) ** 3, 3)
     given = [None, *p[:20], float("nan"), *p[20:]]
-    expected = multipletests(p, method=theirs)[1]
-    got = adjust_p_values(given, ours)
-    assert got[0] is None
-    assert got[21] is None
-    assert [x for x in got if x is not None] == pytest.approx(expected.tolist())
-    assert adjust_p_values(list(p), "none") == pytest.approx(p.tolist())
+    assert set(ORACLES) == set(METHODS)
+    for method, oracle in ORACLES.items():
+        got = adjust_p_values(given, method)
+        assert got[0] is got[21] is None
+        assert [x for x in got if x is not None] == pytest.approx(oracle(p).tolist(), rel=1e-14)
+        assert adjust_p_values([None], method) == [None]
+    with pytest.raises(ValueError, match="outside"):
+        adjust_p_values([1.2])
 
 
 def test_step_down_max_t_equals_plain_loops():
