@@ -95,7 +95,7 @@ def _unit_histograms(p: Prepared, options: Options) -> FloatArray:
     for j, bins in enumerate(options.bins):
         if bins is not None:
             ends = float(options.low[j]), float(options.high[j])
-            table[:, j, :bins] = _shares(p.units.image_values[:, j], p.units.image_unit, len(table), *ends, bins)
+            table[:, j, :bins] = _shares(p.image_values[:, j], p.image_unit, len(table), *ends, bins)
     table[p.data.count == 0] = 0.0
     return table
 

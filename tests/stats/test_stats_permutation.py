@@ -71,7 +71,7 @@ def test_group_sums_and_t_equal_plain_loops_even_for_tangled_labels(seed, pooled
     assert (units.label_sets.sum(axis=1) > 1).any() == (most == 2)
     assert all(prepared.data.disjoint(c) for c in units.classes) == (most == 1)
     values_by_unit = [
-        [[v for v in units.image_values[units.image_unit == c, j] if np.isfinite(v)] for j in range(3)]
+        [[v for v in prepared.image_values[prepared.image_unit == c, j] if np.isfinite(v)] for j in range(3)]
         for c in range(len(units.label_set))
     ]
     permuter = Permuter(units, seed)

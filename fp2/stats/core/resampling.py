@@ -24,7 +24,7 @@ V0_BOOTSTRAP = 3.0
 
 def permuted_moments(p: Prepared, pooled: BoolArray, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
     """Return the observed moments, and those of `n` relabellings in batches; pooled (m,) marks yes/no outcomes."""
-    data = replace(p.data, agreement=_agreement(p.data, p.units.total, pooled))
+    data = replace(p.data, agreement=_agreement(p.data, p.total, pooled))
     permuter = Permuter(p.units, seed)
     step = data.chunk(n)
     return moments(group_sums(data, permuter.observed()), p.eligible, pooled, V0_PERMUTATION), (

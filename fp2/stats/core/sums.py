@@ -92,12 +92,12 @@ def _between_units(data: UnitData, members: IntArray, labels: IntArray) -> Cross
 
 def _by_unit(data: UnitData, unit: IntArray, labels: IntArray) -> Sums:
     """Sum units (S,) by label set (b, S), then by group (or pair of groups) of the label sets."""
-    mask, y = data.unit_means(unit)
-    present = mask > 0
-    masks, which = np.unique(present, axis=1, return_inverse=True)
+    count, y, square = data.contributions(unit)
+    # outcomes that miss the same answers share their counts
+    counts, which = np.unique(count, axis=1, return_inverse=True)
     m, (sets, b) = y.shape[1], (len(data.units.label_sets), len(labels))
     extra = [] if data.agreement is None else [data.relative_variance(data.count[unit])]
-    table = np.concatenate([y, y * y, *extra, masks.astype(np.float64)], axis=1)
+    table = np.concatenate([y, square, *extra, counts], axis=1)
     hot = _one_hot(labels, sets).reshape(sets * b, -1)
     by_set = (hot @ table).reshape(sets, b, -1)
     first = (2 + len(extra)) * m

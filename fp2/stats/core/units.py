@@ -1,4 +1,4 @@
-"""The exchangeable units of a permutation test, and their values for every outcome.
+"""The exchangeable units of a permutation test: their labels, and their values for every outcome.
 
 An image's *label set* is the set of groups that it counts in. An *exchangeable unit* is all images of one subject that
 carry one label set; a subject whose attribute never changes is one unit. Labels are permuted across units: whole
@@ -18,7 +18,7 @@ from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Units:
-    """Exchangeable units and their labels, for G groups in an order that does not depend on their names.
+    """The labels of C exchangeable units, for G groups in an order that does not depend on their names.
 
     Attributes
     ----------
@@ -26,24 +26,16 @@ class Units:
         Codes of the groups.
     label_sets : (L, G)
         Which groups each label set holds.
-    classes : tuple of (S, k)
-        For each number k of units a subject has, the units of the S subjects with that number.
     label_set : (C,)
         The label set of each unit.
-    count, total : (C, m)
-        Number of answered images of each unit, and the sum of their values.
-    image_unit, image_values : (P,), (P, m)
-        The unit and the values of each answered image, for histograms.
+    classes : tuple of (S, k)
+        For each number k of units a subject has, the units of the S subjects with that number.
     """
 
     kept: IntArray
     label_sets: BoolArray
-    classes: tuple[IntArray, ...]
     label_set: IntArray
-    count: FloatArray
-    total: FloatArray
-    image_unit: IntArray
-    image_values: FloatArray
+    classes: tuple[IntArray, ...]
 
     @property
     def dependent(self) -> bool:
@@ -53,7 +45,7 @@ class Units:
 
 @dataclass(frozen=True)
 class UnitData:
-    """The units with their answered counts and totals (C, m), on the scale on which groups are compared.
+    """The values of the units: number of answered images and their sum, (C, m), on the scale of the comparison.
 
     `agreement` (m,): intraclass correlation of one subject's answers; a mean of k answers then has a variance in
     proportion to agreement + (1 - agreement) / k. None if all means have the same variance.
@@ -83,6 +75,14 @@ class UnitData:
         present = self.count[chosen] > 0
         mean = np.where(present, self.total[chosen] / np.where(present, self.count[chosen], 1.0), 0.0)
         return present.astype(np.float64), mean
+
+    def contributions(self, chosen: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return what units (S,) add to the count, sum and sum of squares of their groups, each (S, m).
+
+        Every subject counts once, with its mean.
+        """
+        mask, mean = self.unit_means(chosen)
+        return mask, mean, mean * mean
 
     def relative_variance(self, count: FloatArray) -> FloatArray:
         """Return the variance of a mean of `count` answers (outcomes last), 0 for none; its mean over units is 1."""
@@ -115,7 +115,11 @@ class Prepared:
     ----------
     units : Units
     data : UnitData
-        Counts and scaled totals of the units.
+        The units' values, scaled.
+    total : (C, m)
+        The units' totals, not scaled.
+    image_unit, image_values : (P,), (P, m)
+        The unit and the values of each image, not scaled.
     y : (N, G, m)
         Scaled subject means per group, NaN where there is none.
     member : (N, G)
@@ -128,6 +132,9 @@ class Prepared:
 
     units: Units
     data: UnitData
+    total: FloatArray
+    image_unit: IntArray
+    image_values: FloatArray
     y: FloatArray
     member: BoolArray
     eligible: BoolArray
@@ -140,25 +147,27 @@ def prepare(entries: Entries, cells: Cells, min_subjects: int) -> Prepared | Non
     size = np.bincount(cells.group, minlength=len(entries.names))
     if (size >= least).sum() < 2:
         return None
-    units = make_units(entries, size >= least)
+    units, image_unit, image_values = _make_units(entries, size >= least)
+    unit_count, unit_total = count_and_sum(image_unit, len(units.label_set), image_values)
     answered = np.stack([np.isfinite(cells.mean[cells.group == g]).sum(axis=0) for g in units.kept])
     eligible = answered >= least
     # subjects that are only in groups too small for this outcome leave it, as the small groups did above
     usable = (units.label_sets[units.label_set].astype(np.int64) @ eligible.astype(np.int64)) > 0
-    count = np.where(usable, units.count, 0.0)
-    centre, scale = _centre_and_scale(units.total, count)
+    count = np.where(usable, unit_count, 0.0)
+    centre, scale = _centre_and_scale(unit_total, count)
     y = np.full((int(cells.subject.max()) + 1, len(units.kept), len(scale)), np.nan)
     member = np.zeros(y.shape[:2], dtype=bool)
     for g, code in enumerate(units.kept):
         here = cells.group == code
         member[cells.subject[here], g] = True
         y[cells.subject[here], g] = _scaled(cells.mean[here], centre, scale)
-    total = np.where(count > 0, count * _scaled(units.total / np.where(count > 0, count, np.nan), centre, scale), 0.0)
-    return Prepared(units, UnitData(units, count, total), y, member, eligible, scale)
+    total = np.where(count > 0, count * _scaled(unit_total / np.where(count > 0, count, np.nan), centre, scale), 0.0)
+    data = UnitData(units, count, total)
+    return Prepared(units, data, unit_total, image_unit, image_values, y, member, eligible, scale)
 
 
-def make_units(entries: Entries, kept: BoolArray) -> Units:
-    """Return the exchangeable units of the groups that are large enough; `kept` (n_groups,) marks them.
+def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, FloatArray]:
+    """Return the units of the groups that `kept` (n_groups,) marks, and the unit and values of each image.
 
     The labels of small groups are dropped first, and with them the images that have no other label.
     """
@@ -176,18 +185,8 @@ def make_units(entries: Entries, kept: BoolArray) -> Units:
     image, values = image[use], values[use]
     subject = entries.subject[inside][first]
     unit, unit_subject, unit_set = _number_units(subject, image_set, entries.images_given)
-    count, total = count_and_sum(unit[image], len(unit_set), values)
     order = _name_free_order(label_sets[unit_set])
-    return Units(
-        kept=order,
-        label_sets=label_sets[:, order],
-        classes=_classes(unit_subject),
-        label_set=unit_set,
-        count=count,
-        total=total,
-        image_unit=unit[image],
-        image_values=values,
-    )
+    return Units(order, label_sets[:, order], unit_set, _classes(unit_subject)), unit[image], values
 
 
 def _number_units(subject: IntArray, label_set: IntArray, by_image: bool) -> tuple[IntArray, IntArray, IntArray]:
