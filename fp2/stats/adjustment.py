@@ -26,6 +26,7 @@ NOT_FOUND = "no_difference_found"
 _STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "bonferroni": "bonferroni"}
 METHODS = ("holm", *_STATSMODELS, "none")
 LARGE_FAMILY = 2_000
+"""Number of tests above which the step-down max-T procedure takes the place of Holm."""
 
 
 def default_permutations(m: int, alpha: float = 0.05) -> int:

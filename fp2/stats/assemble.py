@@ -128,7 +128,7 @@ def _ends(j: int, t: Tested, options: Options, raw: float) -> dict[str, Any]:
 def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options) -> dict[str, Any]:
     """Return the extreme groups and the probabilities of the worst; no group is worst if all means are the same.
 
-    Of groups whose means tie up to rounding the first by name is taken, so that a shift of the scale changes no name.
+    Of groups whose means tie up to rounding the first is taken, so that a shift of the scale changes no name.
     """
     observed = t.joint.observed
     mean = np.where(observed.valid[:, 0, j], observed.mean[:, 0, j] * options.sign[j], np.nan)

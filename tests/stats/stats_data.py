@@ -1,4 +1,4 @@
-"""Made-up data for the statistics' tests: subjects with several images, groups of given sizes."""
+"""Simulated data for the tests of the statistics: subjects with several images, groups of given sizes."""
 
 from __future__ import annotations
 

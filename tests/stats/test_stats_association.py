@@ -10,7 +10,7 @@ from fp2.stats.association import balance_table, contingency, cramers_v
 from fp2.stats.intersections import beyond_additive, intersection_table
 
 
-def test_intersections_count_people_and_name_what_is_missing():
+def test_intersections_count_subjects_and_list_empty_combinations():
     attributes = {"gender": ["f", "f", "m", "m", "m"], "age": ["old", "old", "old", "old", "young"]}
     groups, table = intersection_table(attributes, ["p", "p", "q", "r", "r"], min_subjects=2)
     assert groups == ["f × old", "f × old", "m × old", "m × old", "m × young"]
@@ -48,7 +48,7 @@ def test_cramers_v_equals_scipy_and_its_correction_removes_chance():
         cramers_v([[-1, 2], [3, 4]])
 
 
-def test_balance_counts_people_not_pictures_and_shares_out_several_labels():
+def test_balance_counts_subjects_not_images_and_divides_several_labels():
     rows, columns, table = contingency(["a", "a", {"a", "b"}, None], ["x", "x", "y", "y"], ["p", "p", "q", "r"])
     assert (rows, columns) == (("a", "b"), ("x", "y"))
     assert table.tolist() == [[1.0, 0.5], [0.0, 0.5]]

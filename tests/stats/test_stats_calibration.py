@@ -1,4 +1,4 @@
-"""Chance levels that statistics.md gives, the worst group of noise, and the interval where people straddle groups.
+"""Null means of the range, the worst group of noise, and the interval where subjects are in several groups.
 
 Error rates, coverage and power are in test_stats_validity.py.
 """
@@ -59,7 +59,7 @@ def test_the_worst_group_of_noise_is_named_again_as_often_as_expected():
 
 
 def test_chance_level_of_six_unequal_groups():
-    """Trap 2 of statistics.md: null mean 0.106 and 95th percentile 0.20 at SD 0.35; smallest group extreme in 69 %."""
+    """Six unequal groups have a null mean of 0.106 and 95th percentile 0.20 at SD 0.35; smallest group extreme in 69 %."""
     rng = np.random.default_rng(0)
     groups = np.repeat([f"g{k}" for k in range(6)], UNIT_SIZES)
     values = rng.normal(0, 0.35, (len(groups), 1))
@@ -83,7 +83,7 @@ def test_chance_level_of_six_unequal_groups():
 
 
 def test_chance_level_with_six_images_a_subject():
-    """Trap 2: the same groups as images at six a subject and ICC 0.3 give 0.168."""
+    """The same groups as images, six a subject with ICC 0.3, have a null mean of 0.168."""
     sizes = tuple(round(n / 6) for n in UNIT_SIZES)
     values, groups, subjects, images = clustered(np.random.default_rng(3), sizes, images=6, sd=0.35)
     panel = disparity_panel(

@@ -147,7 +147,7 @@ def test_simultaneous_differences_equal_plain_loops():
 
 
 def test_models_that_differ_only_in_noise_are_hardly_ever_ordered():
-    """A6's claim: at most 5.5 % of false orderings on the shrunken composite."""
+    """At most 5.5 % of false orderings on the shrunken composite."""
     rng, wrong = np.random.default_rng(9), 0
     for k in range(150):
         values, groups, subjects, images = models(rng, (0.0,) * 4)

@@ -185,7 +185,7 @@ def test_result_does_not_depend_on_the_chunking(monkeypatch):
 
 
 def test_subjects_not_images_are_the_unit():
-    """Six identical images a person are one observation: p must not fall as the same picture is repeated."""
+    """Six identical images of a subject are one observation: p must not fall as an image is repeated."""
     rng = np.random.default_rng(8)
     y = rng.normal(0, 0.2, 60)
     groups = np.repeat(["a", "b", "c"], 20)

@@ -113,7 +113,7 @@ def test_constant_small_group_does_not_destroy_power():
 
 
 def test_ties_count_as_reached():
-    """Two people apart, everybody else the same: many relabellings tie with what was seen, and all of them count."""
+    """Two subjects differ, all others are equal: many relabellings tie with the observed labels, and all count."""
     y = np.zeros(20)
     y[0] = 1.0
     row = disparity(y, np.repeat(["a", "b"], 10), range(20), **FAST, value_range=(0, 1))

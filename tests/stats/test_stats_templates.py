@@ -24,7 +24,7 @@ def test_variance_shares_are_those_of_a_two_way_table():
     assert variance_shares(np.ones((3, 2))) == (None, None, None)
 
 
-def test_templates_that_agree_and_one_that_turns_the_order_round():
+def test_templates_that_agree_and_one_that_reverses_the_order():
     rng = np.random.default_rng(9)
     values, groups, subjects, images = clustered(rng, sizes=(40, 40, 40), columns=4, sd=0.1)
     step = {"group A": 0.0, "group B": 0.1, "group C": 0.2}
@@ -47,8 +47,8 @@ def test_templates_that_agree_and_one_that_turns_the_order_round():
         template_sensitivity(agree[:, :1], groups, subjects, n_permutations=9, seed=0)
 
 
-def test_wordings_are_compared_on_the_same_complete_pictures():
-    """One template misses most people of one group: means, shares and the test leave these pictures out together."""
+def test_templates_are_compared_on_the_same_complete_images():
+    """One template misses most people of one group: means, shares and test leave out these images."""
     rng = np.random.default_rng(12)
     values, groups, subjects, images = clustered(rng, sizes=(40, 40), images=2, columns=3)
     holes = values.copy()
@@ -80,7 +80,7 @@ def test_kendalls_w_and_spearman_against_libraries():
     assert table[:, 1] == pytest.approx(expected.to_numpy())
 
 
-def test_the_wording_test_holds_its_level():
+def test_the_interaction_test_holds_its_level():
     rng = np.random.default_rng(11)
     rejected = 0
     for k in range(100):
