@@ -59,7 +59,7 @@ def test_the_worst_group_of_noise_is_named_again_as_often_as_expected():
 
 
 def test_chance_level_of_six_unequal_groups():
-    """Six unequal groups have a null mean of 0.106 and 95th percentile 0.20 at SD 0.35; smallest group extreme in 69 %."""
+    """At SD 0.35: null mean 0.106, 95th percentile 0.20; the smallest group is extreme in 69 %."""
     rng = np.random.default_rng(0)
     groups = np.repeat([f"g{k}" for k in range(6)], UNIT_SIZES)
     values = rng.normal(0, 0.35, (len(groups), 1))
