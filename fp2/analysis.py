@@ -57,7 +57,7 @@ def compared(
 
     `answers` carry their refusal flag; `scores` are what `scored` gives.
     """
-    from fp2.data.sets import of_sets
+    from fp2.cuts import of_sets
     from fp2.prepare import comparison_of
     from fp2.protocols.fingerprint import fingerprint
     from fp2.protocols.registry import Analysed, extra_blocks

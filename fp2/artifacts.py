@@ -63,7 +63,7 @@ def write_tables(
     attributes: Collection[str],
 ) -> None:
     """Write the four tables as Parquet: ids become salted keys; of the people only `attributes` (the cuts') leave."""
-    from fp2.data.identity import shareable
+    from fp2.store.salted_keys import shareable
 
     unused = [ATTRIBUTE_PREFIX + name for name in attribute_columns(people) if name not in attributes]
     write_parquet(folder / PEOPLE, shareable(people.drop(columns=unused), salt))
@@ -86,7 +86,7 @@ def write_disparities(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _keyed(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
-    from fp2.data.identity import salted
+    from fp2.store.salted_keys import salted
 
     # A response key is a plain digest of pixels and public settings: who has the pictures could compute it.
     return table.assign(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fp2.asking import NOT_ASKED, Budget, in_passes
 from fp2.block_plan import BlockPlan, with_questions
 from fp2.engines.base import Engine
-from fp2.store.blocks import BlockStore, Numbers, Piece, answered
+from fp2.store.dense import DenseStore, Numbers, Piece, answered
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask
 
 _FLUSH_SECONDS = 10.0
@@ -71,7 +71,7 @@ class _Pending:
 class _Asking:
     """The state of one run's asking."""
 
-    def __init__(self, plan: BlockPlan, engine: Engine, store: BlockStore, budget: Budget, tick: _Tick) -> None:
+    def __init__(self, plan: BlockPlan, engine: Engine, store: DenseStore, budget: Budget, tick: _Tick) -> None:
         self.plan, self.engine, self.store, self.budget, self.tick = plan, engine, store, budget, tick
         shape = (len(plan.contexts), _WIDTH, len(plan.question_set.questions))
         self.numbers: Numbers = np.full(shape, np.nan, dtype=np.float32)
@@ -153,7 +153,7 @@ _Tick = Callable[[int, int], None]
 def ask_blocks(
     plan: BlockPlan,
     engine: Engine,
-    store: BlockStore,
+    store: DenseStore,
     *,
     attempts: int,
     error_budget: float,

@@ -19,7 +19,7 @@ from fp2.data.stimuli import Stimulus
 from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.store.blocks import KEY_SCHEMA, QuestionSet, context_key, question_key
+from fp2.store.dense import KEY_SCHEMA, QuestionSet, context_key, question_key
 from fp2.tables import BLIND, ORIGINAL, ImageTask, Question
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ class BlockTable:
 
     def keyed(self, salt: bytes) -> BlockTable:
         """Return the table with salted keys in place of ids and contexts."""
-        from fp2.data.identity import salted
+        from fp2.store.salted_keys import salted
 
         images, subjects = salted(self.image_ids, salt, "image"), salted(self.subject_ids, salt)
         contexts = salted(self.contexts, salt, "response")

@@ -215,6 +215,20 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["image_id", "subject_id", "group"], dtype="str")
 
 
+def of_sets(people: pd.DataFrame) -> bool:
+    """Whether the pictures are of counterfactual sets."""
+    return bool(people["set_id"].notna().any())
+
+
+def varying(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return the rows of the sets whose pictures are in two or more of the cut's groups; of a population, all rows."""
+    if not of_sets(people):
+        return people
+    table = memberships(people, cut).merge(people[["image_id", "subject_id", "set_id"]], on=["image_id", "subject_id"])
+    versions = table.groupby("set_id")["group"].nunique()
+    return people[people["set_id"].isin(versions.index[versions >= 2])].reset_index(drop=True)
+
+
 def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
     """Return the values behind the group of each row of `memberships`, one per attribute of the cut."""
     return [combination for values in _values(people, cut) for combination in itertools.product(*values)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
-    from fp2.data.dataset import Dataset
+    from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
     from fp2.data.stimuli import Stimulus
     from fp2.engines.base import Engine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fp2.protocols.fingerprint import Comparison
     from fp2.respond import Plan
     from fp2.scorers.base import Scorer
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,10 @@ def load_people(config: Config, progress: Progress) -> Dataset:
 
     Of a data set with counterfactual sets only those stay that vary in one of the cuts: the run is about them alone.
     """
-    from fp2.cuts import resolve_cuts
+    from fp2.cuts import of_sets, resolve_cuts
     from fp2.data.load import load_configured
-    from fp2.data.pairs import two_person
-    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
-    from fp2.data.sets import of_sets, units, whole_sets
+    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person
+    from fp2.data.sets import units, whole_sets
     from fp2.tables import attribute_columns
 
     dataset = load_configured(config, progress)
@@ -136,8 +135,7 @@ def look(config: Config, battery: Battery, store: ResponseStore, progress: Progr
         As `prepare`.
     """
     from fp2.cuts import resolve_cuts
-    from fp2.data.identity import dataset_digest
-    from fp2.data.pixels import PixelIndex
+    from fp2.data.pixels import PixelIndex, dataset_digest
     from fp2.engines.build import build_engine, notices
     from fp2.tables import attribute_columns
 
@@ -176,7 +174,7 @@ def _plan(
     progress: Progress,
 ) -> Plan:  # fmt: skip
     """Plan every question about every picture; a picture of two people is asked about once, and once mirrored."""
-    from fp2.data.pairs import one_row_each
+    from fp2.data.sampling import one_row_each
     from fp2.data.stimuli import mirrored
     from fp2.respond import joined, make_plan
     from fp2.tables import MIRRORED

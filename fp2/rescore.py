@@ -130,7 +130,8 @@ def _whole_sets(
     before: dict[str, Any], people: pd.DataFrame, answers: pd.DataFrame, cuts: Sequence[Cut]
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Return what a run with these cuts would be about: of counterfactual sets only those that vary in one of them."""
-    from fp2.data.sets import ALSO, of_sets, whole_sets
+    from fp2.cuts import of_sets
+    from fp2.data.sets import ALSO, whole_sets
 
     if not of_sets(people):
         return before, people, answers

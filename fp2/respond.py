@@ -19,7 +19,7 @@ from fp2.tables import BLIND, ORIGINAL, Answer, Decoding, ImageTask, Question
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 BYTES_PER_ANSWER = 600
 

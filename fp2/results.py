@@ -60,8 +60,7 @@ def model_block(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
     """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
-    from fp2.cuts import memberships
-    from fp2.data.sets import varying
+    from fp2.cuts import memberships, varying
 
     sizes: dict[str, dict[str, dict[str, int]]] = {}
     for cut in cuts:
@@ -214,7 +213,7 @@ def measured(
     model_calls: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the part of the results that follows from the tables alone (ids may be salted keys)."""
-    from fp2.data.sets import of_sets
+    from fp2.cuts import of_sets
     from fp2.protocols.balance import balance_block
     from fp2.protocols.fingerprint import answers_by_group
 
@@ -296,7 +295,7 @@ def results_of(
     prepared: Prepared, asked: Asked, answers: pd.DataFrame, findings: Findings, run_id: str
 ) -> dict[str, Any]:
     """Return everything a run found; `answers` is the answers table with its `refused` column."""
-    from fp2.data.sets import of_sets
+    from fp2.cuts import of_sets
     from fp2.protocols.balance import balance_warnings
 
     config, people, dataset = prepared.config, prepared.people, prepared.dataset

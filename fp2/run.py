@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.respond import Asked
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
     from fp2.tracking import Tracker
 
 
@@ -31,8 +31,8 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
-    from fp2.store.responses import ResponseStore
-    from fp2.traces import register_origins
+    from fp2.store.origins import register_origins
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         prepared = prepare(config, store, progress)
@@ -100,8 +100,8 @@ def _write(
     progress: Progress,
 ) -> None:  # fmt: skip
     """Write tables, results, figures and dashboard, and sign them."""
-    from fp2.data.identity import local_salt
     from fp2.protocols.registry import attributes_of
+    from fp2.store.salted_keys import local_salt
 
     config = prepared.config
     salt = local_salt(Path(config.paths.state))

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from fp2.block_plan import BlockPlan
     from fp2.block_tables import BlockTable
     from fp2.cuts import Cut
-    from fp2.data.dataset import Dataset
+    from fp2.data.base import Dataset
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.protocols.gras.options import GrasOptions
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
     from fp2.tracking import Tracker
 
 TITLE = "GRAS bias scores"
@@ -61,7 +61,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         return run_prepared(prepare_blocks(config, store, progress), store, folder, overrides, progress)
@@ -78,7 +78,7 @@ def run_prepared(
         As `run`.
     """
     from fp2.block_tables import table_of
-    from fp2.traces import register_origins
+    from fp2.store.origins import register_origins
 
     config = prepared.config
     with artifacts.told_plainly(folder):
@@ -187,14 +187,14 @@ def options_of(config: Config) -> GrasOptions:
 
 def _ask(prepared: PreparedBlocks, store: ResponseStore, progress: Progress) -> BlocksAsked:
     from fp2.block_asking import ask_blocks
-    from fp2.store.blocks import BlockStore
+    from fp2.store.dense import DenseStore
 
     limits = prepared.config.answers
     with progress.answers(f"Asking {prepared.config.model.name}") as bar:
         return ask_blocks(
             prepared.plan,
             prepared.engine,
-            BlockStore(store.connection, store.path),
+            DenseStore(store.connection, store.path),
             attempts=limits.attempts,
             error_budget=limits.error_budget,
             start=bar.start,
@@ -313,8 +313,8 @@ def _write(
 ) -> None:
     """Write people, shards, results, figures and dashboard, and sign them."""
     from fp2.block_tables import write_questions
-    from fp2.data.identity import local_salt, shareable
     from fp2.protocols.registry import attributes_of
+    from fp2.store.salted_keys import local_salt, shareable
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     config, people = prepared.config, prepared.people

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
-    from fp2.data.dataset import Dataset
-    from fp2.store.responses import ResponseStore
+    from fp2.data.base import Dataset
+    from fp2.store.rows import ResponseStore
 
 TASKS = {
     "fhibe_scores": "fp2.protocols.fhibe.score_task:run",
@@ -92,9 +92,8 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     Fp2Error
         For the user's mistakes.
     """
-    from fp2.data.identity import dataset_digest
-    from fp2.data.pixels import PixelIndex
-    from fp2.store.responses import ResponseStore
+    from fp2.data.pixels import PixelIndex, dataset_digest
+    from fp2.store.rows import ResponseStore
 
     task = task_of(config)
     with ResponseStore(Path(config.paths.store)) as store:
@@ -170,7 +169,7 @@ def load_everybody(config: Config, progress: Progress) -> tuple[Dataset, tuple[C
 
 def _register(config: Config, dataset: Dataset, store: ResponseStore) -> None:
     """Remember whose pictures were looked at, so that what is kept of them can be removed with them."""
-    from fp2.traces import register_origins
+    from fp2.store.origins import register_origins
 
     nothing: dict[str, list[str]] = {str(image): [] for image in dataset.people["image_id"]}
     register_origins(config, dataset, nothing, store)
@@ -229,7 +228,7 @@ def _write(
     config: Config, folder: Path, results: dict[str, Any], cuts: Sequence[Cut], found: TableFindings, progress: Progress
 ) -> None:
     """Write tables with salted keys, results, figures and dashboard, and sign them."""
-    from fp2.data.identity import local_salt, salted
+    from fp2.store.salted_keys import local_salt, salted
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
     salt = local_salt(Path(config.paths.state))

@@ -171,7 +171,7 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
 
 
 def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2.data.table import load_table
+    from fp2.data.readers.table import load_table
 
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
     loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
@@ -373,7 +373,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
 ) -> None:
     import sqlite3
 
-    from fp2.store import responses
+    from fp2.store import rows as responses
 
     class Full(sqlite3.OperationalError):
         sqlite_errorname = "SQLITE_FULL"

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 from fp2.config import VariantConfig
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.data.pixels import PixelDigest
 from fp2.data.stimuli import shown_pictures
 from fp2.errors import Fp2Error
 from fp2.respond import NOT_ASKED, Plan, answers_table, ask, make_plan
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 ORIGINAL = VariantConfig()

@@ -102,7 +102,7 @@ def _disk(config: Config) -> Check:
 
 
 def _store(config: Config) -> Check:
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     try:
         with ResponseStore(Path(config.paths.store)) as store:

@@ -120,11 +120,11 @@ def print_rows(title: str, rows: dict[str, str], console: Console) -> None:
 
 def _print_plan(config: Config, console: Console) -> None:
     from fp2.config import config_hash
-    from fp2.data.sets import of_sets
+    from fp2.cuts import of_sets
     from fp2.prepare import comparison_of, prepare
     from fp2.progress import Progress
     from fp2.respond import BYTES_PER_ANSWER
-    from fp2.store.responses import ResponseStore, count_stored
+    from fp2.store.rows import ResponseStore, count_stored
 
     with ResponseStore(Path(config.paths.store)) as store:
         prepared = prepare(config, store, Progress())

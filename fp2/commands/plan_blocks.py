@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fp2.block_plan import BlockPlan
     from fp2.engines.base import Engine
     from fp2.run_blocks import PreparedBlocks
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 _PROBE_BYTES = 300e6  # weights that are loaded to time one picture
 
@@ -71,12 +71,12 @@ def print_plan(config: Config, console: Console) -> None:
     from fp2.commands.plan import print_rows
     from fp2.progress import Progress
     from fp2.run_blocks import prepare_blocks
-    from fp2.store.blocks import BlockStore, answered
-    from fp2.store.responses import ResponseStore
+    from fp2.store.dense import DenseStore, answered
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         prepared = prepare_blocks(config, store, Progress())
-        plan, blocks = prepared.plan, BlockStore(store.connection, store.path)
+        plan, blocks = prepared.plan, DenseStore(store.connection, store.path)
         per_context = len(plan.question_set.questions)
         stored = sum(int(answered(numbers).sum()) for _, numbers in blocks.read(plan.contexts, plan.question_set))
         failed = len(blocks.failures(plan.contexts, plan.question_set))
@@ -114,7 +114,7 @@ def _sharing(engine: Engine, size: Size | None) -> str:
 
 def _time(prepared: PreparedBlocks, left: int, store: ResponseStore) -> str:
     """Return how long the rest takes and what that rests on: answers in the store, a picture timed now, or sums."""
-    from fp2.store.blocks import seconds_of
+    from fp2.store.dense import seconds_of
 
     plan, config = prepared.plan, prepared.config
     if left == 0:

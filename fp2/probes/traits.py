@@ -79,7 +79,7 @@ def traits_path(path: str | Path) -> Path:
     place = Path(path).expanduser()
     if not place.is_dir():
         return place
-    from fp2.data.labelled import find_files
+    from fp2.data.readers.labelled import find_files
 
     if found := find_files(place, OFFICIAL_NAME):
         return found[0]

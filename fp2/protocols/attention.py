@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.pairs import LEFT
+from fp2.data.sampling import LEFT
 from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 def per_person(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of both people: a scorer's value is that of whoever was shown on the left.
 
-    `people` has the two rows of each picture with their `side` (`fp2.data.pairs.two_person`).
+    `people` has the two rows of each picture with their `side` (`fp2.data.sampling.two_person`).
     """
     both = scores.drop(columns="subject_id").merge(people[["image_id", "subject_id", "side"]], on="image_id")
     shown_left = (both["side"] == LEFT) != (both["variant"] == MIRRORED)

@@ -121,7 +121,7 @@ def fingerprint(
     Fp2Error
         If nobody has a value for a cut.
     """
-    from fp2.data.sets import of_sets
+    from fp2.cuts import of_sets
 
     if not scorers:
         return Fingerprint([], {}, [])
@@ -354,8 +354,7 @@ def _stepped_down(
 
 def answers_by_group(answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
     """Return planned, answered, refused and failed answers per cut and group (missing answers can be a bias too)."""
-    from fp2.cuts import memberships
-    from fp2.data.sets import varying
+    from fp2.cuts import memberships, varying
 
     table = answers[["image_id", "subject_id", "status", "refused"]].copy()
     table["failed"] = table["status"] != "answered"

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.data.sets import of_sets, units, varying
+from fp2.cuts import of_sets, varying
+from fp2.data.sets import units
 from fp2.protocols.fingerprint import Comparison, outcome_columns
 
 if TYPE_CHECKING:

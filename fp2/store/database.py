@@ -56,7 +56,7 @@ _FAULTS = {
 
 
 @contextlib.contextmanager
-def told_plainly(path: Path) -> Iterator[None]:
+def as_user_error(path: Path) -> Iterator[None]:
     """Turn what SQLite raises inside the block into one `Fp2Error` line about `path`."""
     try:
         yield
@@ -92,7 +92,7 @@ def connect(path: Path) -> sqlite3.Connection:
     Fp2Error
         If the file cannot be opened or written, is no store, or was made by a newer version.
     """
-    with told_plainly(path):
+    with as_user_error(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -117,7 +117,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         If it cannot be opened or is no store.
     """
     plain = f"{path.absolute().as_uri()}?mode=ro"
-    with told_plainly(path):
+    with as_user_error(path):
         try:
             return _open_checked(plain, path)
         except sqlite3.OperationalError:
@@ -140,7 +140,7 @@ def _open_checked(address: str, path: Path) -> sqlite3.Connection:
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """All of the block or nothing of it; the write lock is taken at once, so that a reader never has to upgrade."""
-    with told_plainly(path):
+    with as_user_error(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -87,7 +87,7 @@ def test_what_the_annotations_lack_comes_from_the_processed_table(full, tmp_path
         load_fhibe(full.root)
     table = tmp_path / "processed.csv"
     write_csv(table, full.rows[::-1], list(vocab.DOWNSAMPLED_HEADER))
-    got = read_release(find_release(full.root), fallback=table).dataset.people
+    got = read_release(find_release(full.root), fallback=table).people
     pd.testing.assert_frame_equal(got[expected.columns], expected)
     full.save()  # the same table inside the release is found without being named
     pd.testing.assert_frame_equal(load_fhibe(full.root, "fullres").people[expected.columns], expected)

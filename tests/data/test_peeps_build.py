@@ -14,7 +14,7 @@ from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
 from fp2.data.peeps.build import MANIFEST, build_peeps
 from fp2.data.peeps.cast import pictures
-from fp2.data.peeps.load import ensure_peeps, load_peeps
+from fp2.data.peeps.source import ensure_peeps, load_peeps
 from fp2.data.peeps.spec import TWIN_ATTRIBUTES, PeepsSpec
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
 from fp2.errors import Fp2Error
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fp2.cuts import Cut
-from fp2.data.sets import of_sets, units, varying, whole_sets
+from fp2.cuts import Cut, of_sets, varying
+from fp2.data.sets import units, whole_sets
 from fp2.errors import Fp2Error
 
 SKIN, AGE = Cut("skin", ("skin",)), Cut("age", ("age",))

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from fp2.config import VariantConfig
-from fp2.data.dataset import people_table
-from fp2.data.peeps.load import load_peeps
+from fp2.data.base import people_table
+from fp2.data.peeps.source import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
-from fp2.data.pixels import PixelDigest, digest_picture, open_rgb
+from fp2.data.pixels import PixelDigest, digest_image, open_rgb
+from fp2.data.readers.table import load_table
 from fp2.data.sampling import single_person
 from fp2.data.stimuli import GREY_LEVEL, Stimulus, donor_rows, shown_pictures
-from fp2.data.table import load_table
 from fp2.errors import Fp2Error
 from fp2.tables import BY_REGION, HIDES_PERSON, VARIANT_PARAMETERS
 
@@ -32,7 +32,7 @@ def variant(kind: str, **values: Any) -> VariantConfig:
 
 
 def digests(people: pd.DataFrame) -> dict[Path, PixelDigest]:
-    return {Path(path): digest_picture(Path(path)) for path in people["image_path"]}
+    return {Path(path): digest_image(Path(path)) for path in people["image_path"]}
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +171,7 @@ def test_a_grey_square_of_the_stated_size_for_everybody(peeps: pd.DataFrame, tmp
     assert len({(one.image_id, one.path, one.pixel_sha256) for one in shown}) == 1
     assert (look(shown[0]) == GREY_LEVEL).all()
     assert look(shown[0]).shape == (48, 48, 3)
-    assert shown[0].pixel_sha256 == digest_picture(shown[0].path).sha256
+    assert shown[0].pixel_sha256 == digest_image(shown[0].path).sha256
     assert show(peeps, "grey", tmp_path, size=49)[0].pixel_sha256 != shown[0].pixel_sha256
     assert len(list(tmp_path.iterdir())) == 2
     (tmp_path / "file").write_text("in the way")
@@ -293,7 +293,7 @@ def test_a_mask_that_changes_after_planning_is_refused(folder: Path) -> None:
 
 
 def test_masks_stay_on_this_machine(folder: Path) -> None:
-    from fp2.data.identity import shareable
+    from fp2.store.salted_keys import shareable
 
     people = load_table(folder / "people.csv", {**COLUMNS, "person_mask": "m"}).people
     assert str(folder) in people["mask_path"].iloc[0]

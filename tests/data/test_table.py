@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fp2.data.table import load_table
+from fp2.data.readers.table import load_table
 from fp2.errors import Fp2Error
 from fp2.tables import PEOPLE
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
-from fp2.data.pairs import one_row_each, two_person
+from fp2.data.base import people_table
 from fp2.data.peeps.annotate import labels
 from fp2.data.peeps.cast import people_pictures
 from fp2.data.peeps.figure import AGES, TONES
 from fp2.data.peeps.spec import PeepsSpec
+from fp2.data.sampling import one_row_each, two_person
 from fp2.models.planted import load_planted, see
 from fp2.protocols.attention import POSITION, attention_block, comparisons, per_person
 from fp2.protocols.fingerprint import Comparison, answers_by_group, fingerprint

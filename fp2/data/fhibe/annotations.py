@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fp2.data.delimited import read_rows
 from fp2.data.fhibe.release import Release
+from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error
 
 Cells = dict[str, str]

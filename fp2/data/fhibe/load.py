@@ -11,52 +11,30 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from fp2.data.dataset import Dataset, people_table
-from fp2.data.delimited import read_rows
+from fp2.data.base import Dataset, ImageFile, people_table
 from fp2.data.fhibe.annotations import BULK, Cells, listed_rows
 from fp2.data.fhibe.attributes import AttributeReader
 from fp2.data.fhibe.release import AUTO, FACE_ALIGNED, FACE_UNALIGNED, Release, find_release
 from fp2.data.fhibe.schema import SchemaReport, columns_report
+from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error
-
-__all__ = ["Loaded", "PictureFile", "Release", "find_release", "load_fhibe", "read_release"]
 
 NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
 REQUIRED: tuple[str, ...] = ("image_id", "filepath", *NEEDED)
 _FACES = (FACE_ALIGNED, FACE_UNALIGNED)
 
 
-@dataclass(frozen=True)
-class PictureFile:
-    """One picture as the release describes it: its size in pixels (None where it does not say) and its annotation."""
-
-    image_id: str
-    path: Path
-    annotation: Path | None
-    size: tuple[int, int] | None
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A release: the data set, how its format differs from the known one, and its files."""
-
-    dataset: Dataset
-    schema: SchemaReport
-    files: tuple[PictureFile, ...]
-
-
 def load_fhibe(root: Path, form: str = AUTO, *, expand_regions: bool = False) -> Dataset:
     """Return the people of the FHIBE release at `root`; see `read_release`."""
-    return read_release(find_release(root, form), expand_regions=expand_regions).dataset
+    return read_release(find_release(root, form), expand_regions=expand_regions)
 
 
 def read_release(
     release: Release, *, expand_regions: bool = False, fallback: Path | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> Loaded:  # fmt: skip
+) -> Dataset:  # fmt: skip
     """Read a release.
 
     Pictures of two people have `n_people` = 2 in each of their rows. Every attribute is the row's own, since age and
@@ -82,7 +60,7 @@ def read_release(
     reader = _PeopleReader(release, expand_regions)
     for where, row in _rows(release, reader, fallback, tick):
         reader.add(where, row)
-    return reader.loaded()
+    return reader.dataset()
 
 
 def _rows(
@@ -113,7 +91,7 @@ class _PeopleReader:
         self.attributes = AttributeReader(expand_regions)
         self.settings = {"form": release.form, "bare_region": "all its subregions" if expand_regions else "listed only"}
         self.columns: dict[str, list[object]] = {}
-        self.files: dict[str, PictureFile] = {}
+        self.files: dict[str, ImageFile] = {}
         self.header: list[str] = []
         self.seen: set[tuple[str, str]] = set()
         self.people_in: Counter[str] = Counter()
@@ -159,7 +137,7 @@ class _PeopleReader:
         for name, value in values.items():
             self.columns.setdefault(name, []).append(value)
 
-    def loaded(self) -> Loaded:
+    def dataset(self) -> Dataset:
         """Return what all rows taken make."""
         absent, extra = columns_report(self.release, self.header)
         reader = self.attributes
@@ -172,10 +150,10 @@ class _PeopleReader:
         self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
         frame = people_table(self.columns)
         self._check_pictures(frame["image_path"].unique().tolist())
-        dataset = Dataset("fhibe", self.release.version, frame, schema.lines(), self.settings)
-        return Loaded(dataset, schema, tuple(self.files.values()))
+        lines = schema.lines()
+        return Dataset("fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()))
 
-    def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> PictureFile | None:
+    def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> ImageFile | None:
         """Return the row's picture, or None where there is no such crop of this person."""
         path = self.release.root / relative
         if self.release.form == FACE_UNALIGNED and path.name.startswith("main_"):
@@ -184,12 +162,12 @@ class _PeopleReader:
             if not crop.is_file():
                 self.oddities["row(s) have no face crop"] += 1
                 return None
-            return PictureFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
+            return ImageFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
             self.oddities["annotation file(s) are not named as their picture, with _annos_ in it"] += 1
         given = row.get("json_path", "").strip()
-        return PictureFile(main_id, path, self.release.root / given if given else None, _size(row))
+        return ImageFile(main_id, path, self.release.root / given if given else None, _size(row))
 
     @staticmethod
     def _stated(row: Cells) -> int:

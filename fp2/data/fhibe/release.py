@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from fp2.errors import Fp2Error
 
@@ -13,11 +14,12 @@ _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
 _SEARCH_FOLDERS = 5_000
 
-AUTO, DOWNSAMPLED, FULLRES = "auto", "downsampled", "fullres"
-FACE_ALIGNED, FACE_UNALIGNED = "face_aligned", "face_unaligned"
-FORMS = (AUTO, DOWNSAMPLED, FULLRES, FACE_ALIGNED, FACE_UNALIGNED)
-"""What of a release is read: whole pictures (downsampled, or in full resolution) or face crops."""
-LOOKED_FOR = {
+Form = Literal["auto", "downsampled", "fullres", "face_aligned", "face_unaligned"]
+"""What of a release is read: whole images (downsampled, or in full resolution) or face crops."""
+FORMS: tuple[Form, ...] = get_args(Form)
+AUTO, DOWNSAMPLED, FULLRES, FACE_ALIGNED, FACE_UNALIGNED = FORMS
+WHOLE_IMAGES = (AUTO, DOWNSAMPLED, FULLRES)
+LOOKED_FOR: dict[str, str] = {
     DOWNSAMPLED: "data/processed/fhibe_downsampled/fhibe_downsampled.csv",
     FULLRES: "data/raw/fhibe_fullres/filepaths.csv",
     FACE_ALIGNED: "data/processed/fhibe_face_crop_align/fhibe_face_crop_align.csv",

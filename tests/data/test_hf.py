@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from fp2.data.hf_local import load_hf
 from fp2.data.pixels import open_rgb
+from fp2.data.readers.hf import load_hf
 from fp2.errors import Fp2Error
 
 FEATURES = {

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
-from fp2.store.database import told_plainly, transaction
+from fp2.store.database import as_user_error, transaction
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Piece:
     seconds: float = 0.0
 
 
-class BlockStore:
+class DenseStore:
     """The blocks of a response store. One instance belongs to one thread; several processes may write at once.
 
     Parameters
@@ -160,7 +160,7 @@ class BlockStore:
         """Return (context, place) -> (reason, how often it was tried), for the questions of a set that only failed."""
         found = {}
         query = "SELECT question, error, attempts FROM block_failures WHERE context = ?"
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for context in contexts:
                 for question, error, attempts in self.connection.execute(query, (bytes.fromhex(context),)):
                     place = wanted.place.get(question.hex())
@@ -218,7 +218,7 @@ class BlockStore:
         """Yield (context, question set, numbers) of every block of `contexts`."""
         marks = ",".join("?" * len(contexts))
         query = f"SELECT {_COLUMNS} FROM blocks WHERE context IN ({marks})"
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for fields in self.connection.execute(query, contexts):
                 row = self._checked(fields)
                 yield row.context, row.question_set, self._unpacked(row, len(self._set(row.question_set).questions))

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from fp2.data.dataset import Dataset
-from fp2.data.table import frame_people
+from fp2.data.base import Dataset
+from fp2.data.readers.table import frame_people
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
@@ -48,8 +48,8 @@ def load_hf(
     root : Path
         The folder that `save_to_disk` wrote (one data set or several splits), or one with Parquet files.
     columns : mapping
-        Our names to the data set's columns, as for `fp2.data.table.load_table`; `image` is a column of pictures or of
-        paths below `root`. Class labels come as their names. The split is the attribute `split`.
+        Our names to the data set's columns, as for `load_table`; `image` is a column of images or of paths below
+        `root`. Class labels are read as their names. The split is the attribute `split`.
     cache : Path
         Where pictures from inside the files are written, in a folder named by what the files are.
     split : str, optional

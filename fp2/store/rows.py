@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, sha256_bytes
-from fp2.store.database import connect, connect_read_only, told_plainly, transaction
+from fp2.store.database import as_user_error, connect, connect_read_only, transaction
 
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 
@@ -116,7 +116,7 @@ class ResponseStore:
         """
         columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
         found: dict[str, StoredAnswer] = {}
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
                 answer = StoredAnswer(*fields)
                 if answer.checksum() != checksum:
@@ -126,7 +126,7 @@ class ResponseStore:
 
     def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
         """Return the failures that stand for `keys` (those that were answered since are gone)."""
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
             return {row[0]: StoredFailure(*row) for row in rows}
 
@@ -165,7 +165,7 @@ class ResponseStore:
 
     def runtimes(self) -> dict[str, dict[str, Any]]:
         """Return what the `runtime` digests of the answers stand for."""
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
         return {mark: json.loads(body) for mark, body in rows}
 
@@ -192,7 +192,7 @@ def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
         return StoreCounts(0, 0)
     connection = connect_read_only(path)
     try:
-        with told_plainly(path):
+        with as_user_error(path):
             wanted = list(keys)
             answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
             return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))

@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp2.data.dataset import Dataset
-from fp2.data.delimited import read_rows
+from fp2.data.base import Dataset
 from fp2.data.fhibe.vocab import age_group
-from fp2.data.labelled import Labelled, find_files, image_folder, labelled_people, pictures_below
+from fp2.data.readers.delimited import read_rows
+from fp2.data.readers.labelled import Labelled, find_files, image_folder, labelled_people, pictures_below
 from fp2.errors import Fp2Error
 
 GRAS_FACES, GRAS_TONES = "selected_images_fairface.csv", "selected_images_aiface.csv"
