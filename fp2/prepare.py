@@ -158,7 +158,7 @@ def look(config: Config, battery: Battery, store: ResponseStore, progress: Progr
 def check_people(battery: Battery, scorers: Mapping[str, Scorer], config: Config) -> None:
     """Refuse scorers of one person for a battery about two and the other way round, and what two cannot be shown as."""
     for name, scorer in scorers.items():
-        if getattr(scorer, "of_two", False) != (battery.people == 2):
+        if scorer.n_people != battery.people:
             fitting = "scorer=attention" if battery.people == 2 else "scorer=default"
             which = "one person" if battery.people == 2 else "two people"
             raise Fp2Error(f"the scorer '{name}' is about {which}", where=f"probe={battery.name}", fix=f"Use {fitting}")

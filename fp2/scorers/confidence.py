@@ -1,7 +1,7 @@
-"""Confidence: the share of assertive wording among the assertive and hedged phrases of an answer, from 0 to 1.
+"""Confidence: the share of assertive phrases among the assertive and hedged phrases of an answer, from 0 to 1.
 
-An answer with neither is missing, not fully hedged. More certainty about a group is taken as the better end by
-convention only; what counts is that it differs.
+An answer with neither is missing, not fully hedged. That higher confidence is better is a convention; the result is
+the difference between groups.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fp2.scorers.base import BaseScorer, Scored, ratio
-from fp2.scorers.counting import check_lists, count_lists
 from fp2.scorers.lexicon import load_lexicon
+from fp2.scorers.matching import check_lists, count_lists
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Confidence(BaseScorer):
     Parameters
     ----------
     lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML with the lists `assertive` and `hedged`.
+        A packaged lexicon's name, or the path of a YAML file with the lists `assertive` and `hedged`.
     """
 
     name: str = "confidence"
@@ -39,11 +39,11 @@ class Confidence(BaseScorer):
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """The two lists of phrases."""
+        """Name, version and sha256 of the two lists of phrases."""
         return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the share; details: the counts `assertive` and `hedged`, and `matched`, whether there was any."""
+        """Return the share; details: the counts `assertive` and `hedged`, and `matched`, whether any is above 0."""
         counts = count_lists(self.lexicon_file, texts)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

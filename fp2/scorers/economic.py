@@ -1,4 +1,4 @@
-"""Economic valence: words of high against words of low economic standing in an answer, from -1 to 1.
+"""Economic valence: the balance of terms of high and of low economic status in an answer, from -1 to 1.
 
 An answer with neither is missing, not neutral.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fp2.scorers.base import BaseScorer, Scored, ratio
-from fp2.scorers.counting import check_lists, count_lists
 from fp2.scorers.lexicon import load_lexicon
+from fp2.scorers.matching import check_lists, count_lists
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Economic(BaseScorer):
     Parameters
     ----------
     lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML with the lists `high_status` and `low_status`.
+        A packaged lexicon's name, or the path of a YAML file with the lists `high_status` and `low_status`.
     """
 
     name: str = "economic"
@@ -39,11 +39,11 @@ class Economic(BaseScorer):
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """The two lists of terms."""
+        """Name, version and sha256 of the two lists of terms."""
         return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the balance; details: the counts `high_status` and `low_status`, and `matched`."""
+        """Return the balance; details: the counts `high_status` and `low_status`, and `matched`, whether any is above 0."""
         counts = count_lists(self.lexicon_file, texts)
         high, low = counts["high_status"], counts["low_status"]
         return Scored(ratio(high - low, high + low), {**counts, "matched": high + low > 0})
