@@ -18,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Le
 
 from fp2.errors import Fp2Error
+from fp2.plugins import Strict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,10 +194,12 @@ class Decoding:
     only the order of the question. Probabilities are averaged over the orders.
     """
 
-    max_new_tokens: int = 64
-    temperature: float = 0.0
-    seed: int = 0
+    max_new_tokens: Annotated[int, Strict(), Ge(1)] = 64
+    temperature: Annotated[float, Strict(), Ge(0), Le(2)] = 0.0
+    seed: Annotated[int, Strict(), Ge(0)] = 0
     choice_orders: ChoiceOrders = "rotations"
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True)

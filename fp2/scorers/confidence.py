@@ -43,7 +43,7 @@ class Confidence(BaseScorer):
         return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the share; details: the counts `assertive`, `hedged`, and `matched`: whether any is above 0."""
+        """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
         counts = count_lists(self.lexicon_file, texts)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

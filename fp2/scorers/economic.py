@@ -43,7 +43,7 @@ class Economic(BaseScorer):
         return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the balance; details: the counts `high_status`, `low_status`, and `matched`: whether any is above 0."""
+        """Return the balance; details: the counts `high_status`, `low_status`, and `matched`, whether any is not 0."""
         counts = count_lists(self.lexicon_file, texts)
         high, low = counts["high_status"], counts["low_status"]
         return Scored(ratio(high - low, high + low), {**counts, "matched": high + low > 0})
