@@ -196,13 +196,13 @@ def _plan_variants(
 ) -> Plan:  # fmt: skip
     """Plan every question about every picture in each of the battery's ways to show it, one picture after the other."""
     from fp2.config import variants_of
-    from fp2.data.stimuli import beside
+    from fp2.data.stimuli import with_variant_id
     from fp2.respond import joined, make_plan, one_file_at_a_time
 
     plans = []
     for variant in variants_of(config.probe):
         shown = show(replace(config, variant=variant), people, pixels, progress)
-        shown = shown if variant.kind == ORIGINAL else [beside(picture) for picture in shown]
+        shown = shown if variant.kind == ORIGINAL else [with_variant_id(picture) for picture in shown]
         plans.append(make_plan(people, battery.questions, engine, battery.decoding, shown, variant.kind))
     return one_file_at_a_time(reduce(joined, plans))
 
@@ -220,14 +220,14 @@ def show(
     config: Config, people: pd.DataFrame, pixels: Mapping[Path, PixelDigest], progress: Progress
 ) -> list[Stimulus]:
     """Return what is shown for each row of `people`; count the pictures of which the data do not allow the variant."""
-    from fp2.data.stimuli import shown_pictures
+    from fp2.data.stimuli import make_stimuli
     from fp2.tables import BY_REGION
 
     folder = Path(config.paths.data) / "shown"
     if config.variant.kind not in BY_REGION:
-        return shown_pictures(people, config.variant, pixels, folder)
+        return make_stimuli(people, config.variant, pixels, folder)
     with progress.count_up("Finding the person in them", len(people)) as found:
-        shown = shown_pictures(people, config.variant, pixels, folder, found)
+        shown = make_stimuli(people, config.variant, pixels, folder, found)
     reasons = Counter(picture.error for picture in shown if picture.error and picture.variant == config.variant.kind)
     for reason, count in reasons.most_common(3):
         progress.note(f"{count} picture(s) cannot be shown as {config.variant.name}: {reason}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.data.stimuli import whose_picture
+from fp2.data.stimuli import original_image_id
 from fp2.finish import Outcome, extra_of, log, outcome_of, tags_of, tracked, write_report
 from fp2.places import remember
 from fp2.prepare import Prepared, prepare
@@ -55,7 +55,7 @@ def _keys_by_picture(prepared: Prepared) -> dict[str, list[str]]:
     """Return the response keys of everything that shows a picture, by its image id."""
     keys: dict[str, list[str]] = {}
     for (image_id, _), key in prepared.plan.keys.items():
-        keys.setdefault(whose_picture(image_id), []).append(key)
+        keys.setdefault(original_image_id(image_id), []).append(key)
     return keys
 
 

@@ -1,7 +1,7 @@
-"""Counterfactual sets: the same scene with one attribute changed, compared within the set and never as a population.
+"""Counterfactual sets: images of one scene that differ in one attribute, compared within the set only.
 
-A set speaks about a cut if its pictures are in at least two of the cut's groups: its *versions*. Sets that speak about
-no cut of a run are not asked about.
+A set varies in a cut if its images are in at least two of the cut's groups, its *versions* (`fp2.cuts.varying`). Sets
+that vary in no cut of a run are left out of it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from fp2.errors import Fp2Error
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 COMMON = 0.05
-"""Share of a cut's sets from which on another attribute is told to vary along with it."""
+"""Another attribute is reported as varying with a cut if it varies in more than this share of the cut's sets."""
 ALSO = " also vary in "
-"""Stands in the note on that."""
+"""Part of the note on that."""
 
 
 def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows of the sets that vary in one of the cuts, and notes on what was left out and what varies along.
+    """Return the rows of the sets that vary in a cut, and notes on what was left out and which attributes vary too.
 
     Raises
     ------

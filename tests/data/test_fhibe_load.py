@@ -160,7 +160,7 @@ def test_an_unreadable_folder_is_one_line(tmp_path, monkeypatch):
 def test_face_crops_alone_are_recognised(copy):
     assert find_release(copy.root).table == copy.csv_path
     copy.csv_path.unlink()
-    with pytest.raises(Fp2Error, match=r"found FHIBE as face_aligned, not the whole pictures.*data\.form=face_aligned"):
+    with pytest.raises(Fp2Error, match=r"found FHIBE as face_aligned, not whole images.*data\.form=face_aligned"):
         find_release(copy.root)
 
 
@@ -279,9 +279,9 @@ def test_an_empty_or_unreadable_table_is_one_line(copy, content, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_without_its_pictures_is_named(copy):
+def test_a_table_without_its_images_is_an_error(copy):
     shutil.rmtree(copy.root / "data/raw")
-    with pytest.raises(Fp2Error, match="its pictures are not"):
+    with pytest.raises(Fp2Error, match="found, but not its images"):
         load_fhibe(copy.root)
 
 

@@ -119,13 +119,13 @@ def test_offset_goes_on_where_the_last_sample_ended():
     assert [len(part) for part in parts] == [100, 100, 52]
     assert set.union(*parts) == set(people["image_id"])
     assert len(limit_people(people, None, seed=5)[0]) == len(people)
-    with pytest.raises(Fp2Error, match="passes over all 252"):
+    with pytest.raises(Fp2Error, match="skips all 252"):
         limit_people(people, 1, seed=5, offset=252)
 
 
 @pytest.mark.parametrize(("n_images", "offset"), [(0, 0), (-1, 0), (1, -1)])
 def test_impossible_samples(n_images, offset):
-    with pytest.raises(Fp2Error, match="at least 1 picture"):
+    with pytest.raises(Fp2Error, match="at least 1 image"):
         limit_people(skewed(), n_images, seed=0, offset=offset)
 
 

@@ -106,7 +106,7 @@ def test_an_empty_region_is_an_error(image, polygons):
 
 def test_a_region_must_be_given_once(image):
     for twice_or_never in ({}, {"polygons": [SQUARE], "box": (0, 0, 5, 5)}, {"box": (0, 0, 5, 5), "mask": image}):
-        with pytest.raises(Fp2Error, match="more than one"):
+        with pytest.raises(Fp2Error, match="exactly one"):
             masked(image, **twice_or_never)
     with pytest.raises(Fp2Error, match="radius"):
         blurred(image, [SQUARE], radius=0)

@@ -131,10 +131,10 @@ def test_a_damaged_row_is_refused(tmp_path: Path, change: str) -> None:
         opened.connection.execute(change.format(there=THERE))
     with ResponseStore(tmp_path / "s.sqlite") as opened:
         store = DenseStore(opened.connection, opened.path)
-        with pytest.raises(Fp2Error, match="does not fit its checksum"):
+        with pytest.raises(Fp2Error, match="does not match its checksum"):
             list(store.read([HERE, THERE], QuestionSet((QUESTIONS[8], QUESTIONS[0]))))
         if change.startswith("UPDATE blocks SET numbers"):
-            with pytest.raises(Fp2Error, match="does not fit its checksum"):
+            with pytest.raises(Fp2Error, match="does not match its checksum"):
                 store.put([piece(HERE, [2], numbers(1))], wanted)
 
 

@@ -1,7 +1,7 @@
-"""Open Peeps as this project draws it: the style's definition, adapted, and one figure's SVG markup from it.
+"""The style Open Peeps, adapted: its definition, and the SVG markup of one figure.
 
-The definition is the one that `dicebear-styles` ships (Open Peeps by Pablo Stanley, CC0 1.0). Three changes make every
-cue controllable, all inside what dicebear-core lets a definition say:
+The definition is the one that `dicebear-styles` ships (Open Peeps by Pablo Stanley, CC0 1.0). Three changes, which
+dicebear-core supports, make every cue controllable:
 
 * outlines and hair share the colour `ink`; in heads and facial hair it becomes a colour `hair` of its own, so hair
   tone can follow the age group on all heads;
@@ -131,7 +131,7 @@ def figure_markup(parts: dict[str, str], colours: dict[str, str], name: str = "f
     colours : dict
         `#rrggbb` per colour name (`skin`, `neck`, `hair`, `tie`, `clothing`, `ink`, `outline`, `frames`, `teeth`).
     name : str
-        Keeps the SVG ids of two figures in one picture apart.
+        Distinguishes the SVG ids of two figures in one image.
     """
     options: dict[str, Any] = {"seed": name}
     for component in ("skull", "lines", "head", "expression", "facialHair", "accessories"):
