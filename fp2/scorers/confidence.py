@@ -10,20 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import BaseScorer, Scored, ratio
-from fp2.scorers.lexicon import load_lexicon
-from fp2.scorers.matching import check_lists, count_lists
+from fp2.scorers.base import Scored, ratio
+from fp2.scorers.matching import LexiconScorer
 
 
 @dataclass(frozen=True)
-class Confidence(BaseScorer):
-    """assertive / (assertive + hedged).
-
-    Parameters
-    ----------
-    lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML file with the lists `assertive` and `hedged`.
-    """
+class Confidence(LexiconScorer):
+    """assertive / (assertive + hedged), by the lists of the lexicon."""
 
     name: str = "confidence"
     higher_is_better: bool = True
@@ -31,19 +24,11 @@ class Confidence(BaseScorer):
     smallest_effect: float = 0.025
     lexicon_file: str = "confidence"
 
+    lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lists(self.lexicon_file, ("assertive", "hedged"))
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """Name, version and sha256 of the two lists of phrases."""
-        return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
-        counts = count_lists(self.lexicon_file, texts)
+        counts = self.counts(texts)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

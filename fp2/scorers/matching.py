@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fp2.errors import Fp2Error
+from fp2.scorers.base import BaseScorer
 from fp2.scorers.lexicon import Lexicon, Negation, load_lexicon
 from fp2.scorers.text import normalise
 
@@ -99,17 +101,39 @@ def matcher(lexicon_reference: str) -> Matcher:
     return Matcher(load_lexicon(lexicon_reference))
 
 
-def check_lists(lexicon_file: str, needed: tuple[str, ...]) -> None:
-    """Raise Fp2Error unless the lexicon has exactly the lists that a scorer needs."""
-    lists = tuple(load_lexicon(lexicon_file).lists)
-    if set(lists) != set(needed):
-        raise Fp2Error(
-            f"the lexicon has the list(s) {', '.join(lists)}", where=lexicon_file, fix=f"Needed: {', '.join(needed)}"
-        )
+@dataclass(frozen=True)
+class LexiconScorer(BaseScorer):
+    """A scorer by the terms of a lexicon.
 
+    Parameters
+    ----------
+    lexicon_file : str
+        A packaged lexicon's name, or the path of a YAML file; with the lists that the class names, if it names any.
 
-def count_lists(lexicon_file: str, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the number of terms in each text, shape (n,), for each list of the lexicon."""
-    terms = matcher(lexicon_file)
-    counts = [terms.counts(text) for text in texts]
-    return {name: np.fromiter((row[name] for row in counts), np.int64, len(counts)) for name in terms.lexicon.lists}
+    Raises
+    ------
+    Fp2Error
+        If the lexicon cannot be loaded, or has other lists.
+    """
+
+    lexicon_file: str = ""
+
+    lists: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        found = load_lexicon(self.lexicon_file).lists
+        if self.lists and set(found) != set(self.lists):
+            what, fix = f"the lexicon has the list(s) {', '.join(found)}", f"Needed: {', '.join(self.lists)}"
+            raise Fp2Error(what, where=self.lexicon_file, fix=fix)
+
+    @property
+    def lexicon(self) -> dict[str, str]:
+        """Name, version and sha256 of the lexicon."""
+        return load_lexicon(self.lexicon_file).info
+
+    def counts(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the number of terms in each text, shape (n,), for each list of the lexicon."""
+        terms = matcher(self.lexicon_file)
+        counts = [terms.counts(text) for text in texts]
+        return {name: np.fromiter((row[name] for row in counts), np.int64, len(counts)) for name in terms.lexicon.lists}

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, FloatArray, Scored
+from fp2.scorers.base import FloatArray, Scored
 from fp2.scorers.lexicon import Lexicon, load_lexicon
-from fp2.scorers.matching import Matcher, matcher
+from fp2.scorers.matching import LexiconScorer, Matcher, matcher
 from fp2.scorers.text import normalise
 
 _DROPPED = " droppedterm "
@@ -29,14 +29,8 @@ _BLOCK = 8192
 
 
 @dataclass(frozen=True)
-class Stereotype(BaseScorer):
-    """Largest TF-IDF cosine of an answer with a term of the corpus.
-
-    Parameters
-    ----------
-    lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML file.
-    """
+class Stereotype(LexiconScorer):
+    """Largest TF-IDF cosine of an answer with a term of the corpus."""
 
     name: str = "stereotype"
     higher_is_better: bool = False
@@ -45,15 +39,6 @@ class Stereotype(BaseScorer):
     lexicon_file: str = "stereotype"
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        load_lexicon(self.lexicon_file)
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """Name, version and sha256 of the corpus."""
-        return load_lexicon(self.lexicon_file).info
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""

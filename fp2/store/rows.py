@@ -164,7 +164,7 @@ class ResponseStore:
             self.connection.executemany(_PUT_FAILURE, failures)
 
     def runtimes(self) -> dict[str, dict[str, Any]]:
-        """Return what the `runtime` digests of the answers stand for."""
+        """Return the runtimes, by the digest in the column `runtime` of the answers."""
         with as_user_error(self.path):
             rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
         return {mark: json.loads(body) for mark, body in rows}

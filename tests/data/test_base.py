@@ -38,6 +38,29 @@ OWN = {
 }
 
 
+DRAWN = {"n_subjects": 400, "images_per_subject": 3, "n_pairs": 60, "n_sets": 40}
+HASHED: dict[str, dict[str, Any]] = {
+    "peeps": DRAWN,
+    "peeps_twins": DRAWN,
+    "fhibe": {"form": "auto", "expand_regions": False},
+    "fhibe_faces": {"kind": "fhibe", "form": "face_aligned", "expand_regions": False},
+    "table": {"columns": {"image": "file"}},
+    "counterfactual": {"kind": "table", "columns": {"image": "image", "subject": "set_id", "set_id": "set_id"}},
+    "folder": {"attribute": "group"},
+    "hf": {"columns": {"image": "image"}, "split": None},
+    "gras": {},
+    "fairface": {},
+    "utkface": {},
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_enters_the_config_hash(name: str) -> None:
+    options = configured_source(load_config([f"data={name}", *GIVEN.get(name, [])])).options
+    every = {"columns": None, "seed": 20260101, "limit": None, "offset": 0, "stratify": None}
+    assert identity(options) == {"name": name, "kind": name, **every, **HASHED[name]}
+
+
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_config_hash_holds_what_it_held(name: str, tmp_path: Path) -> None:
     base = [f"data={name}", *GIVEN.get(name, [])]

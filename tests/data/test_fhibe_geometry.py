@@ -1,4 +1,4 @@
-"""Geometry is read when asked for, from the JSON beside a picture or from a CSV cell, and both say the same."""
+"""Geometry is read when asked for, from the JSON beside an image or from a CSV cell, and both say the same."""
 
 import json
 from pathlib import Path

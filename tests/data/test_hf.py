@@ -105,7 +105,7 @@ def test_parquet_of_the_hub(tmp_path):
     assert people["attr_split"].map(lambda cell: cell[0]).tolist() == ["train"] * 3 + ["validation"]
 
 
-def test_pictures_beside_the_files(tmp_path):
+def test_images_beside_the_files(tmp_path):
     root = save(tmp_path / "faces", table([1, 2], paths=["a.png", "pics/b.png"]))
     (root / "pics").mkdir()
     (root / "a.png").write_bytes(encoded(70))

@@ -43,7 +43,7 @@ def drawn_pixels(image, region, phase, size=SIZE):
 
 @pytest.fixture(scope="module")
 def sample():
-    """One random picture per head."""
+    """One random image per head."""
     rng = np.random.default_rng(77)
     cues = [replace(sample_image_cues(sample_person(rng), rng), head=head) for head in HEADS]
     return [(each, render(each, SIZE)) for each in cues]
@@ -183,7 +183,7 @@ CUES = [
 
 
 @pytest.mark.parametrize(("cue", "value"), [*CUES, ("tone", 0.9), ("phase", 0.4)])
-def test_every_cue_changes_the_picture(cue, value):
+def test_every_cue_changes_the_image(cue, value):
     assert render_image(BASE, 96).tobytes() != render_image(replace(BASE, **{cue: value}), 96).tobytes()
 
 
@@ -195,7 +195,7 @@ def test_skin_tone_changes_skin_and_nothing_else():
     assert first.geometry == second.geometry
 
 
-def test_both_paths_draw_the_same_picture():
+def test_both_paths_draw_the_same_image():
     assert render(BASE, 120).image.tobytes() == render_image(BASE, 120).tobytes()
 
 

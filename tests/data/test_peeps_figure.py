@@ -77,7 +77,7 @@ def test_subjects_have_equal_counts_of_each_value_and_ages_inside_their_group():
     assert chi2_contingency(table).pvalue > 1e-3
 
 
-def test_a_picture_keeps_what_belongs_to_the_person_and_varies_the_rest(people):
+def test_an_image_keeps_what_belongs_to_the_person_and_varies_the_rest(people):
     rng = np.random.default_rng(9)
     pictures = [sample_image_cues(people[0], rng) for _ in range(60)]
     assert {picture.person for picture in pictures} == {people[0]}

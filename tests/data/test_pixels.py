@@ -64,7 +64,7 @@ def test_transparency_is_laid_on_white(tmp_path):
     assert open_rgb(tmp_path / "p.png").getpixel((0, 0)) == (255, 255, 255)
 
 
-def test_broken_pictures_are_errors_in_words_beside_good_ones(tmp_path, index):
+def test_broken_images_are_errors_in_words_beside_good_ones(tmp_path, index):
     good = save(tmp_path / "good.png")
     half = tmp_path / "half.png"
     half.write_bytes(
@@ -84,7 +84,7 @@ def test_broken_pictures_are_errors_in_words_beside_good_ones(tmp_path, index):
     assert "8 bits" in digests[deep].error
 
 
-def test_a_picture_of_unreasonable_size_is_an_error(tmp_path, monkeypatch):
+def test_an_image_of_unreasonable_size_is_an_error(tmp_path, monkeypatch):
     path = save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     assert "DecompressionBomb" in digest_image(path).error

@@ -149,7 +149,7 @@ def test_without_a_region_there_is_a_reason_and_no_image(
 
 
 @pytest.mark.parametrize("kind", VARIANT_PARAMETERS)
-def test_the_simulator_is_told_what_is_shown(peeps: pd.DataFrame, kind: str, tmp_path: Path) -> None:
+def test_the_simulator_is_reported_what_is_shown(peeps: pd.DataFrame, kind: str, tmp_path: Path) -> None:
     shown = show(peeps, kind, tmp_path)
     originals = {one.image_id: one.attributes for one in show(peeps, "original")}
     for one in shown:
@@ -210,7 +210,7 @@ def test_everybody_gets_one_other_person_and_everybody_is_given_once(counts: lis
     assert names == dict(zip(turned["image_id"], again, strict=True))
 
 
-def test_the_seed_draws_whose_picture_it_is_and_one_person_cannot_be_swapped() -> None:
+def test_the_seed_draws_whose_image_it_is_and_one_person_cannot_be_swapped() -> None:
     people = crowd([2] * 12)
     assert len({tuple(donor_rows(people, seed)) for seed in range(10)}) == 10
     donors = donor_rows(people, 0)
@@ -307,7 +307,7 @@ def test_slips_in_the_boxes_of_a_table(folder: Path) -> None:
         load_table(folder / "people.csv", {**COLUMNS, **BOX, "box_h": "sex"})
 
 
-def test_a_picture_that_cannot_be_read_stays_a_reason_in_every_variant(folder: Path, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_read_stays_a_reason_in_every_variant(folder: Path, tmp_path: Path) -> None:
     people = load_table(folder / "people.csv", {**COLUMNS, **BOX}).people
     (folder / "b.png").write_bytes(b"no picture")
     for kind in ("original", "masked", "face_crop"):

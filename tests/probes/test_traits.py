@@ -61,7 +61,7 @@ def test_case_blanks_delimiters_and_further_columns_do_not_matter(tmp_path: Path
     assert read_traits(listed(tmp_path, row, header=header)).traits == (Trait("Kind", "positive", 2.5),)
 
 
-def test_what_is_odd_is_told_and_does_not_end_the_run(tmp_path: Path) -> None:
+def test_what_is_odd_is_reported_and_does_not_end_the_run(tmp_path: Path) -> None:
     rows = [
         "kind,2.6,positive",
         "Kind,2.6,positive",

@@ -5,9 +5,9 @@ generator:
 
 * skin tone: a flat fill with one of FHIBE's six tones, plus one lightness jitter;
 * age group: hair tone from black to light grey, and 0 to 4 sets of face lines;
-* pronoun: one of three pools of heads and perhaps facial hair, drawn from overlapping mixtures, so that no head tells
-  the pronoun for certain;
-* region: **only** an abstract backdrop pattern; no physical trait stands for a region.
+* pronoun: one of three pools of heads and perhaps facial hair, sampled from overlapping mixtures, so that no head
+  determines the pronoun;
+* region: **only** an abstract backdrop pattern; no physical trait represents a region.
 
 All four are drawn independently of each other, and so is everything else.
 """

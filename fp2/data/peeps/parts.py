@@ -32,12 +32,12 @@ _KEYS = {
     "frames": (255, 128, 0),
 }
 _STROKE = 13  # half a canvas unit more than the radius of the widest outline
-_NEAR_SKIN = 26  # an outline this near to the face's skin is the face's
+_NEAR_SKIN = 26  # an outline at most this far from the face's skin belongs to the face
 _STRANDS = ("twists", "bantuKnots", "dreads1", "dreads2", "cornrows2", "mediumBangs3", "bun2", "buns", "short4")
 _HAIRLINE = 262  # canvas row above which a head of strands shows no outline of its own
 _SCRAP = 0.03  # share of the largest piece of face below which a piece is a scrap between strands
-_RIGHT_EAR = (195, 345, 272, 445)  # canvas box round the ear that a head turned to its left shows
-_EAR_SKIN = 1900.0  # skin in that box, in square canvas units, from which the ear counts as showing
+_RIGHT_EAR = (195, 345, 272, 445)  # canvas box around the visible ear of a head turned to its left
+_EAR_SKIN = 1900.0  # area of skin in that box, in square canvas units, from which the ear is visible
 # Where an eyebrow that touches its eye ends, in canvas units: (of the right eye, of the left eye).
 _BROW_ENDS = {"serious": (351, 351), "solemn": (0, 352)}
 _MIDDLE, _NOSE_TOP, _MOUTH_TOP = 482, 379, 434

@@ -3,11 +3,12 @@
 The definition is the one that `dicebear-styles` ships (Open Peeps by Pablo Stanley, CC0 1.0). Three changes, which
 dicebear-core supports, make every cue controllable:
 
-* outlines and hair share the colour `ink`; in heads and facial hair it becomes a colour `hair` of its own, so hair
+* outlines and hair share the colour `ink`; in heads and facial hair it is a separate colour `hair`, so that hair
   tone can follow the age group on all heads;
-* a head is split into `skull` (skin) and `head` (hair and outline), with face lines between them, so hair covers lines;
-* the neck gets a colour `neck`, frames `frames` and the body's outline `outline`: the geometry renderer tells parts
-  apart by giving each a key colour.
+* a head is split into `skull` (skin) and `head` (hair and outline) with face lines between them, so that hair covers
+  lines;
+* neck, frames and the outline of the body have the colours `neck`, `frames` and `outline`: the geometry renderer
+  distinguishes parts by key colours.
 """
 
 from __future__ import annotations
