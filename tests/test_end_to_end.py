@@ -373,7 +373,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
 ) -> None:
     import sqlite3
 
-    from fp2.store import rows as responses
+    from fp2.store import rows
 
     class Full(sqlite3.OperationalError):
         sqlite_errorname = "SQLITE_FULL"
@@ -381,7 +381,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
     def fail(*args: Any) -> Any:
         raise Full("database or disk is full")
 
-    monkeypatch.setattr(responses, "_split", fail)
+    monkeypatch.setattr(rows, "_split", fail)
     assert bench.launch("tracking=none") == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     assert "the disk is full" in err
@@ -404,6 +404,7 @@ def unreadable_folder(root: Path) -> list[str]:
     ("words", "told"),
     [
         (["data=fhibe", "data.root=/no/such/folder"], "/no/such/folder"),
+        (["data=fhibe", "data.root=/r", "data.columns={image: file}"], "unknown key 'columns' (data)"),
         (["data.path=/no/such/people.csv"], "the table does not exist"),
         (["data.columns={image: file, subject: persn}"], "Did you mean 'person'"),
         (["data.columns={subject: person}"], "data.columns"),
@@ -434,8 +435,10 @@ def test_a_users_mistake_is_one_line(
         for w in bench.words()
         if w not in bench.places and w.partition("=")[0] not in {x.partition("=")[0] for x in words}
     ]
-    if any(word.startswith("cut=") for word in words):
-        base = [word for word in base if not word.startswith("cut")]
+    for group in ("cut", "data"):
+        if any(word.startswith(f"{group}=") for word in words):
+            base = [word for word in base if not word.startswith(group)]
+            places = [place for place in places if not place.startswith(group)]
     assert main([*base, *places, *words]) == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     lines = [line for line in err.splitlines() if line.startswith("error: ")]

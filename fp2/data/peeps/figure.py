@@ -124,7 +124,7 @@ class Cues(Person):
         for name, limit in limits.items():
             value = getattr(self, name)
             if not 0 <= value < limit:
-                raise Fp2Error(f"cue '{name}' is {value}", fix=f"It runs from 0 to {limit - 1}.")
+                raise Fp2Error(f"cue '{name}' is {value}", fix=f"Choose from 0 to {limit - 1}")
         if self.head not in POOL_OF:
             raise Fp2Error(f"no head named {self.head!r}", fix=nearest(self.head, HEADS))
         if self.beard and self.beard not in BEARDS:

@@ -46,15 +46,15 @@ class PeepsSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in ("people", "twins"):
-            raise Fp2Error(f"kind of drawn people is {self.kind!r}", fix="Choose people or twins.")
+            raise Fp2Error(f"kind of drawn people is {self.kind!r}", fix="Choose people or twins")
         least = {"seed": 0, "n_subjects": 1, "images_per_subject": 1, "n_pairs": 0, "size": 64, "n_sets": 1}
         for name, limit in least.items():
             if getattr(self, name) < limit:
-                raise Fp2Error(f"{name} of the drawn people is {getattr(self, name)}", fix=f"At least {limit}.")
+                raise Fp2Error(f"{name} of the drawn people is {getattr(self, name)}", fix=f"At least {limit}")
         if self.n_pairs and self.n_subjects < 10:
-            raise Fp2Error("two-person images need at least 10 subjects", fix="Raise n_subjects or set n_pairs=0.")
+            raise Fp2Error("two-person images need at least 10 subjects", fix="Raise n_subjects or set n_pairs=0")
         if self.size > 4096:
-            raise Fp2Error(f"size of the drawn people is {self.size}", fix="At most 4096 pixels.")
+            raise Fp2Error(f"size of the drawn people is {self.size}", fix="At most 4096 pixels")
 
     @property
     def name(self) -> str:
