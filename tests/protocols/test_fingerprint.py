@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 from fp2.compose import load_config
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
 from fp2.protocols.fingerprint.disparities import (
