@@ -110,8 +110,8 @@ def main() -> None:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     from fp2.engines.checkpoint import resolve_checkpoint
-    from fp2.engines.hf import HfEngine
-    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.hf.engine import HfEngine
+    from fp2.engines.hf.loading import HfSpec
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:

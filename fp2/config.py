@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
-from fp2.engines.prompts import check_prompt
+from fp2.engines.hf.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest, sha256_file
 from fp2.probes.trait_battery import is_trait_battery

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from bench import GROUPS, QUICK, Bench, environment, write_pictures
 
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import EXIT_BAD_INPUT, EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 
 KEYS = {
@@ -228,7 +228,7 @@ def test_a_copy_of_the_project_elsewhere_says_the_same(bench: Bench, tmp_path: P
 
 SLOW = """
 import sys, time
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 quick = PlantedEngine.answer
 def slow(self, tasks):
     for batch in quick(self, tasks):

@@ -52,7 +52,7 @@ def believed() -> list[Cell]:
 
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
-    from fp2.engines.planted_truth import load_truth
+    from fp2.engines.planted.truth import load_truth
     from fp2.models.planted import load_planted, vader_compound
 
     truth, groups = load_truth(BELIEFS), load_planted().groups

@@ -136,7 +136,7 @@ def _time(prepared: PreparedBlocks, left: int, store: ResponseStore) -> str:
 
 def _is_small(engine: Engine) -> bool:
     """Whether the model is on this disk and quickly loaded."""
-    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf.engine import HfEngine
 
     if not isinstance(engine, HfEngine):
         return False

@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.processors import NOT_VLM
+from fp2.engines.hf.processors import NOT_VLM
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.hf.loading import HfSpec
 
 _AUTO = "AutoModelForImageTextToText"
 

@@ -12,8 +12,8 @@ from fp2.tables import Decoding
 if TYPE_CHECKING:
     import sqlite3
 
-    from fp2.engines.dual import DualEncoder
-    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.dual.encoder import DualEncoder
+    from fp2.engines.hf.loading import HfSpec
     from fp2.store.responses import ResponseStore
 
 ENGINES = ("hf", "openai_compat", "planted", "vllm", "dual")
@@ -60,14 +60,14 @@ def build_engine(
             fix=f"Set engine={wanted}",
         )
     if name == "planted":
-        from fp2.engines.planted import PlantedEngine
-        from fp2.engines.planted_truth import load_truth
+        from fp2.engines.planted.engine import PlantedEngine
+        from fp2.engines.planted.truth import load_truth
 
         return PlantedEngine(load_truth(model.get("truth")), batch_size=int(engine.get("batch_size") or 256))
     if name == "openai_compat":
         return _server_engine(model, engine, decoding, store, verify_files)
     if name == "vllm":
-        from fp2.engines.vllm import VllmEngine
+        from fp2.engines.vllm.engine import VllmEngine
 
         return VllmEngine(
             _spec(model, engine),
@@ -78,11 +78,11 @@ def build_engine(
             verify_files=verify_files,
         )
     if name == "dual":
-        from fp2.engines.dual_choice import DualEngine
+        from fp2.engines.dual.engine import DualEngine
 
         connection = store.connection if store is not None else None
         return DualEngine(build_dual(model, engine, connection, verify_files=verify_files))
-    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf.engine import HfEngine
 
     return HfEngine(
         _spec(model, engine),
@@ -111,7 +111,7 @@ def build_dual(
     Fp2Error
         If a setting is not known. That the model is no dual encoder is said when it is first used.
     """
-    from fp2.engines.dual import DualEncoder
+    from fp2.engines.dual.encoder import DualEncoder
 
     return DualEncoder(
         _spec(model, engine),
@@ -125,8 +125,8 @@ def build_dual(
 
 def _spec(model: Mapping[str, Any], engine: Mapping[str, Any]) -> HfSpec:
     """Return which checkpoint to load, in which numbers, and where its layers go."""
-    from fp2.engines.hf_loading import HfSpec
-    from fp2.engines.placement import Placement
+    from fp2.engines.hf.loading import HfSpec
+    from fp2.engines.hf.placement import Placement
 
     if not model.get("id"):
         raise Fp2Error("the model has no id", where="model.id", fix="Give a folder or a Hugging Face id (owner/name)")
@@ -150,7 +150,7 @@ def _server_engine(
     store: ResponseStore | None,
     verify: bool,
 ) -> Engine:
-    from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
+    from fp2.engines.server.engine import OpenAICompatEngine, ServerSpec
 
     if not model.get("base_url"):
         raise Fp2Error("the model has no address", where="model.base_url", fix="Give http(s)://host:port/v1")

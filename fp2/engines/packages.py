@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.hf.loading import HfSpec
 
 ABSENT = "not installed"
 """No answer is ever kept under it: loading the model says in one line what is missing."""

@@ -59,7 +59,7 @@ class _Checkpoint:
     def _model(self) -> tuple[Any, Any, str]:
         """Return processor, model and device, loaded at the first call."""
         if self._loaded is None:
-            from fp2.engines.hf_loading import quieten, resolve_device
+            from fp2.engines.hf.loading import quieten, resolve_device
 
             quieten()
             device, path = resolve_device(self._device_name), with_weights(self._checkpoint)

@@ -13,11 +13,11 @@ import pytest
 from family_checkpoints.duals import DUALS
 from PIL import Image
 
-import fp2.engines.dual as dual
+import fp2.engines.dual.encoder as dual
 from fp2.data.pixels import pixel_sha256
-from fp2.engines.dual import DualEncoder
-from fp2.engines.hf_loading import HfSpec
-from fp2.engines.zero_shot import cosine
+from fp2.engines.dual.encoder import DualEncoder
+from fp2.engines.dual.zero_shot import cosine
+from fp2.engines.hf.loading import HfSpec
 from fp2.errors import Fp2Error
 from fp2.store.responses import ResponseStore
 from fp2.tables import ImageTask
@@ -299,7 +299,7 @@ def test_what_is_no_dual_encoder_is_one_line(tiny_llava: Path, folders: dict[str
 
 
 def test_a_dual_encoder_is_no_engine_for_questions(folders: dict[str, Path], tasks: list[ImageTask]) -> None:
-    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf.engine import HfEngine
     from fp2.tables import Decoding, Question
 
     for family in ("clip", "siglip2_naflex"):

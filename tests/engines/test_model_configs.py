@@ -11,11 +11,11 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fp2.engines.build import LATER_ENGINES, build_engine
-from fp2.engines.dual_choice import DualEngine
-from fp2.engines.hf import HfEngine
-from fp2.engines.openai_compat import OpenAICompatEngine
-from fp2.engines.planted import PlantedEngine
-from fp2.engines.vllm import VllmEngine
+from fp2.engines.dual.engine import DualEngine
+from fp2.engines.hf.engine import HfEngine
+from fp2.engines.planted.engine import PlantedEngine
+from fp2.engines.server.engine import OpenAICompatEngine
+from fp2.engines.vllm.engine import VllmEngine
 from fp2.errors import Fp2Error
 from fp2.tables import Decoding
 

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from fp2.engines import vllm as vllm_module
-from fp2.engines import vllm_session
 from fp2.engines.build import build_engine
-from fp2.engines.hf import HfEngine
-from fp2.engines.hf_loading import HfSpec
-from fp2.engines.vllm import VllmEngine
+from fp2.engines.hf.engine import HfEngine
+from fp2.engines.hf.loading import HfSpec
+from fp2.engines.vllm import engine as vllm_module
+from fp2.engines.vllm import session as vllm_session
+from fp2.engines.vllm.engine import VllmEngine
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 

@@ -15,9 +15,9 @@ from scipy.stats import binom
 
 from fp2.commands.leaderboard import _legend
 from fp2.cuts import Cut
-from fp2.engines import planted_truth
-from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import PlantedTruth, load_truth
+from fp2.engines.planted import truth as planted_truth
+from fp2.engines.planted.engine import simulate
+from fp2.engines.planted.truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
 from fp2.logged import LoggedRun
 from fp2.protocols.compare import Settings, compare

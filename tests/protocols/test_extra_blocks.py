@@ -13,8 +13,8 @@ import pytest
 from fp2.analysis import compared, scored
 from fp2.compose import load_config
 from fp2.cuts import Cut, resolve_cuts
-from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import load_truth
+from fp2.engines.planted.engine import simulate
+from fp2.engines.planted.truth import load_truth
 from fp2.prepare import comparison_of
 from fp2.probes.battery import Battery, load_battery
 from fp2.protocols import intersections, missing, pairwise

@@ -18,8 +18,8 @@ from statsmodels.stats.multitest import multipletests
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
-from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import load_truth
+from fp2.engines.planted.engine import simulate
+from fp2.engines.planted.truth import load_truth
 from fp2.protocols.fingerprint import Comparison, Fingerprint, answers_by_group, composite, fingerprint, severity
 from fp2.scorers.registry import build_scorers
 from fp2.scoring import flag_refusals, score_answers

@@ -1,0 +1,93 @@
+"""GRAS runs against servers: an outcome that never comes is refused before asking, one that is partly there is told."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import pytest
+from bench import Bench
+from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
+
+from fp2.compose import load_config
+from fp2.engines.server.scoring import NEVER, Way
+from fp2.engines.server.top_logprobs import FirstTokens
+from fp2.engines.server.typed_decisions import TypedDecisions
+from fp2.errors import Fp2Error
+from fp2.finish import Outcome
+from fp2.jobs import run_job
+from fp2.progress import Progress
+from fp2.tables import YES_NO_NUMBERS
+
+MODELS, CHAT, SYSTEMONE = "/v1/models", "/v1/chat/completions", "/v1/systemone"
+WORDS = (
+    "model=openai_compat", "model.id=m", "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}",
+    "probe.templates={A: 'Is the person {trait}?'}", "probe.options.permutations=20", "probe.options.bootstrap=20",
+    "data=table", "data.columns={image: file, subject: person, gender: gender}", "cut.by=[gender]", "report=none",
+    "tracking=none",
+)  # fmt: skip
+
+
+def known(seen: Seen, before: int) -> Reply:
+    return Reply({"object": "list", "data": [{"id": "m"}]})
+
+
+def short(seen: Seen, before: int) -> Reply:
+    """List Yes only where it is not too unlikely, as a server that lists few tokens does."""
+    dark = darkness(picture_of(seen.body))
+    spread = {"Yes": 0.9 * dark, "No": 0.9 * (1 - dark)}
+    top = [{"token": token, "logprob": math.log(p)} for token, p in spread.items() if token == "No" or p > 0.45]
+    return Reply(completion("Yes", logprobs={"content": [{**top[0], "top_logprobs": top}]}))
+
+
+def run(bench: Bench, server: FakeServer, *more: str) -> Outcome:
+    words = [*WORDS, *bench.places, f"model.base_url={server.url}", *more]
+    return run_job(load_config(words), bench.root / "outputs" / "one", words, Progress(quiet=True))
+
+
+def test_what_never_comes_is_refused_before_anything_is_asked(bench: Bench) -> None:
+    with serving({MODELS: known, SYSTEMONE: systemone}) as server:
+        with pytest.raises(Fp2Error, match=r"never gives p_yes_first_token .*outcome=p_yes_norm"):
+            run(bench, server)
+        assert len(server.asked(SYSTEMONE)) == 3  # those that found out how to ask
+        with pytest.raises(Fp2Error, match=r"no answer has the outcome 'p_yes'.*outcome=p_yes_norm or logit_diff"):
+            run(bench, server, "probe.options.outcome=p_yes")  # told by some servers, by this one not
+        found = run(bench, server, "probe.options.outcome=p_yes_norm").results
+    assert found["answers"]["cached"] == found["answers"]["answered"] == 144
+    assert not [line for line in found["gras"]["warnings"] if "of the answers have no" in line]
+
+
+def test_the_share_that_lacks_the_outcome_is_told(bench: Bench) -> None:
+    with serving({MODELS: known, CHAT: short}) as server:
+        found = run(bench, server, "engine.scoring=logprobs").results
+        norm = run(bench, server, "probe.options.outcome=p_yes_norm", "engine.scoring=logprobs").results
+    missing = found["gras"]["mass"]["missing_share"]
+    assert found["answers"]["answered"] == 144
+    assert 0.1 < missing < 0.9
+    (line,) = [line for line in found["gras"]["warnings"] if "of the answers have no" in line]
+    assert line.startswith(f"{missing:.1%} of the answers have no p_yes_first_token")
+    assert norm["gras"]["mass"]["missing_share"] == 0
+    assert not [line for line in norm["gras"]["warnings"] if "of the answers have no" in line]
+
+
+@pytest.mark.parametrize(
+    ("way", "route"),
+    [
+        (TypedDecisions("systemone", "assets"), systemone),
+        (TypedDecisions("systemone", "assets"), partial(systemone, mass=True)),
+        (FirstTokens(20), tokens),
+        (FirstTokens(20), short),
+    ],
+)
+def test_a_way_lacks_nothing_that_it_does_not_name(way: Way, route: Any) -> None:
+    from fp2.engines.server_pictures import probe_pictures
+    from fp2.tables import Question
+
+    question = Question("q", "p", "Is it dark?", "yes_no")
+    for shown in probe_pictures().values():
+        (body,) = way.bodies("m", question, shown, "given")
+        numbers = way.read([route(Seen(way.path, body, {}, 0.0), 0).body], question, "given").numbers
+        null = {name for name in YES_NO_NUMBERS if numbers[name] is None}
+        assert null <= set(way.lacking)
+        assert {name for name, when in way.lacking.items() if when == NEVER} <= null
