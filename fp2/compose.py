@@ -12,7 +12,6 @@ from typing import Any
 
 from fp2.config import Config, register_schema, validate
 from fp2.cuts import expand_overrides
-from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 CONFIG_NAME = "config"
@@ -177,8 +176,6 @@ def _explained(error: Exception) -> Fp2Error:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        if group == "engine" and name in LATER_ENGINES:
-            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(_choices(group))}")
         hint = nearest(name, error.options or _choices(group))
         if group == "cut":
             hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"

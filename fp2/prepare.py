@@ -138,7 +138,7 @@ def look(config: Config, battery: Battery, store: ResponseStore, progress: Progr
     from fp2.cuts import resolve_cuts
     from fp2.data.identity import dataset_digest
     from fp2.data.pixels import PixelIndex
-    from fp2.engines.build import build_engine, notices
+    from fp2.engines.build import build_engine
     from fp2.tables import attribute_columns
 
     engine = build_engine(
@@ -151,7 +151,7 @@ def look(config: Config, battery: Battery, store: ResponseStore, progress: Progr
     with progress.count_up("Reading the pictures", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     _tell_unreadable(pixels, progress)
-    for line in notices(engine):
+    for line in engine.notices:
         progress.note(line)
     by_image = {i: pixels[Path(p)].sha256 for i, p in zip(dataset.people["image_id"], paths, strict=True)}
     return Scene(dataset, cuts, engine, pixels, dataset_digest(dataset.people, by_image))

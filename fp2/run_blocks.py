@@ -151,7 +151,7 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
     Fp2Error
         If the outcome never comes.
     """
-    from fp2.engines.server.scoring import NEVER
+    from fp2.engines.base import NEVER
     from fp2.protocols.gras.options import OUTCOMES
 
     tell = getattr(engine, "lacking", None)  # of servers only: every other engine gives every number

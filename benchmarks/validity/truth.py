@@ -56,7 +56,7 @@ def believed() -> list[Cell]:
     from fp2.models.planted import load_planted, vader_compound
 
     truth, groups = load_truth(BELIEFS), load_planted().groups
-    spread = float(np.hypot(truth.subject_sd, truth.image_sd))
+    spread = float(np.hypot(truth.noise.subject_sd, truth.noise.image_sd))
     edges = np.arange(1, 10) - 0.5
     out = []
     for probe, sentences in truth.sentences.items():

@@ -59,9 +59,10 @@ class _Checkpoint:
     def _model(self) -> tuple[Any, Any, str]:
         """Return processor, model and device, loaded at the first call."""
         if self._loaded is None:
-            from fp2.engines.hf.loading import quieten, resolve_device
+            from fp2.engines.hf.loading import silence_loaders
+            from fp2.engines.hf.placement import resolve_device
 
-            quieten()
+            silence_loaders()
             device, path = resolve_device(self._device_name), with_weights(self._checkpoint)
             transformers, torch = importlib.import_module("transformers"), importlib.import_module("torch")
             try:

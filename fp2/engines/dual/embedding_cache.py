@@ -1,4 +1,4 @@
-"""Embeddings kept in SQLite, so that a picture or a text is given to the same model once."""
+"""Embeddings kept in SQLite, so that an image or a text is embedded once by the same model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Vector = NDArray[np.float32]
 
 
 class EmbeddingCache:
-    """Vectors by key, in the table `embeddings` of an open SQLite database (without one, nothing is kept).
+    """Vectors by key, in the table `embeddings` of an open SQLite database (nothing is kept without one).
 
-    The connection is used only in the caller's thread.
+    The connection is used in the caller's thread only.
 
     Raises
     ------
@@ -35,7 +35,7 @@ class EmbeddingCache:
                 add_table(connection, "embeddings", _CREATE)
 
     def get(self, keys: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors of those keys that are kept."""
+        """Return the vectors that are kept under `keys`."""
         found: dict[str, Vector] = {}
         if self._connection is None:
             return found
@@ -48,7 +48,7 @@ class EmbeddingCache:
         return found
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors; a key that is there already stays as it is."""
+        """Keep vectors; a key that is already there is not overwritten."""
         if self._connection is None or not vectors:
             return
         rows = [(key, np.ascontiguousarray(vector, _STORED).tobytes()) for key, vector in vectors.items()]

@@ -1,37 +1,54 @@
-"""A dual encoder as an engine: of the wordings that a question offers, which one is a picture most similar to?
+"""A dual encoder as an engine: which of a question's options is an image most similar to?
 
-It writes no words and reads no question: a `choice` question's options are the wordings, its text is for the reader.
-The picture is embedded once for all questions and kept, as are the wordings (`fp2.engines.dual.encoder`).
+It generates no text and does not read the question: the options of a `choice` question are the texts that are compared
+with the image. Each image is embedded once for all questions and kept, as are the options (`fp2.engines.dual.encoder`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.base import failed
-from fp2.engines.dual.encoder import DualEncoder, Embedded
+from fp2.engines.base import BaseEngine, failed
+from fp2.engines.dual.encoder import DualEncoder, ImageEmbedding
 from fp2.engines.dual.zero_shot import cosine
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.placement import LocalOptions, Placement
 from fp2.errors import Fp2Error
-from fp2.tables import Answer, ImageTask, Question
+from fp2.tables import Answer, Decoding, ImageTask, Question
 
-METHOD = "zero_shot/1"  # raise the number whenever a change here can change an answer
-_BATCH = 64  # pictures whose answers are kept together
+if TYPE_CHECKING:
+    import sqlite3
+
+METHOD = "zero_shot/1"  # raise the number with every change that can change an answer
+_BATCH = 64  # images whose answers are yielded together
 
 
-class DualEngine:
-    """Answers `choice` questions by cosine similarity between the picture and each option.
+class DualEngine(BaseEngine):
+    """Answers `choice` questions by the cosine similarity between the image and each option."""
 
-    Parameters
-    ----------
-    encoder : DualEncoder
-        The model.
-    """
+    Options: ClassVar[type[Any]] = LocalOptions
+    serves: ClassVar[tuple[str, ...]] = ("dual",)
+    needs: ClassVar[Mapping[str, str]] = {"id": "Give a folder or a Hugging Face id (owner/name)"}
 
     def __init__(self, encoder: DualEncoder) -> None:
         self.encoder = encoder
+
+    @classmethod
+    def create(
+        cls,
+        model: Mapping[str, Any],
+        options: Any,
+        decoding: Decoding,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> DualEngine:
+        """Return the engine for a config; see `EngineFactory.create`."""
+        spec = HfSpec.of(model, Placement.of(options))
+        return cls(DualEncoder(spec, options, connection=connection, verify_files=verify_files))
 
     @property
     def model_calls(self) -> int:
@@ -43,58 +60,52 @@ class DualEngine:
         return self.encoder.identity()
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return the version of the way an answer is found.
+        """Return the version of the method.
 
         Raises
         ------
         Fp2Error
-            If the question is not a choice, or no picture is to be shown.
+            If the question is not a choice, or no image is to be shown.
         """
-        where = f"question '{question.question_id}'"
         if question.kind != "choice":
-            fix = "Ask it as kind: choice (probe=fhibe_clip does), or choose a model that writes"
-            raise Fp2Error("a dual encoder compares pictures with words and writes none", where=where, fix=fix)
+            fix = "Ask it as kind: choice (probe=fhibe_clip does), or choose a model that generates text"
+            what = "a dual encoder compares images with texts and generates none"
+            raise Fp2Error(what, where=f"question '{question.question_id}'", fix=fix)
         if blind:
-            raise Fp2Error("a dual encoder cannot do without a picture", where="variant", fix="Use variant=grey")
+            raise Fp2Error("a dual encoder needs an image", where="variant", fix="Use variant=grey")
         return {"name": METHOD}
 
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """Return nothing: an answer hangs on the pixels and the wordings alone."""
-        return {}
-
     def runtime(self) -> dict[str, Any]:
-        """Return what is recorded beside the answers but never hashed."""
+        """Return what is recorded beside the answers but not hashed."""
         return {**self.encoder.runtime(), "sharing": "picture"}
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers, some pictures at a time.
+        """Yield answers, some images at a time.
 
-        `numbers` holds, in the order of the options, `similarity` (cosine) and `p` (what the model itself makes of
-        it: a softmax over the options for CLIP, a sigmoid for each by itself for SigLIP).
+        `numbers` has, in the order of the options, `similarity` (cosine) and `p` (a softmax over the options for CLIP,
+        a sigmoid of each for SigLIP).
         """
-        wordings: dict[str, np.ndarray] = {}
+        texts: dict[str, np.ndarray] = {}
         batch: list[Answer] = []
-        for shown, one in enumerate(self.encoder.embed(tasks), start=1):
-            batch += self._answers(one, wordings)
+        for shown, embedding in enumerate(self.encoder.embed(tasks), start=1):
+            batch += self._answers(embedding, texts)
             if shown % _BATCH == 0:
                 yield batch
                 batch = []
         if batch:
             yield batch
 
-    def _answers(self, one: Embedded, wordings: dict[str, np.ndarray]) -> list[Answer]:
-        if one.vector is None:
-            return [failed(one.task, question, one.error or "no embedding") for question in one.task.questions]
-        new = [w for question in one.task.questions for w in question.choices if w not in wordings]
+    def _answers(self, embedding: ImageEmbedding, texts: dict[str, np.ndarray]) -> list[Answer]:
+        task = embedding.task
+        if embedding.vector is None:
+            return [failed(task, question, embedding.error or "no embedding") for question in task.questions]
+        new = [option for question in task.questions for option in question.choices if option not in texts]
         if new := list(dict.fromkeys(new)):
-            wordings.update(zip(new, self.encoder.embed_texts(new), strict=True))
-        return [self._answer(one, question, wordings) for question in one.task.questions]
+            texts.update(zip(new, self.encoder.embed_texts(new), strict=True))
+        return [self._answer(task, embedding.vector, question, texts) for question in task.questions]
 
-    def _answer(self, one: Embedded, question: Question, wordings: dict[str, np.ndarray]) -> Answer:
-        assert one.vector is not None
-        texts = np.stack([wordings[wording] for wording in question.choices])
-        similarity = cosine(one.vector[None], texts)[0]
+    def _answer(self, task: ImageTask, vector: np.ndarray, question: Question, texts: dict[str, np.ndarray]) -> Answer:
+        similarity = cosine(vector[None], np.stack([texts[option] for option in question.choices]))[0]
         p = self.encoder.scale.probabilities(self.encoder.scale.logits(similarity))
         numbers = {"p": [float(x) for x in p], "similarity": [float(x) for x in similarity]}
-        said = question.choices[int(similarity.argmax())]
-        return Answer(one.task.image_id, question.question_id, said, numbers=numbers)
+        return Answer(task.image_id, question.question_id, question.choices[int(similarity.argmax())], numbers=numbers)

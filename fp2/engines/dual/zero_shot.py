@@ -1,8 +1,8 @@
-"""Classes named in words, and which of them pictures are nearest to: arithmetic on embeddings, with no model in it.
+"""Zero-shot classification: arithmetic on embeddings of images and of class prompts, without a model.
 
-Each class has one or more wordings. `mean` averages their normalised embeddings and normalises again, which is the
-prompt ensembling of the CLIP paper (Radford et al. 2021, section 3.1.4); `best` takes the wording that is nearest to
-the picture, which is how FHIBE labels pictures (Xiang et al. 2025, "CLIP").
+Each class has one or more prompts. `mean` averages their normalised embeddings and normalises again: the prompt
+ensembling of the CLIP paper (Radford et al. 2021, section 3.1.4). `best` takes the prompt that is most similar to the
+image, as FHIBE labels images (Xiang et al. 2025, "CLIP").
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.floating]
 class Scale:
     """How a model turns a cosine similarity into a logit, `factor * similarity + bias`, and that into a probability.
 
-    `softmax` (CLIP) is over the classes and sums to 1; `sigmoid` (SigLIP) judges each class by itself.
+    `softmax` (CLIP) is over the classes and sums to 1; `sigmoid` (SigLIP) is for each class by itself.
     """
 
     factor: float
@@ -37,7 +37,7 @@ class Scale:
         return np.asarray(similarity, np.float64) * self.factor + self.bias
 
     def probabilities(self, logits: Floats) -> NDArray[np.float64]:
-        """Return probabilities of classes, which lie along the last axis."""
+        """Return probabilities of classes, which are the last axis."""
         x = np.asarray(logits, np.float64)
         if self.link == "sigmoid":
             return np.exp(-np.logaddexp(0.0, -x))
@@ -47,18 +47,18 @@ class Scale:
 
 @dataclass(frozen=True)
 class ZeroShot:
-    """What pictures were taken for: n pictures, k classes.
+    """The classes of n images, of k classes.
 
     Attributes
     ----------
     labels : tuple of str
         The k classes.
     similarity, logits, probability : ndarray, (n, k)
-        Cosine similarity to the class (mean of its wordings, or the best of them), and what `Scale` makes of it.
+        Cosine similarity to the class (to the mean of its prompts, or to the best of them), and `Scale` of it.
     label : tuple of str
-        The likeliest class of each picture (the first of equals).
-    wording : tuple of str
-        The single wording that each picture is most similar to.
+        The most likely class of each image (of equals, the first).
+    prompt : tuple of str
+        The single prompt that each image is most similar to.
     """
 
     labels: tuple[str, ...]
@@ -66,11 +66,11 @@ class ZeroShot:
     logits: NDArray[np.float64]
     probability: NDArray[np.float64]
     label: tuple[str, ...]
-    wording: tuple[str, ...]
+    prompt: tuple[str, ...]
 
 
 def normalised(vectors: Floats) -> Floats:
-    """Return vectors along the last axis scaled to length 1 (one of zeros stays)."""
+    """Return vectors along the last axis scaled to length 1; a zero vector is unchanged."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(length == 0, 1, length), vectors.dtype)
 
@@ -81,43 +81,43 @@ def cosine(left: Floats, right: Floats) -> NDArray[np.float64]:
 
 
 def check_classes(classes: Mapping[str, Sequence[str]], combine: str) -> None:
-    """Refuse what cannot be told apart.
+    """Raise unless classes can be told apart.
 
     Raises
     ------
     Fp2Error
-        If there are fewer than two classes, one has no wording, two share one, or `combine` is not known.
+        If there are fewer than two classes, one has no prompt, two share one, or `combine` is unknown.
     """
     if combine not in get_args(Combine):
-        raise Fp2Error(f"unknown way to combine wordings {combine!r}", fix=nearest(combine, get_args(Combine)))
+        raise Fp2Error(f"unknown way to combine prompts {combine!r}", fix=nearest(combine, get_args(Combine)))
     if len(classes) < 2:
-        raise Fp2Error(f"{len(classes)} class is no choice", where="classes", fix="Give two or more")
+        raise Fp2Error(f"there is {len(classes)} class", where="classes", fix="Give two or more")
     owner: dict[str, str] = {}
-    for label, wordings in classes.items():
-        if isinstance(wordings, str) or not wordings:
-            raise Fp2Error(f"the class {label!r} has no list of wordings", where="classes", fix="Give one or more")
-        for wording in wordings:
-            if owner.setdefault(wording, label) != label:
-                raise Fp2Error(f"{wording!r} stands for both {owner[wording]!r} and {label!r}", where="classes")
+    for label, prompts in classes.items():
+        if isinstance(prompts, str) or not prompts:
+            raise Fp2Error(f"the class {label!r} has no list of prompts", where="classes", fix="Give one or more")
+        for prompt in prompts:
+            if owner.setdefault(prompt, label) != label:
+                raise Fp2Error(f"{prompt!r} belongs to both {owner[prompt]!r} and {label!r}", where="classes")
 
 
 def classify(
-    pictures: Floats,
+    images: Floats,
     texts: Mapping[str, Floats],
     classes: Mapping[str, Sequence[str]],
     scale: Scale,
     combine: Combine = "mean",
 ) -> ZeroShot:
-    """Return the nearest class of each picture.
+    """Return the most similar class of each image.
 
     Parameters
     ----------
-    pictures : ndarray, (n, d)
+    images : ndarray, (n, d)
         Embeddings; they are normalised here.
     texts : Mapping[str, ndarray (d,)]
-        The embedding of every wording.
+        The embedding of every prompt.
     classes : Mapping[str, sequence of str]
-        The wordings of each class.
+        The prompts of each class.
     scale : Scale
     combine : {"mean", "best"}
 
@@ -128,15 +128,16 @@ def classify(
     """
     check_classes(classes, combine)
     labels = tuple(classes)
-    wordings = [(label, wording) for label in labels for wording in classes[label]]
-    each = cosine(pictures, np.stack([texts[wording] for _, wording in wordings]))
+    prompts = [(label, prompt) for label in labels for prompt in classes[label]]
+    each = cosine(images, np.stack([texts[prompt] for _, prompt in prompts]))
     if combine == "mean":
-        middle = [
-            normalised(np.stack([texts[w] for w in classes[label]]).astype(np.float64)).mean(0) for label in labels
+        means = [
+            normalised(np.stack([texts[prompt] for prompt in classes[label]]).astype(np.float64)).mean(0)
+            for label in labels
         ]
-        similarity = cosine(pictures, np.stack(middle))
+        similarity = cosine(images, np.stack(means))
     else:
-        owners = np.array([labels.index(label) for label, _ in wordings])
+        owners = np.array([labels.index(label) for label, _ in prompts])
         similarity = np.stack([each[:, owners == place].max(axis=1) for place in range(len(labels))], axis=1)
     logits = scale.logits(similarity)
     return ZeroShot(
@@ -145,5 +146,5 @@ def classify(
         logits,
         scale.probabilities(logits),
         tuple(labels[place] for place in similarity.argmax(axis=1)),
-        tuple(wordings[place][1] for place in each.argmax(axis=1)),
+        tuple(prompts[place][1] for place in each.argmax(axis=1)),
     )

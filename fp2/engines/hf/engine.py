@@ -1,108 +1,126 @@
-"""The generic adapter: any image-text-to-text model of transformers answers questions about pictures.
+"""The generic engine: any image-text-to-text model of transformers answers questions about images.
 
-Everything that the questions about a picture have in common is computed once (`shared_prefix`, or `whole_prompts` for
-models that do not allow it). Pictures are decoded and prepared ahead while the model works. Answers come back as they
-are got; what goes wrong with one picture or one answer becomes that answer's error, and what does not fit into memory
-is asked in smaller parts.
+What the questions about an image have in common is computed once (`shared_prefix`, or `whole_prompts` for models that
+do not allow it). Images are decoded and encoded ahead while the model works. An error about one image or one answer is
+that answer's error, and a batch that does not fit into memory is split.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import failed
-from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
-from fp2.engines.file_digests import FileDigests
-from fp2.engines.hf.custom_code.loading import CodePrompt, asked_by_code, session_class
+from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, versions
+from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
-from fp2.engines.hf.loading import HfSpec, default_threads, is_out_of_memory, load, resolve_device
-from fp2.engines.hf.model_cache import free_memory
-from fp2.engines.hf.prefix_policy import Sharing, check_sharing
+from fp2.engines.hf.loading import load
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
+from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
+from fp2.engines.hf.prefix_policy import Sharing
 from fp2.engines.hf.prompts import PromptFormat
-from fp2.engines.packages import families, versions
-from fp2.engines.prefetch import ahead
+from fp2.engines.prefetch import prefetched
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.inputs import Ready
+    import sqlite3
+
+    from fp2.engines.hf.inputs import ImageQuestions
     from fp2.engines.hf.session import Session
 
-GENERATE = "generate/2"  # raise the number whenever a change here can change an answer
+GENERATE = "generate/2"  # raise the number with every change that can change an answer
+NEEDS_ID = {"id": "Give a folder or a Hugging Face id (owner/name)"}
 _SMALL_MODEL = 50_000_000  # parameters
-_AHEAD = 16  # pictures made ready before the model wants them
-_HELD_BYTES = 1 << 30
-_HELD_BATCHES = 4  # pictures of one layout are looked for among this many batches
+_AHEAD = 16  # images encoded before the model needs them
+_PENDING_BYTES = 1 << 30
+_PENDING_BATCHES = 4  # images of one layout are collected from this many batches
 
 
-class HfEngine:
-    """Answers from a transformers model, loaded when the first open question arrives.
+@dataclass(frozen=True)
+class HfOptions(LocalOptions):
+    """The options of `engine=hf`: those of `LocalOptions`, and two more.
+
+    Attributes
+    ----------
+    batch_size : int, optional
+        Most (image, question) pairs that are generated together; by model size if not given; halved when memory runs
+        out.
+    max_tokens : int, optional
+        Most tokens in one pass when probabilities are read; by device if not given; halved likewise.
+    sharing : {"auto", "tree", "vision", "none"}
+        What the questions about an image share. `auto` is the most that is exact for the model's family.
+    """
+
+    max_tokens: Positive | None = None
+    sharing: Sharing = "auto"
+
+
+class HfEngine(BaseEngine):
+    """Answers from a model of transformers, loaded when the first question arrives.
 
     Parameters
     ----------
     spec : HfSpec
-        Which model, in which numbers.
     decoding : Decoding
-        Greedy unless `temperature` is above 0; then every answer is drawn with a seed of its own, so that it does not
-        depend on what goes side by side with it.
-    batch_size : int, optional
-        Most (picture, question) pairs that are generated side by side; by the model's size when not given; halved for
-        good when memory runs out.
-    max_tokens : int, optional
-        Most tokens in one pass when probabilities are read; by device when not given; halved likewise.
-    sharing : {"auto", "tree", "vision", "none"}
-        What the questions about a picture share. `auto` is the most that is exact for the model's family.
-    device : str
-        `auto` (a GPU if torch sees one), `cpu`, `cuda`, `cuda:N` or `mps`.
-    threads : int, optional
-        CPU threads; when not given, one for a small model and else all cores that the process may use.
+        Greedy unless `temperature` is above 0; then each answer is sampled with its own seed, so that it does not
+        depend on the rest of the batch.
+    options : HfOptions, optional
     connection : sqlite3.Connection, optional
         Where the digests of weight files are remembered.
     verify_files : bool
-        Read the files of a checkpoint folder again even when their digests are remembered.
+        Read the files of a checkpoint folder again even if their digests are remembered.
     """
+
+    Options: ClassVar[type[Any]] = HfOptions
+    serves: ClassVar[tuple[str, ...]] = ("hf",)
+    needs: ClassVar[Mapping[str, str]] = NEEDS_ID
 
     def __init__(
         self,
         spec: HfSpec,
         decoding: Decoding,
+        options: HfOptions | None = None,
         *,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        sharing: Sharing = "auto",
-        device: str = "auto",
-        threads: int | None = None,
         connection: sqlite3.Connection | None = None,
         verify_files: bool = False,
     ) -> None:
-        for name, value in (("batch_size", batch_size), ("max_tokens", max_tokens)):
-            if value is not None and value < 1:
-                raise Fp2Error(f"{name} is {value}", where=f"engine.{name}", fix="Use 1 or more")
-        check_sharing(sharing)
-        self.spec, self.decoding = spec, decoding
-        self._batch_size, self._max_tokens, self._sharing = batch_size, max_tokens, sharing
-        self._device, self._threads = device, threads
+        self.spec, self.decoding, self.options = spec, decoding, options or HfOptions()
         self._digests = FileDigests(connection, verify=verify_files)
+
+    @classmethod
+    def create(
+        cls,
+        model: Mapping[str, Any],
+        options: Any,
+        decoding: Decoding,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> HfEngine:
+        """Return the engine for a config; see `EngineFactory.create`."""
+        spec = HfSpec.of(model, Placement.of(options))
+        return cls(spec, decoding, options, connection=connection, verify_files=verify_files)
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:
-        """Which files the model's name stands for (found out at first use; no torch)."""
+        """The checkpoint of the model's name, resolved at first use (without torch)."""
         return resolve_checkpoint(self.spec.id, self.spec.revision, self._digests)
 
     @functools.cached_property
     def facts(self) -> FamilyFacts:
-        """What the model's family is like."""
+        """The facts about the model's family."""
         return facts_for(self.checkpoint.config)
 
     @functools.cached_property
     def prompt_format(self) -> PromptFormat:
         """How questions are written."""
-        kind = CodePrompt if asked_by_code(self.checkpoint, self.spec) else PromptFormat
+        kind = CustomCodePrompt if uses_custom_code(self.checkpoint, self.spec) else PromptFormat
         return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
 
     @property
@@ -111,11 +129,15 @@ class HfEngine:
         session = self.__dict__.get("_session")
         return session.model_calls if session else 0
 
+    def profile(self) -> ModelProfile:
+        """Return what the checkpoint says without being loaded."""
+        return ModelProfile(self.facts.sharing, self.checkpoint.weight_bytes)
+
     def identity(self) -> dict[str, Any]:
-        """Return everything about the model side that can change an answer. Imports neither torch nor transformers."""
+        """Return everything about the model that can change an answer. Imports neither torch nor transformers."""
         identity = {
             "engine": "hf",
-            "family": families(self.spec),
+            "family": self.spec.version_families(),
             **self.checkpoint.identity(),
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
@@ -126,7 +148,7 @@ class HfEngine:
         return identity
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return how a question is put to the model and its answer read. Imports neither torch nor transformers."""
+        """Return how a question is asked and its answer read. Imports neither torch nor transformers."""
         from fp2.engines.hf import choices, yes_no
 
         name = {"yes_no": yes_no.METHOD, "choice": choices.METHOD}.get(question.kind, GENERATE)
@@ -134,22 +156,18 @@ class HfEngine:
         if question.kind == "yes_no":
             method["surface_forms"] = yes_no.RULE
         if blind:
-            method["blind"] = "no picture" if self.facts.text_only else "grey picture"
+            method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method
 
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """Return nothing: a real model sees the pixels only."""
-        return {}
-
     def runtime(self) -> dict[str, Any]:
-        """Return what is recorded beside the answers but never hashed."""
+        """Return what is recorded but not hashed."""
         session = self.__dict__.get("_session")
         return {
-            "device": self._device,
-            "batch_size": self._batch_size,
+            "device": self.options.device,
+            "batch_size": self.options.batch_size,
             "attention": None,
-            "sharing": self._sharing,
-            "versions": versions((*families(self.spec), "pillow")),
+            "sharing": self.options.sharing,
+            "versions": versions((*self.spec.version_families(), "pillow")),
             **(session.runtime() if session else {}),
         }
 
@@ -159,95 +177,94 @@ class HfEngine:
         Raises
         ------
         Fp2Error
-            If the model cannot be loaded, the device is not there, the chat template cannot be filled in, or the fast
-            way of asking gives other numbers than the plain one.
+            If the model cannot be loaded, the device is missing, the chat template cannot be rendered, or prefix
+            sharing gives other numbers than full prompts.
         """
         tasks = iter(tasks)
         first = next(tasks, None)
         if first is None:
             return
         session = self._session
-        held: list[Ready] = []
-        for made in ahead(map(session.make_ready, itertools.chain([first], tasks)), _AHEAD):
-            if made.failed:
-                yield made.failed
-            for ready in made.ready:
-                if ready.scored:
-                    yield from self._in_parts([ready])
+        pending: list[ImageQuestions] = []
+        for inputs in prefetched(map(session.build_inputs, itertools.chain([first], tasks)), _AHEAD):
+            if inputs.failed:
+                yield inputs.failed
+            for group in inputs.groups:
+                if group.scored:
+                    yield from self._ask([group])
                 else:
-                    held.append(ready)
-            enough = sum(len(ready.questions) for ready in held) >= _HELD_BATCHES * session.batch_size
-            if enough or sum(ready.shown.nbytes for ready in held) > _HELD_BYTES:
-                yield from self._words(held)
-                held = []
-        yield from self._words(held)
+                    pending.append(group)
+            enough = sum(len(group.questions) for group in pending) >= _PENDING_BATCHES * session.batch_size
+            if enough or sum(group.encoded.nbytes for group in pending) > _PENDING_BYTES:
+                yield from self._generate(pending)
+                pending = []
+        yield from self._generate(pending)
 
     @functools.cached_property
     def _session(self) -> Session:
-        """The model, loaded now if it was not."""
+        """The loaded model."""
         import torch
 
-        device = resolve_device(self._device)
+        device = resolve_device(self.options.device)
         loaded = load(self.checkpoint, self.spec, device)
         small = loaded.model.num_parameters() < _SMALL_MODEL
-        threads = self._threads or default_threads(small)
-        if threads:
+        if threads := self.options.threads or default_threads(small):
             torch.set_num_threads(threads)
         return session_class(loaded)(
             loaded,
             self.spec,
             self.prompt_format.with_processor(loaded.processor),
             self.decoding,
-            sharing=self._sharing,
-            batch_size=self._batch_size or (96 if small else 16 if device == "cpu" else 64),
-            max_tokens=self._max_tokens or (512 if device == "cpu" else 2048),
+            sharing=self.options.sharing,
+            batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else 64),
+            max_tokens=self.options.max_tokens or (512 if device == "cpu" else 2048),
         )
 
-    def _words(self, held: Sequence[Ready]) -> Iterator[list[Answer]]:
-        """Generate for the pictures held, those of one layout side by side."""
-        alike: dict[Any, list[Ready]] = {}
-        for ready in held:
-            alike.setdefault(ready.shown.layout, []).append(ready)
-        for group in alike.values():
+    def _generate(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Generate for pending images, those of one layout together."""
+        alike: dict[Any, list[ImageQuestions]] = {}
+        for group in pending:
+            alike.setdefault(group.encoded.layout, []).append(group)
+        for groups in alike.values():
             start = 0
-            while start < len(group):
-                rows = max(1, self._session.batch_size // len(group[0].questions))
-                yield from self._in_parts(group[start : start + rows])
+            while start < len(groups):
+                rows = max(1, self._session.batch_size // len(groups[0].questions))
+                yield from self._ask(groups[start : start + rows])
                 start += rows
 
-    def _in_parts(self, group: list[Ready]) -> Iterator[list[Answer]]:
-        """Ask; in smaller parts when memory runs out; alone where something else fails, so that it spoils no other."""
+    def _ask(self, batch: list[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Ask a batch; split it if memory runs out, and ask one by one after another error to find its cause."""
         try:
-            yield self._timed(group, self._session.ask)
+            yield _timed(batch, self._session.ask)
             return
         except Fp2Error:
             raise
-        except Exception as caught:  # a model can raise anything; which answer it was is found out below
+        except Exception as caught:  # a model can raise anything; its cause is found below
             error = caught.with_traceback(None)  # the traceback would keep the batch's tensors alive
         if is_out_of_memory(error):
-            yield from self._smaller(group, error)
-        elif len(group) > 1:
-            for ready in group:
-                yield from self._in_parts([ready])
-        elif len(group[0].questions) > 1:
-            for part in group[0].alone():
-                yield from self._in_parts([part])
+            yield from self._ask_smaller(batch, error)
+        elif len(batch) > 1:
+            for group in batch:
+                yield from self._ask([group])
+        elif len(batch[0].questions) > 1:
+            for group in batch[0].one_by_one():
+                yield from self._ask([group])
         else:
-            yield _failures(group[0], error)
+            yield _failures(batch[0], error)
 
-    def _smaller(self, group: list[Ready], error: Exception) -> Iterator[list[Answer]]:
-        """Ask in smaller parts; what does not fit in the smallest is this picture's failure, and no other's."""
+    def _ask_smaller(self, batch: list[ImageQuestions], error: Exception) -> Iterator[list[Answer]]:
+        """Ask in smaller parts; if the smallest does not fit, only this image fails."""
         free_memory()
-        half = len(group) // 2
+        half = len(batch) // 2
         if half:
-            self._session.fit(half * len(group[0].questions))
-            yield from self._in_parts(group[:half])
-            yield from self._in_parts(group[half:])
+            self._session.limit_batch_size(half * len(batch[0].questions))
+            yield from self._ask(batch[:half])
+            yield from self._ask(batch[half:])
             return
         before = self._session.limits.copy()
-        while self._session.shrink(scored=group[0].scored):
+        while self._session.shrink(scored=batch[0].scored):
             try:
-                answers = self._timed(group, self._session.ask)
+                answers = _timed(batch, self._session.ask)
             except Fp2Error:
                 raise
             except Exception as caught:
@@ -259,20 +276,20 @@ class HfEngine:
                 yield answers
                 return
         self._session.limits = before
-        yield _failures(group[0], error)
-
-    @staticmethod
-    def _timed(group: list[Ready], ask: Callable[[list[Ready]], list[Answer]]) -> list[Answer]:
-        """Ask, and share the wall time equally among the answers."""
-        started = time.perf_counter()
-        answers = ask(group)
-        share = (time.perf_counter() - started) / max(1, len(answers))
-        for answer in answers:
-            answer.seconds = share
-        return answers
+        yield _failures(batch[0], error)
 
 
-def _failures(ready: Ready, error: Exception) -> list[Answer]:
-    """Return the rows of a picture's questions that the model failed at."""
+def _timed(batch: list[ImageQuestions], ask: Callable[[list[ImageQuestions]], list[Answer]]) -> list[Answer]:
+    """Ask, and divide the wall time equally among the answers."""
+    started = time.perf_counter()
+    answers = ask(batch)
+    share = (time.perf_counter() - started) / max(1, len(answers))
+    for answer in answers:
+        answer.seconds = share
+    return answers
+
+
+def _failures(group: ImageQuestions, error: Exception) -> list[Answer]:
+    """Return the failed answers of an image's questions."""
     reason = f"the model failed: {type(error).__name__}: {error}"
-    return [failed(ready.task, question, reason) for question in ready.questions]
+    return [failed(group.task, question, reason) for question in group.questions]

@@ -1,36 +1,70 @@
-"""Choosing the next token: the likeliest, or a draw whose chance depends on the question and the picture alone."""
+"""What both ways of running a model share: limits of a batch, and the choice of the next token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 Pair = tuple[int, int]
-"""Which of the pictures side by side, and which of its prompts."""
+"""The index of an image in the batch, and the index of one of its prompts."""
 Pick = Callable[[Sequence[Pair], torch.Tensor], list[int]]
-"""(pairs, their next-token logits [pairs, vocabulary] in float32) -> a token each."""
+"""(pairs, their next-token logits [pairs, vocabulary] in float32) -> one token for each."""
+_FEWEST_TOKENS = 16
 
 
-def check_numbers(logits: torch.Tensor) -> None:
-    """Raise `FloatingPointError` where a model's logits are not numbers, as when float16 has overflowed."""
+@dataclass
+class BatchLimits:
+    """Upper limits of a batch; one object, which the engine lowers when memory runs out.
+
+    Attributes
+    ----------
+    batch_size : int
+        (image, prompt) pairs computed together.
+    max_tokens : int
+        Tokens after a common prefix in one forward pass.
+    """
+
+    batch_size: int
+    max_tokens: int
+
+    def copy(self) -> BatchLimits:
+        """Return a copy."""
+        return BatchLimits(self.batch_size, self.max_tokens)
+
+    def halve(self, *, tokens: bool) -> bool:
+        """Halve the tokens of a pass, or else the pairs; return False, changing nothing, if they cannot be halved."""
+        if tokens:
+            if self.max_tokens // 2 < _FEWEST_TOKENS:
+                return False
+            self.max_tokens //= 2
+        else:
+            if self.batch_size < 2:
+                return False
+            self.batch_size //= 2
+        return True
+
+
+def check_logits(logits: torch.Tensor) -> None:
+    """Raise `FloatingPointError` if logits are not numbers, as when float16 overflows."""
     if bool(logits.isnan().any()):
         raise FloatingPointError("the model's logits are not numbers: try model.dtype=bfloat16 or float32")
 
 
 def greedy(pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
-    """Return the likeliest token of each; the lowest id of equals."""
-    check_numbers(logits)
+    """Return the most likely token of each pair; of equals, the one with the lowest id."""
+    check_logits(logits)
     tokens: list[int] = logits.argmax(dim=-1).tolist()
     return tokens
 
 
 class Sampler:
-    """Draws from softmax(logits / temperature), with a random stream for every pair.
+    """Samples from softmax(logits / temperature), with a random stream for each pair.
 
-    A uniform number of the pair's own stream is looked up in the cumulated probabilities, so a draw depends on its own
-    seed and on nothing that goes side by side with it.
+    A uniform number of the pair's stream is looked up in the cumulative probabilities (inverse transform sampling), so
+    a sample depends on its seed and not on the rest of the batch.
 
     Parameters
     ----------
@@ -45,13 +79,13 @@ class Sampler:
         self._streams: dict[Pair, torch.Generator] = {}
 
     def __call__(self, pairs: Sequence[Pair], logits: torch.Tensor) -> list[int]:
-        """Return a drawn token for each pair."""
-        check_numbers(logits)
+        """Return a sampled token for each pair."""
+        check_logits(logits)
         exact = logits.double() if logits.device.type != "mps" else logits.cpu().double()
-        cumulated = torch.softmax(exact / self.temperature, dim=-1).cumsum(dim=-1)
-        even = [torch.rand((), generator=self._stream(pair), dtype=torch.float64) for pair in pairs]
-        reached = torch.stack(even).to(cumulated.device)[:, None] * cumulated[:, -1:]
-        drawn: list[int] = torch.searchsorted(cumulated, reached, right=True)[:, 0].tolist()
+        cumulative = torch.softmax(exact / self.temperature, dim=-1).cumsum(dim=-1)
+        uniform = [torch.rand((), generator=self._stream(pair), dtype=torch.float64) for pair in pairs]
+        thresholds = torch.stack(uniform).to(cumulative.device)[:, None] * cumulative[:, -1:]
+        drawn: list[int] = torch.searchsorted(cumulative, thresholds, right=True)[:, 0].tolist()
         return [min(token, logits.shape[-1] - 1) for token in drawn]
 
     def _stream(self, pair: Pair) -> torch.Generator:
@@ -60,10 +94,10 @@ class Sampler:
         return self._streams[pair]
 
 
-def only_end_tokens(model: Any, stops: set[int]) -> None:
-    """Keep of the generation settings of a checkpoint its end tokens only, so that every way of asking decodes alike.
+def keep_only_end_tokens(model: Any, end_tokens: set[int]) -> None:
+    """Remove all generation settings of a checkpoint but its end tokens, so that every strategy decodes alike.
 
-    Penalties, suppressed and forced tokens and the like would act in `generate` and nowhere else.
+    Penalties, suppressed and forced tokens would take effect in `generate` only.
     """
     from transformers import GenerationConfig
 
@@ -73,11 +107,11 @@ def only_end_tokens(model: Any, stops: set[int]) -> None:
             names = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
             kept = {name: getattr(held, name, None) for name in names}
             settings: Any = GenerationConfig
-            part.generation_config = settings(eos_token_id=sorted(stops) or None, **kept)
+            part.generation_config = settings(eos_token_id=sorted(end_tokens) or None, **kept)
 
 
-def end_tokens(model: Any, tokenizer: Any) -> set[int]:
-    """Return the token ids that end an answer, as the checkpoint's generation settings name them."""
+def end_tokens_of(model: Any, tokenizer: Any) -> set[int]:
+    """Return the ids of the tokens that end an answer, by the checkpoint's generation settings."""
     named = model.generation_config.eos_token_id
     ends = set(named) if isinstance(named, list) else {named}
     return {int(token) for token in (*ends, tokenizer.eos_token_id) if token is not None}

@@ -1,4 +1,4 @@
-"""The one model that stays loaded for the next run of a sweep; it goes before another one is loaded, never after."""
+"""The loaded model that is kept for the next run of a sweep, and what to do when memory runs out."""
 
 from __future__ import annotations
 
@@ -8,34 +8,43 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_held: list[tuple[Any, Any]] = []
+_cached: list[tuple[Any, Any]] = []
 
 
-def kept(key: Any, load: Callable[[], T]) -> T:
-    """Return what `load` gives, or what it gave the last time if that was for the same `key`.
+def cached_model(key: Any, load: Callable[[], T]) -> T:
+    """Return the result of `load`, or of the last call if that had the same `key`.
 
-    What was held for another key is let go first: two models at once may not fit into memory.
+    A model that was kept under another key is released first: two models at once may not fit into memory.
     """
-    if _held and _held[0][0] == key:
-        value: T = _held[0][1]
+    if _cached and _cached[0][0] == key:
+        value: T = _cached[0][1]
         return value
-    drop()
+    release()
     loaded = load()
-    _held.append((key, loaded))
+    _cached.append((key, loaded))
     return loaded
 
 
-def drop() -> None:
-    """Let the model go."""
-    if not _held:
+def release() -> None:
+    """Drop the model that is kept."""
+    if not _cached:
         return
-    _held.clear()
+    _cached.clear()
     free_memory()
 
 
 def free_memory() -> None:
-    """Give back what nothing holds any more, on the GPU too."""
+    """Collect garbage, and return unused memory of the GPU."""
     gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether `error` means that memory ran out, on the GPU or on the CPU."""
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

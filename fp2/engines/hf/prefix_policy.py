@@ -1,128 +1,123 @@
-"""What the questions about a picture may share, and proof that sharing changes no answer.
+"""What the questions about one image may share, and the check that sharing changes no answer.
 
-`tree` shares the common beginning of all prompts, picture included; `vision` the picture's features; `none` nothing.
-A model's family says how far it may go (`families`); where no family is known, the most that passes the check below is
-taken. The check compares next-token logits with those of one full prompt at a time before the first answer is given.
+`tree` shares the common prefix of all prompts, image included; `vision` shares the image features; `none` nothing. A
+model's family says how much may be shared (`families`); for an unknown family, the most that passes the check is taken.
+The check compares next-token logits with those of one full prompt at a time, before the first answer is returned.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.encoding import Stimulus
+    from fp2.engines.hf.encoding import EncodedPrompts
     from fp2.engines.hf.shared_prefix import SharedPrefix
     from fp2.engines.hf.whole_prompts import WholePrompts
 
 Sharing = Literal["auto", "tree", "vision", "none"]
-_STRENGTH = ("none", "vision", "tree")
-_APART = 4  # how many times further a wrong prompt must be off than the right one
-_ROUNDING = 1e-6  # of a model whose prompts move nothing
-_TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # of the largest logit, or of 1
+_LEVELS = ("none", "vision", "tree")
+_CONTROL_RATIO = 4  # how much larger the difference to a wrong prompt must be
+_ROUNDING = 1e-6  # of a model whose logits do not depend on the prompt
+_TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # relative to the largest logit, or to 1
 
 
-def check_sharing(name: str) -> None:
-    """Raise `Fp2Error` if there is no such way of sharing."""
-    if name not in get_args(Sharing):
-        hint = nearest(name, get_args(Sharing))
-        raise Fp2Error(f"unknown way of sharing {name!r}", where="engine.sharing", fix=hint)
-
-
-def ways_to_try(asked: str, allowed: str, fine: bool, attention: str) -> tuple[str, ...]:
-    """Return the ways of sharing to try, the most first; each must pass the check, and a sole one must not fail it.
+def candidates(requested: str, allowed: str, checkable: bool, attention: str) -> tuple[str, ...]:
+    """Return the levels of sharing to try, the highest first; a single one must pass the check.
 
     Parameters
     ----------
-    asked : str
+    requested : str
         `engine.sharing`.
     allowed : str
-        What the family allows, `auto` where the family is not known.
-    fine : bool
-        Whether the model computes in float32, unquantised: only then can the check tell a wrong way from rounding, so
-        that nothing is shared by an unknown family otherwise.
+        What the family allows, `auto` if the family is unknown.
+    checkable : bool
+        Whether the model computes in float32 without quantisation: only then can the check tell an error from
+        rounding, so that an unknown family shares nothing otherwise.
     attention : str
-        Of the loaded model: a tree needs one that takes a mask.
+        Of the loaded model: `tree` needs one that takes a mask.
 
     Raises
     ------
     Fp2Error
-        If more is asked for than the family, the attention or the check allows.
+        If more is requested than the family, the attention or the check allows.
     """
     masks = attention in ("sdpa", "eager")
-    if asked == "auto" and allowed == "auto":
-        return tuple(way for way in reversed(_STRENGTH) if masks or way != "tree") if fine else ("none",)
-    if asked == "auto":
+    if requested == "auto" and allowed == "auto":
+        return tuple(level for level in reversed(_LEVELS) if masks or level != "tree") if checkable else ("none",)
+    if requested == "auto":
         return ("vision" if allowed == "tree" and not masks else allowed,)
-    if allowed != "auto" and _STRENGTH.index(asked) > _STRENGTH.index(allowed):
+    if allowed != "auto" and _LEVELS.index(requested) > _LEVELS.index(allowed):
         raise Fp2Error(
-            f"sharing={asked} would give wrong answers: this model's prompts change what is computed of the picture",
+            f"sharing={requested} would give wrong answers: the prompts of this model change what is computed for the "
+            "image",
             where="engine.sharing",
             fix=f"Set engine.sharing={allowed} or auto",
         )
-    if asked == "tree" and not masks:
+    if requested == "tree" and not masks:
         raise Fp2Error(
             f"sharing=tree needs an attention that takes a mask, and the model is loaded with {attention}",
             where="engine.sharing",
             fix="Set engine.attention=sdpa, or engine.sharing=vision",
         )
-    if allowed == "auto" and asked != "none" and not fine:
+    if allowed == "auto" and requested != "none" and not checkable:
         raise Fp2Error(
-            f"sharing={asked} is not known to be exact for this family of models, and can be checked in float32 only",
+            f"sharing={requested} is not known to be exact for this family of models, and can be checked in float32 "
+            "only",
             where="engine.sharing",
             fix="Set model.dtype=float32 without quantisation, or engine.sharing=none",
         )
-    return (asked,)
+    return (requested,)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How far a way of asking is from one full prompt at a time.
+class LogitDifference:
+    """How far a strategy is from one full prompt at a time.
 
     Attributes
     ----------
-    right : float
+    error : float
         Largest difference of next-token logits (NaN if any is not a number).
-    wrong : float
-        The same against the prompts rolled by one: what a confusion would make.
+    control : float
+        The same with the prompts rolled by one: the difference that mixed-up prompts would make.
     largest : float
         The largest logit.
     """
 
-    right: float
-    wrong: float
+    error: float
+    control: float
     largest: float
 
     def within(self, dtype: str, quantised: bool) -> bool:
-        """Return whether the difference is no more than the rounding of `dtype` explains."""
-        share = _TOLERANCE["bfloat16" if quantised else dtype]
+        """Return whether the difference is explained by the rounding of `dtype`."""
+        tolerance = _TOLERANCE["bfloat16" if quantised else dtype]
         scale = max(1.0, self.largest)
-        return self.right <= share * scale and self.right <= max(self.wrong / _APART, _ROUNDING * scale)
+        return self.error <= tolerance * scale and self.error <= max(self.control / _CONTROL_RATIO, _ROUNDING * scale)
 
 
-def difference(way: SharedPrefix | WholePrompts, plain: WholePrompts, shown: Stimulus) -> Difference:
-    """Ask the prompts of `shown` (at least two) both ways, and return how far apart the logits are."""
+def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts) -> LogitDifference:
+    """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`."""
     import torch
 
-    wanted = [(prompt, ()) for prompt in range(len(shown.tails))]
-    ours: dict[int, torch.Tensor] = {}
-    for places, logits in way.read(shown, wanted):
-        ours.update(zip(places, logits, strict=True))
-    one_by_one = [next(iter(plain.read(shown, [place])))[1][0] for place in wanted]
-    mine, theirs = torch.stack([ours[place] for place in range(len(wanted))]), torch.stack(one_by_one)
-    return Difference(
-        float((mine - theirs).abs().max()),
-        float((mine - theirs.roll(1, 0)).abs().max()),
-        float(theirs.abs().max()),
+    wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
+    found: dict[int, torch.Tensor] = {}
+    for places, logits in strategy.logits(encoded, wanted):
+        found.update(zip(places, logits, strict=True))
+    ours = torch.stack([found[place] for place in range(len(wanted))])
+    reference = torch.stack([next(iter(plain.logits(encoded, [place])))[1][0] for place in wanted])
+    return LogitDifference(
+        float((ours - reference).abs().max()),
+        float((ours - reference.roll(1, 0)).abs().max()),
+        float(reference.abs().max()),
     )
 
 
-def refusal(way: str, found: Difference) -> Fp2Error:
-    """Return the error for a way of sharing that changes answers."""
+def inexact(level: str, found: LogitDifference) -> Fp2Error:
+    """Return the error for a level of sharing that changes answers."""
     return Fp2Error(
-        f"sharing={way} changes this model's logits by {found.right:.2g} (the largest is {found.largest:.2g})",
+        f"sharing={level} changes this model's logits by {found.error:.2g} (the largest is {found.largest:.2g})",
         where="engine.sharing",
         fix="Set engine.sharing=none, and report this model's family",
     )

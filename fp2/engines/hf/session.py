@@ -1,4 +1,4 @@
-"""A loaded model at work: it settles on the fastest way of asking that is exact for it, asks, and reads the answers."""
+"""A session with a loaded model: selects the fastest exact strategy, runs the model and reads the answers."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.choices import check_options, option_tokens
-from fp2.engines.hf.encoding import Stimulus
-from fp2.engines.hf.generation import Pair, Sampler, end_tokens, greedy, only_end_tokens
-from fp2.engines.hf.inputs import Made, Maker, Ready
-from fp2.engines.hf.loading import is_out_of_memory
-from fp2.engines.hf.prefix_policy import difference, refusal, ways_to_try
-from fp2.engines.hf.scoring import Options, Reading
+from fp2.engines.hf.encoding import EncodedPrompts
+from fp2.engines.hf.generation import BatchLimits, Pair, Sampler, end_tokens_of, greedy, keep_only_end_tokens
+from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
+from fp2.engines.hf.model_cache import is_out_of_memory
+from fp2.engines.hf.prefix_policy import candidates, compare, inexact
+from fp2.engines.hf.scoring import LogitScorer, OptionTokens
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.engines.hf.whole_prompts import WholePrompts
 from fp2.engines.hf.yes_no import YesNoForms, yes_no_forms
-from fp2.engines.limits import Limits
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.loading import HfSpec, LoadedModel
+    from fp2.engines.hf.model import HfSpec, LoadedModel
     from fp2.engines.hf.prompts import PromptFormat
 
-Way = SharedPrefix | WholePrompts
+Strategy = SharedPrefix | WholePrompts
 
 
 class Session:
-    """Asks a loaded model.
+    """Runs a loaded model.
 
     Parameters
     ----------
@@ -37,9 +36,9 @@ class Session:
     prompt_format : PromptFormat
     decoding : Decoding
     sharing : str
-        As asked for; settled with the first picture.
+        As requested; resolved with the first image.
     batch_size, max_tokens : int
-        See `HfEngine`.
+        See `HfOptions`.
     """
 
     def __init__(
@@ -54,175 +53,178 @@ class Session:
         max_tokens: int,
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
-        self._limits = Limits(batch_size, max_tokens)
+        self._limits = BatchLimits(batch_size, max_tokens)
         self._spec = spec
-        self._lock = loaded.lock
-        self._maker = Maker(loaded, prompt_format, decoding.choice_orders, self._lock)
-        self._plain = WholePrompts(loaded.model, share_pictures=False, limits=self._limits)
-        self._way: Way | None = None
-        self._beside: Way | None = None
+        self._builder = InputBuilder(loaded, prompt_format, decoding.choice_orders)
+        self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
+        self._strategy: Strategy | None = None
+        self._fallback: Strategy | None = None
         self._sharing = sharing
         self._used: set[str] = set()
         self._forms: YesNoForms | None = None
-        self._stops = end_tokens(loaded.model, loaded.processor.tokenizer)
-        only_end_tokens(loaded.model, self._stops)
+        self._end_tokens = end_tokens_of(loaded.model, loaded.processor.tokenizer)
+        keep_only_end_tokens(loaded.model, self._end_tokens)
 
     @property
     def batch_size(self) -> int:
-        """Most (picture, question) pairs that are generated side by side."""
+        """Most (image, question) pairs that are generated together."""
         return self._limits.batch_size
 
     @property
-    def limits(self) -> Limits:
-        """How much goes side by side."""
+    def limits(self) -> BatchLimits:
+        """The limits of a batch."""
         return self._limits
 
     @limits.setter
-    def limits(self, limits: Limits) -> None:
+    def limits(self, limits: BatchLimits) -> None:
         self._limits.batch_size, self._limits.max_tokens = limits.batch_size, limits.max_tokens
 
     @property
     def model_calls(self) -> int:
         """Forward passes and generate calls so far."""
-        return sum(way.calls for way in {self._plain, self._way, self._beside} if way is not None)
+        strategies = {self._plain, self._strategy, self._fallback}
+        return sum(strategy.calls for strategy in strategies if strategy is not None)
 
     def runtime(self) -> dict[str, Any]:
-        """Return what is recorded and never hashed."""
+        """Return what is recorded and not hashed."""
         found: dict[str, Any] = {
             "device": self.loaded.device,
             "attention": self.loaded.attention,
             "batch_size": self.batch_size,
             "sharing": "+".join(sorted(self._used)) or self._sharing,
         }
-        if self.loaded.spread:
-            found["spread"] = self.loaded.spread
+        if spread := self.loaded.modules_per_device:
+            found["spread"] = spread
         if self._forms is not None:
             found["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
         return found
 
-    def make_ready(self, task: ImageTask) -> Made:
-        """Decode and prepare the picture of `task`; see `Maker`."""
-        return self._maker.make(task)
+    def build_inputs(self, task: ImageTask) -> TaskInputs:
+        """Decode and encode a task; see `InputBuilder`."""
+        return self._builder.build(task)
 
-    def fit(self, pairs: int) -> None:
-        """Generate at most `pairs` side by side from now on."""
+    def limit_batch_size(self, pairs: int) -> None:
+        """Generate at most `pairs` together from now on."""
         self._limits.batch_size = min(self._limits.batch_size, pairs)
 
     def shrink(self, *, scored: bool) -> bool:
-        """Take smaller parts from now on; return False when they cannot be any smaller."""
-        by_tree = scored and not isinstance(self._way, WholePrompts)
-        return self._limits.shrink(tokens=by_tree)
+        """Lower the limits from now on; return False if they cannot be lower."""
+        by_tree = scored and not isinstance(self._strategy, WholePrompts)
+        return self._limits.halve(tokens=by_tree)
 
-    def ask(self, group: Sequence[Ready]) -> list[Answer]:
-        """Ask about pictures of one layout (about one picture, where answers are scored); return all their answers.
+    def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return all answers about images of one layout (about one image, if answers are scored).
 
         Raises
         ------
         Fp2Error
-            If the fast way of asking does not agree with the plain one, or P(Yes) cannot be read from this model.
+            If the strategy does not agree with the plain one, or P(Yes) cannot be read from this model.
         Exception
             Whatever the model raises, out of memory included.
         """
-        way = self._way_for(group[0].shown)
-        if not group[0].scored:
-            return self._words(way, group)
-        questions = group[0].questions
-        forms = self._yes_no() if any(question.kind == "yes_no" for question in questions) else None
-        return Reading(group[0], forms, self._options(questions)).answers(way)
+        strategy = self._strategy_for(batch[0].encoded)
+        if not batch[0].scored:
+            return self._generate(strategy, batch)
+        forms, options = self._answer_tokens(batch[0].questions)
+        return LogitScorer(batch[0], forms, options).answers(strategy)
 
-    def _way_for(self, shown: Stimulus) -> Way:
-        """Return the way to ask about `shown`; the ways are settled and checked with the first picture there is."""
-        if self._way is None and self._maker.trial is None:
+    def _strategy_for(self, encoded: EncodedPrompts) -> Strategy:
+        """Return the strategy for `encoded`; it is selected and checked with the first image."""
+        if self._strategy is None and self._builder.check_prompts is None:
             self._used.add("none")
-            return self._plain  # without any picture there is little to share
-        if self._way is None:
-            self._way, self._sharing = self._settled(self._sharing)
-        if self._way.fits(shown):
+            return self._plain  # without any image there is little to share
+        if self._strategy is None:
+            self._strategy, self._sharing = self._select(self._sharing)
+        if self._strategy.supports(encoded):
             self._used.add(self._sharing)
-            return self._way
-        return self._way_beside(shown)
+            return self._strategy
+        return self._fallback_strategy()
 
-    def _way_beside(self, shown: Stimulus) -> Way:
-        """Return how to ask where prompts do not begin with the picture: its features may be shared all the same."""
-        if self._beside is None:
-            few = "none" if self._maker.trial is None or self.loaded.facts.sharing == "none" else "vision"
-            self._beside = self._settled(few)[0] if few == "vision" else self._plain
-        self._used.add("vision" if self._beside is not self._plain else "none")
-        return self._beside
+    def _fallback_strategy(self) -> Strategy:
+        """Return the strategy for prompts that do not begin with the image: its features may still be shared."""
+        if self._fallback is None:
+            most = "none" if self._builder.check_prompts is None or self.loaded.facts.sharing == "none" else "vision"
+            self._fallback = self._select(most)[0] if most == "vision" else self._plain
+        self._used.add("vision" if self._fallback is not self._plain else "none")
+        return self._fallback
 
-    def _settled(self, asked: str) -> tuple[Way, str]:
-        """Return the strongest way that is allowed and passes the check, with its name."""
-        fine = self._spec.dtype == "float32" and self._spec.quantisation is None
-        ways = ways_to_try(asked, self.loaded.facts.sharing, fine, self.loaded.attention)
-        trial = self._maker.trial
-        for name in ways:
-            way = self._build(name)
-            if way is self._plain or trial is None:
-                return way, name
-            if not way.fits(trial):
-                if asked == name:
-                    raise _apart(name)
+    def _select(self, requested: str) -> tuple[Strategy, str]:
+        """Return the strategy with the most sharing that is allowed and passes the check, and its level."""
+        quantised = self._spec.quantisation is not None
+        checkable = self._spec.dtype == "float32" and not quantised
+        levels = candidates(requested, self.loaded.facts.sharing, checkable, self.loaded.attention)
+        checks = self._builder.check_prompts
+        for level in levels:
+            strategy = self._build(level)
+            if strategy is self._plain or checks is None:
+                return strategy, level
+            if not strategy.supports(checks):
+                if requested == level:
+                    raise _image_after_question(level)
                 continue
             try:
-                found = difference(way, self._plain, trial)
-            except Exception as error:  # a way may be not for this family at all
-                if len(ways) == 1 or is_out_of_memory(error):
+                found = compare(strategy, self._plain, checks)
+            except Exception as error:  # a strategy may not work for this family at all
+                if len(levels) == 1 or is_out_of_memory(error):
                     raise
                 continue
-            if found.within(self._spec.dtype, self._spec.quantisation is not None):
-                return way, name
-            if len(ways) == 1:
-                raise refusal(name, found)
-        return self._settled("vision") if "vision" not in ways and asked == "auto" else (self._plain, "none")
+            if found.within(self._spec.dtype, quantised):
+                return strategy, level
+            if len(levels) == 1:
+                raise inexact(level, found)
+        return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
 
-    def _build(self, name: str) -> Way:
-        if name == "tree":
+    def _build(self, level: str) -> Strategy:
+        if level == "tree":
             return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._limits)
-        if name == "vision":
-            return WholePrompts(self.loaded.model, share_pictures=True, limits=self._limits)
+        if level == "vision":
+            return WholePrompts(self.loaded.model, share_features=True, limits=self._limits)
         return self._plain
 
-    def _words(self, way: Way, group: Sequence[Ready]) -> list[Answer]:
-        """Generate text."""
+    def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return generated answers."""
         sampled = self.decoding.temperature > 0
-        pick = Sampler(self.decoding.temperature, lambda pair: self._seed(group, pair)) if sampled else greedy
-        words = way.generate([ready.shown for ready in group], pick, self._stops, self.decoding.max_new_tokens)
-        with self._lock:
+        pick = Sampler(self.decoding.temperature, lambda pair: self._seed(batch, pair)) if sampled else greedy
+        encoded = [group.encoded for group in batch]
+        generated = strategy.generate(encoded, pick, self._end_tokens, self.decoding.max_new_tokens)
+        with self.loaded.lock:
             return [
-                self._answer(ready.task, question, said[prompts[0]])
-                for ready, said in zip(group, words, strict=True)
-                for question, prompts in ready
+                self._answer(group.task, question, tokens[prompts[0]])
+                for group, tokens in zip(batch, generated, strict=True)
+                for question, prompts in group
             ]
 
-    def _seed(self, group: Sequence[Ready], pair: Pair) -> int:
-        """Return a seed that depends on the question, the picture and the run's seed, and on nothing else."""
-        ready, prompt = group[pair[0]], pair[1]
-        question = next(question for question, prompts in ready if prompt in prompts)
-        return seed_of(self.decoding, ready.task, question)
+    def _seed(self, batch: Sequence[ImageQuestions], pair: Pair) -> int:
+        """Return the seed of a pair: it depends only on the question, the image shown and the run's seed."""
+        group, prompt = batch[pair[0]], pair[1]
+        question = next(question for question, prompts in group if prompt in prompts)
+        return seed_of(self.decoding, group.task, question)
 
     def _answer(self, task: ImageTask, question: Question, tokens: list[int]) -> Answer:
         text = self.loaded.processor.tokenizer.decode(tokens, skip_special_tokens=True)
         return Answer(task.image_id, question.question_id, text.strip(), tokens=len(tokens))
 
-    def _options(self, questions: Sequence[Question]) -> Options:
-        asked = [question for question in questions if question.kind == "choice"]
-        named = {option for question in asked for option in question.choices}
-        with self._lock:
-            found = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(named)}
-        for question in asked:
+    def _answer_tokens(self, questions: Sequence[Question]) -> tuple[YesNoForms | None, OptionTokens]:
+        """Return the tokens of Yes and No, if a question needs them, and those of every option."""
+        forms = self._yes_no_forms() if any(question.kind == "yes_no" for question in questions) else None
+        choices = [question for question in questions if question.kind == "choice"]
+        options = {option for question in choices for option in question.choices}
+        with self.loaded.lock:
+            found = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(options)}
+        for question in choices:
             check_options(question, found)
-        return found
+        return forms, found
 
-    def _yes_no(self) -> YesNoForms:
+    def _yes_no_forms(self) -> YesNoForms:
         if self._forms is None:
-            with self._lock:
+            with self.loaded.lock:
                 self._forms = yes_no_forms(self.loaded.processor.tokenizer)
         return self._forms
 
 
-def _apart(name: str) -> Fp2Error:
+def _image_after_question(level: str) -> Fp2Error:
     return Fp2Error(
-        f"sharing={name} needs the picture before the question, and this prompt has it behind",
+        f"sharing={level} needs the image before the question, and this prompt has it after",
         where="engine.sharing",
         fix="Set engine.sharing=auto, or put {image} first in model.prompt",
     )

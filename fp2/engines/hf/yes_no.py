@@ -2,8 +2,8 @@
 
 The published GRAS code takes the probability of the single first token of `Yes` in the model's own dtype; that number
 is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary. Models spread their answer over several
-spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no once case and blanks
-are taken away. `mass = p_yes + p_no` says whether the model is answering at all.
+spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no without case and blanks.
+`mass = p_yes + p_no` says whether the model answers the question at all.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fp2.engines.base import BLANKS
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
     import torch
 
-METHOD = "yes_no/1"  # raise the number whenever a change here can change a number
+METHOD = "yes_no/1"  # raise the number with every change that can change a number
 RULE = "all tokens that read 'yes' or 'no' without case and blanks"
-BLANKS = "\u0120\u2581\u010a\u0109 "  # how vocabularies write a blank or a line's end (or a tab) before a word
 
 
 @dataclass(frozen=True)
 class YesNoForms:
-    """The tokens of one vocabulary that say Yes and No: all of them, and the first token of the plain word."""
+    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of the plain word."""
 
     yes: tuple[int, ...]
     no: tuple[int, ...]
@@ -34,7 +34,7 @@ class YesNoForms:
 
 
 def yes_no_forms(tokenizer: Any) -> YesNoForms:
-    """Find the surface forms of Yes and No in a tokenizer's vocabulary.
+    """Return the surface forms of Yes and No in a tokenizer's vocabulary.
 
     Raises
     ------
@@ -67,14 +67,14 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
     import torch
 
     logits = logits.float()
-    whole = torch.logsumexp(logits, dim=-1)
-    yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - whole
-    no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - whole
+    total = torch.logsumexp(logits, dim=-1)
+    yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - total
+    no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - total
     columns = {
         "p_yes": yes.exp(),
         "p_no": no.exp(),
-        "p_yes_first_token": (logits[:, forms.yes_first] - whole).exp(),
-        "p_no_first_token": (logits[:, forms.no_first] - whole).exp(),
+        "p_yes_first_token": (logits[:, forms.yes_first] - total).exp(),
+        "p_no_first_token": (logits[:, forms.no_first] - total).exp(),
         "p_yes_norm": torch.sigmoid(yes - no),
         "mass": torch.logaddexp(yes, no).exp(),
         "logit_difference": yes - no,
@@ -83,6 +83,6 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
     return [dict(zip(columns, row, strict=True)) for row in values]
 
 
-def said(numbers: Mapping[str, float]) -> str:
+def likelier(numbers: Mapping[str, float]) -> str:
     """Return the likelier of `Yes` and `No`."""
     return "Yes" if numbers["logit_difference"] >= 0 else "No"

@@ -1,15 +1,15 @@
-"""Speaking to a server over HTTP: many requests at once, tried again with growing pauses, stopped at once when asked.
+"""An HTTP client for a server: concurrent requests, retried with growing pauses, cancelled at once on interruption.
 
-Requests run in an event loop in a thread of their own, so that answers can be stored while others are on their way, and
-so that Ctrl-C does not wait for a slow server. What is told about a failure names neither the server nor the key, and
-repeats no picture: it is kept with the answers.
+Requests run in an event loop in their own thread, so that answers are stored while others are on their way, and so that
+Ctrl-C does not wait for a slow server. An error message names neither the server nor the key, and repeats no image: it
+is stored with the answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import random
+import logging
 import re
 import ssl
 import threading
@@ -24,17 +24,17 @@ from urllib.parse import urlsplit
 
 from fp2.errors import Fp2Error
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds
-LONGEST_WISH = 300.0  # the longest Retry-After that is waited for, in seconds
-_TRY_AGAIN = frozenset({408, 425, 429})  # and whatever is 500 or above but 501
+FIRST_PAUSE, LONGEST_PAUSE, JITTER = 0.5, 30.0, 0.5  # seconds
+LONGEST_WAIT = 300.0  # seconds that a server may ask us to wait
+_TRANSIENT = frozenset({408, 425, 429})  # and 500 or above except 501
 _DATA = re.compile(r"(data:[\w/+.-]*;base64,)?[A-Za-z0-9+/=_-]{80,}")
-_FOLDERS = re.compile(r"(?<![\w/.])(?!/v\d)/(?:[^\s/'\":,;]+/)+")  # of a path, all but its last name
+_FOLDERS = re.compile(r"(?<![\w/.])(?!/v\d)/(?:[^\s/'\":,;]+/)+")  # all of a path but its last name
 IS_PATH = re.compile(r"[/~]|[A-Za-z]:[\\/]")
 T = TypeVar("T")
 
 
 class RefusedError(Exception):
-    """The server says no (or says nothing that can be understood), and would say so again."""
+    """The server refuses a request, or its reply cannot be read; another attempt would not help."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
@@ -42,16 +42,24 @@ class RefusedError(Exception):
 
 
 class UnreachableError(Exception):
-    """There was no answer (`silent`), or only excuses, however often it was tried."""
+    """There was no usable reply after all attempts; `silent` if there was none at all."""
 
     def __init__(self, message: str, *, silent: bool = False) -> None:
         self.silent = silent
         super().__init__(message)
 
 
+class _TransientError(Exception):
+    """An error that another attempt may not have; `retry_after` is the pause that the server asks for, in seconds."""
+
+    def __init__(self, message: str, retry_after: float | None = None, *, silent: bool = False) -> None:
+        self.retry_after, self.silent = retry_after, silent
+        super().__init__(message)
+
+
 @dataclass(frozen=True)
 class Address:
-    """Where a server is; `origin` is `base` without its path."""
+    """The address of a server; `origin` is `base` without its path."""
 
     base: str
     origin: str
@@ -70,26 +78,24 @@ class Address:
 
 
 def parse_address(base_url: str) -> Address:
-    """Check an address and take it apart.
+    """Return the parts of an address.
 
     Raises
     ------
     Fp2Error
-        If it is no `http(s)://host[:port][/path]`, or carries a password or a query.
+        If it is not `http(s)://host[:port][/path]`, or contains a password or a query.
     """
-    where, fix = (
-        "model.base_url",
-        "Give http(s)://host:port/v1; the key goes into the variable that model.api_key_env names",
-    )
+    where = "model.base_url"
+    fix = "Give http(s)://host:port/v1; the key belongs into the variable that model.api_key_env names"
     try:
         parts = urlsplit(base_url.strip())
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise Fp2Error(f"this is no address: {error}", where=where, fix=fix) from error
+        raise Fp2Error(f"not an address: {error}", where=where, fix=fix) from error
     if parts.scheme not in ("http", "https") or not host:
-        raise Fp2Error("this is no address of a server", where=where, fix=fix)
+        raise Fp2Error("not an address of a server", where=where, fix=fix)
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise Fp2Error("an address must not carry a password or a query", where=where, fix=fix)
+        raise Fp2Error("the address contains a password or a query", where=where, fix=fix)
     origin = f"{parts.scheme}://{parts.netloc}"
     return Address(origin + parts.path.rstrip("/"), origin, host, parts.scheme == "https")
 
@@ -99,23 +105,13 @@ def base_name(path: str) -> str:
     return re.split(r"[\\/]", path.rstrip("\\/"))[-1]
 
 
-def place_free(value: Any) -> Any:
-    """Return a value that a server told, a folder by its last name only."""
+def without_folder(value: Any) -> Any:
+    """Return a value that a server reported, a path by its last name only."""
     return base_name(value) if isinstance(value, str) and IS_PATH.match(value) else value
 
 
-def pause(attempt: int, wish: float | None, draw: float) -> float:
-    """Return how long to wait (seconds) after failure number `attempt` (from 0).
-
-    Doubles from `FIRST_PAUSE` up to `LONGEST_PAUSE`, half of it drawn by chance (`draw` in [0, 1)) so that requests
-    that failed together do not come back together; never shorter than what the server wishes.
-    """
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**attempt)
-    return max(longest * (1 + draw) / 2, wish or 0.0)
-
-
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for: a number or a date (RFC 9110, section 10.2.3)."""
+    """Return the seconds of a Retry-After header: a number or a date (RFC 9110, section 10.2.3)."""
     if value is None:
         return None
     try:
@@ -138,13 +134,13 @@ class ServerClient:
     key : str or None
         Sent as a bearer token.
     hide : Mapping
-        What must not appear in messages, and what is said in its place (the key and the address are added).
+        Strings that must not appear in messages, and their replacements (the key and the address are added).
     concurrency : int
-        Requests on their way at once.
+        Most concurrent requests.
     timeout : float
-        Seconds without a sign of the server after which a try has failed.
+        Seconds without a sign of the server after which an attempt fails.
     attempts : int
-        How often a request is tried.
+        Attempts of a request.
     """
 
     def __init__(
@@ -172,7 +168,7 @@ class ServerClient:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Break off what is on its way and end the thread."""
+        """Cancel all requests and end the thread."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=10)
@@ -183,11 +179,11 @@ class ServerClient:
         return asyncio.run_coroutine_threadsafe(job, self._loop)
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Do a job and wait for what comes of it."""
+        """Run a job in the thread of the requests and return its result."""
         return self.submit(job).result()
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send `body` as JSON to `base + path`; return the JSON object that comes back.
+        """Send `body` as JSON to `base + path`; return the JSON object of the reply.
 
         Raises
         ------
@@ -196,23 +192,21 @@ class ServerClient:
         return await self._request("POST", self.address.base + path, body)
 
     async def get(self, path: str, *, from_origin: bool = False) -> dict[str, Any]:
-        """Return the JSON object at `base + path` (or below the server's root); raises as `post` does."""
+        """Return the JSON object at `base + path` (or at `origin + path`); raises as `post` does."""
         return await self._request("GET", (self.address.origin if from_origin else self.address.base) + path, None)
 
     async def _open(self) -> None:
-        import logging
-
         import httpx2
 
-        for name in ("httpx2", "httpcore2"):
-            logging.getLogger(name).setLevel(logging.WARNING)  # at INFO every request is told, with its address
-        nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate; the usual one takes long to make
+        for name in ("httpx2", "httpcore2", "stamina"):
+            logging.getLogger(name).setLevel(logging.ERROR)  # they log every request or retry, httpx2 with the address
+        no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no certificates: loading the usual ones takes long
         self._http = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
             timeout=httpx2.Timeout(self._timeout, connect=min(10.0, self._timeout), pool=None),
             limits=httpx2.Limits(max_connections=self._concurrency),
-            verify=True if self.address.encrypted or not self.address.loopback else nobody,
-            trust_env=not self.address.loopback,  # a proxy must not be asked for this machine
+            verify=True if self.address.encrypted or not self.address.loopback else no_trust,
+            trust_env=not self.address.loopback,  # no proxy for this machine
         )
 
     async def _close(self) -> None:
@@ -223,76 +217,86 @@ class ServerClient:
         await self._http.aclose()
 
     async def _request(self, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Try until there is an answer, a refusal, or no attempt left."""
-        attempt = 0
-        while True:
-            try:
-                return await self._once(method, url, body)
-            except _HiccupError as hiccup:
-                last = hiccup
-            attempt += 1
-            if last.wish is not None and last.wish > LONGEST_WISH:
-                raise UnreachableError(f"{last}; it asks to wait {last.wish:.0f} s") from last
-            if attempt >= self._attempts:
-                told = f"{last}" if attempt == 1 else f"{last} (tried {attempt} times)"
-                raise UnreachableError(told, silent=last.silent) from last
-            await asyncio.sleep(pause(attempt - 1, last.wish, random.random()))
+        """Return the reply, after retries of transient errors."""
+        import stamina
 
-    async def _once(self, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        number = 0
+        try:
+            async for attempt in stamina.retry_context(
+                _pause_after,
+                attempts=self._attempts,
+                timeout=None,
+                wait_initial=FIRST_PAUSE,
+                wait_max=LONGEST_PAUSE,
+                wait_jitter=JITTER,
+            ):
+                number = attempt.num
+                with attempt:
+                    return await self._send(method, url, body)
+        except _TransientError as error:
+            if error.retry_after is not None and error.retry_after > LONGEST_WAIT:
+                raise UnreachableError(f"{error}; it asks to wait {error.retry_after:.0f} s") from error
+            tried = f" (tried {number} times)" if number > 1 else ""
+            raise UnreachableError(f"{error}{tried}", silent=error.silent) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _send(self, method: str, url: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Send a request once."""
         import httpx2
 
         try:
             reply = await self._http.request(method, url, json=body)
         except httpx2.TimeoutException as error:
-            raise _HiccupError(f"the server did not answer within {self._timeout:g} s", silent=True) from error
+            raise _TransientError(f"the server did not answer within {self._timeout:g} s", silent=True) from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise _HiccupError(f"no connection to the server ({type(error).__name__})", silent=True) from error
+            raise _TransientError(f"no connection to the server ({type(error).__name__})", silent=True) from error
         status = reply.status_code
-        if status in _TRY_AGAIN or (status >= 500 and status != 501):
-            wish = retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-            raise _HiccupError(f"the server failed ({reply.status_code}): {self._told(reply.text)}", wish)
-        if reply.status_code >= 400:
-            raise RefusedError(f"the server refused ({reply.status_code}): {self._told(reply.text)}", reply.status_code)
-        if reply.status_code >= 300:
-            raise RefusedError(
-                f"the server sends us elsewhere ({reply.status_code}); give its final address", reply.status_code
-            )
+        if status in _TRANSIENT or (status >= 500 and status != 501):
+            pause = retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
+            raise _TransientError(f"the server failed ({status}): {self._message(reply.text)}", pause)
+        if status >= 400:
+            raise RefusedError(f"the server refused ({status}): {self._message(reply.text)}", status)
+        if status >= 300:
+            raise RefusedError(f"the server redirects ({status}); give its final address", status)
         try:
-            found = _whole(reply.json())
+            found = _valid_unicode(reply.json())
         except (ValueError, RecursionError) as error:
-            raise _HiccupError("what the server answered is no JSON") from error
+            raise _TransientError("the server's reply is not JSON") from error
         if not isinstance(found, dict):
-            raise RefusedError("what the server answered is no JSON object")
+            raise RefusedError("the server's reply is not a JSON object")
         return found
 
-    def _told(self, text: str) -> str:
-        """Return what the server says is wrong, in one short line without addresses, keys, folders and pictures."""
-        line = " ".join(_DATA.sub("DATA", _whole(_message(text))).split())
+    def _message(self, text: str) -> str:
+        """Return a server's error message in one short line without addresses, keys, folders and images."""
+        line = " ".join(_DATA.sub("DATA", _valid_unicode(_error_message(text))).split())
         for secret in sorted(self._hide, key=len, reverse=True):
             line = line.replace(secret, self._hide[secret])
         line = _FOLDERS.sub("", line)
         return line[:200] or "no reason given"
 
 
-class _HiccupError(Exception):
-    """Something that may go better the next time; `wish` is how long the server asks us to wait, in seconds."""
+def _pause_after(error: Exception) -> bool | float:
+    """Return whether to try again after an error, or the pause before that where the server asks for one."""
+    if not isinstance(error, _TransientError):
+        return False
+    if error.retry_after is None:
+        return True
+    return error.retry_after if error.retry_after <= LONGEST_WAIT else False
 
-    def __init__(self, message: str, wish: float | None = None, *, silent: bool = False) -> None:
-        self.wish, self.silent = wish, silent
-        super().__init__(message)
 
-
-def _whole(value: Any) -> Any:
-    """Return a JSON value without halves of characters (`\\ud800`), which no file and no database takes."""
+def _valid_unicode(value: Any) -> Any:
+    """Return a JSON value without unpaired surrogates (`\\ud800`), which no file and no database stores."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return {_whole(name): _whole(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return [_valid_unicode(item) for item in value]
+    if isinstance(value, dict):
+        return {_valid_unicode(name): _valid_unicode(item) for name, item in value.items()}
+    return value
 
 
-def _message(text: str) -> str:
-    """Return the message inside an error body: `error.message`, `message` or `detail`; else the body itself."""
+def _error_message(text: str) -> str:
+    """Return the message of an error body: `error.message`, `message` or `detail`; else the body itself."""
     import json
 
     try:
@@ -302,6 +306,6 @@ def _message(text: str) -> str:
     for name in ("error", "message", "detail"):
         while isinstance(found, dict) and name in found:
             found = found[name]
-    if isinstance(found, list):  # FastAPI lists what is wrong, and repeats the input beside it
+    if isinstance(found, list):  # FastAPI lists the errors, with the input beside each
         found = "; ".join(str(item.get("msg", "")) if isinstance(item, dict) else str(item) for item in found)
     return found if isinstance(found, str) else text

@@ -1,8 +1,8 @@
-"""A client for any server that speaks OpenAI's API: words by chat completions, probabilities in the ways it offers.
+"""Models behind a server with an OpenAI-compatible interface: text by chat completions, probabilities if offered.
 
-Nobody can say from outside which weights a server has. What it tells of itself counts in the response key (and is put
-into the results), its address does not: a server that tells nothing new is taken to be the same one. `revision` is
-there for the user to say what the server does not.
+The weights of a server cannot be known from outside. What it reports about itself is part of the response key (and of
+the results), its address is not: a server whose report is unchanged is taken to be the same one. With `revision` the
+user can name what the server does not report.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import functools
 import itertools
 import os
 import queue
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fp2.engines.base import failed, seed_of
-from fp2.engines.packages import versions
-from fp2.engines.server import chat as server_words
+from fp2.engines.base import FORBID_EXTRA, BaseEngine, Positive, Seconds, failed, open_image, seed_of, versions
+from fp2.engines.server.chat import METHOD, PATH, chat_body, png, post_chat, probe_images, read_text
 from fp2.engines.server.client import (
     IS_PATH,
     RefusedError,
@@ -29,146 +27,181 @@ from fp2.engines.server.client import (
     UnreachableError,
     base_name,
     parse_address,
-    place_free,
+    without_folder,
 )
 from fp2.engines.server.report import (
-    SCORINGS,
     Report,
     ServerReports,
-    ask_async,
-    ask_report,
-    find_way,
+    find_method,
     key_refused,
-    looks_at_pictures,
-    way_of,
+    method_of,
+    request_report,
+    score,
+    uses_images,
 )
-from fp2.engines.server.scoring import Way
-from fp2.engines.server_pictures import picture, png, probe_pictures
-from fp2.errors import Fp2Error, nearest, without_path
+from fp2.engines.server.scoring import ScoringMethod
+from fp2.errors import Fp2Error, without_path
 from fp2.hashing import digest
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
+if TYPE_CHECKING:
+    import sqlite3
+
 SCORED = frozenset({"yes_no", "choice"})
-_START = "Start the server, or mend the address"
+KEY_VARIABLE = "OPENAI_API_KEY"
+_START = "Start the server, or correct the address"
 
 
 @dataclass(frozen=True)
 class ServerSpec:
     """Which server and model.
 
-    `id` is the name that the server knows the model by, `key_variable` the environment variable that holds the key (if
-    the server wants one), `revision` the user's own word for which weights it serves.
+    Attributes
+    ----------
+    base_url : str
+    id : str
+        The model's name on the server.
+    key_variable : str
+        The environment variable with the key, if the server requires one.
+    revision : str, optional
+        The user's name for the weights that it serves.
     """
 
     base_url: str
     id: str
-    key_variable: str = "OPENAI_API_KEY"
+    key_variable: str = KEY_VARIABLE
     revision: str | None = None
 
 
-class OpenAICompatEngine:
+@dataclass(frozen=True)
+class ServerOptions:
+    """The options of `engine=openai_compat`.
+
+    Attributes
+    ----------
+    scoring : {"auto", "systemone", "decisions", "logprobs"}
+        The scoring method; `auto` takes the first that the server offers.
+    concurrency : int
+        Most concurrent requests.
+    timeout : float
+        Seconds without a sign of the server after which an attempt fails.
+    attempts : int
+        Attempts of a request before its answer fails.
+    """
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
+    concurrency: Positive = 8
+    timeout: Seconds = 120.0
+    attempts: Positive = 5
+
+
+class OpenAICompatEngine(BaseEngine):
     """Answers from a server.
 
     Parameters
     ----------
     spec : ServerSpec
     decoding : Decoding
-        Sampled answers are asked for with a seed of their own each; whether a server heeds it is the server's affair.
-    scoring : {"auto", "systemone", "decisions", "logprobs"}
-        How to ask for probabilities; `auto` takes the first that the server offers.
-    concurrency : int
-        Requests on their way at once.
-    timeout : float
-        Seconds without a sign of the server after which a try has failed.
-    attempts : int
-        How often a request is tried before its answer has failed.
+        Sampled answers are requested with their own seed each; not every server uses it.
+    options : ServerOptions, optional
     connection : sqlite3.Connection, optional
-        Where is remembered what the server told of itself.
+        Where the server's report is remembered.
     verify : bool
-        Try out again what the server offers, even when that is remembered.
+        Try the scoring methods again even if the report has not changed.
     """
+
+    Options: ClassVar[type[Any]] = ServerOptions
+    serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
+    needs: ClassVar[Mapping[str, str]] = {
+        "base_url": "Give http(s)://host:port/v1",
+        "id": "Give its name on the server, which the address lists under /models",
+    }
 
     def __init__(
         self,
         spec: ServerSpec,
         decoding: Decoding,
+        options: ServerOptions | None = None,
         *,
-        scoring: str = "auto",
-        concurrency: int = 8,
-        timeout: float = 120.0,
-        attempts: int = 5,
         connection: sqlite3.Connection | None = None,
         verify: bool = False,
     ) -> None:
-        if scoring not in SCORINGS:
-            raise Fp2Error(f"unknown value {scoring!r}", where="engine.scoring", fix=nearest(scoring, SCORINGS))
-        for name, value in (("concurrency", concurrency), ("timeout", timeout), ("attempts", attempts)):
-            if value <= 0:
-                raise Fp2Error(f"{name} is {value}", where=f"engine.{name}", fix="It must be above 0")
-        self.spec, self.decoding, self.model_calls = spec, decoding, 0
+        self.spec, self.decoding, self.options, self.model_calls = spec, decoding, options or ServerOptions(), 0
         self.address = parse_address(spec.base_url)
-        self._scoring, self._verify = scoring, verify
-        self._concurrency, self._timeout, self._attempts = concurrency, timeout, attempts
+        self._verify = verify
         self._reports = ServerReports(connection)
-        self._ways: dict[str, Way] = {}
+        self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
-        self._seen: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
+        self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
+
+    @classmethod
+    def create(
+        cls,
+        model: Mapping[str, Any],
+        options: Any,
+        decoding: Decoding,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> OpenAICompatEngine:
+        """Return the engine for a config; see `EngineFactory.create`."""
+        key = str(model.get("api_key_env") or KEY_VARIABLE)
+        spec = ServerSpec(str(model["base_url"]), str(model["id"]), key, model.get("revision"))
+        return cls(spec, decoding, options, connection=connection, verify=verify_files)
 
     @property
     def notices(self) -> list[str]:
-        """What the user should be told before anything is asked; for the terminal only, since it names the server."""
+        """What the user should know before anything is asked; for the terminal only, since it names the server."""
         lines = []
         if not self.address.loopback:
-            open_ = "" if self.address.encrypted else ", unencrypted"
-            lines.append(f"Pictures leave this machine: those not answered yet are sent to {self.address.host}{open_}")
+            plain = "" if self.address.encrypted else ", unencrypted"
+            lines.append(f"Images without an answer are sent to {self.address.host}{plain}: they leave this machine")
         if self._from_memory:
             when = datetime.fromtimestamp(self._report.asked).isoformat(" ", "minutes")
-            lines.append(f"The server does not answer; it is taken to be as it was on {when}")
+            lines.append(f"The server does not answer; its last report of {when} is used")
         return lines
 
     def identity(self) -> dict[str, Any]:
-        """Return what is known of the model: its name, what the server told (`server`), and the user's `revision`."""
+        """Return the model's name, the server's report (`server`), and the user's `revision`."""
         model = {"model": self.spec.id}
-        if IS_PATH.match(self.spec.id):  # no machine's folder leaves it, yet two folders are two models
+        if IS_PATH.match(self.spec.id):  # a path stays on this machine, but two folders are two models
             model = {"model": base_name(self.spec.id), "place": digest(self.spec.id)}
-        told = dict(self._report.told)
-        if isinstance(entry := told.get("model"), dict):
-            told["model"] = {name: place_free(value) for name, value in entry.items()}
-            model |= {"place": digest([self.spec.id, entry])} if told["model"] != entry else {}
-        return {"engine": "openai_compat", **model, "revision": self.spec.revision, "server": told}
+        report = dict(self._report.told)
+        if isinstance(entry := report.get("model"), dict):
+            report["model"] = {name: without_folder(value) for name, value in entry.items()}
+            model |= {"place": digest([self.spec.id, entry])} if report["model"] != entry else {}
+        return {"engine": "openai_compat", **model, "revision": self.spec.revision, "server": report}
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return how a question is asked; for probabilities, the way that the server offers (tried out if unknown)."""
-        method = self._way(question.kind).identity() if question.kind in SCORED else {"name": server_words.METHOD}
-        return {**method, "blind": "no picture"} if blind else method
+        """Return how a question is asked; for probabilities, the scoring method that the server offers."""
+        method = self._method(question.kind).identity() if question.kind in SCORED else {"name": METHOD}
+        return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
 
     def lacking(self, question: Question) -> Mapping[str, str]:
-        """Return which numbers of a yes/no answer come `never` or `sometimes`; always, what is not named."""
-        return self._way(question.kind).lacking if question.kind == "yes_no" else {}
-
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """Return nothing: a real model sees the pixels only."""
-        return {}
+        """Return which numbers of a yes/no answer are given `NEVER` or `SOMETIMES`; the others always."""
+        return self._method(question.kind).lacking if question.kind == "yes_no" else {}
 
     def runtime(self) -> dict[str, Any]:
-        """Return what is recorded but never hashed; `served` is what the replies said of model and system."""
+        """Return what is recorded but not hashed; `served` is the model and system that the replies named."""
         return {
             "device": "server",
-            "batch_size": self._concurrency,
+            "batch_size": self.options.concurrency,
             "attention": None,
             "sharing": "up to the server",
-            "served": {name: sorted(place_free(value) for value in found) for name, found in self._seen.items()},
+            "served": {name: sorted(map(without_folder, found)) for name, found in self._served.items()},
             "versions": versions(("httpx2", "pillow")),
         }
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers as they come.
+        """Yield answers as they arrive.
 
         Raises
         ------
         Fp2Error
-            If there is no server, it refuses the key, does not know the model, looks at no picture, or is no longer the
-            one that the plan was made for.
+            If there is no server, it refuses the key, does not know the model, ignores images, or its report is no
+            longer the one that the plan was made for.
         """
         tasks = iter(tasks)
         first = next(tasks, None)
@@ -176,153 +209,153 @@ class OpenAICompatEngine:
             return
         self._check_same_server()
         with self._client() as client:
-            yield from self._all(client, itertools.chain([first], tasks))
+            yield from self._answer(client, itertools.chain([first], tasks))
 
     @functools.cached_property
     def _report(self) -> Report:
-        """What the server tells of itself, asked now; from memory if it is not there."""
-        remembered = self._reports.recall(self.address.base, self.spec.id)
+        """The server's report, requested now; the last one if it does not answer."""
+        remembered = self._reports.get(self.address.base, self.spec.id)
         try:
-            fresh = self._ask_report()
+            report = self._request_report()
         except UnreachableError as error:
             if remembered is None:
-                raise Fp2Error(
-                    str(error), where="model.base_url", fix="Start the server, or mend the address"
-                ) from error
+                raise Fp2Error(str(error), where="model.base_url", fix=_START) from error
             self._from_memory = True
             return remembered
-        if remembered is not None and remembered.told == fresh.told and not self._verify:
-            fresh.ways, fresh.sees = remembered.ways, remembered.sees
-        self._reports.keep(self.address.base, self.spec.id, fresh)
-        return fresh
+        if remembered is not None and remembered.told == report.told and not self._verify:
+            report.ways, report.sees = remembered.ways, remembered.sees
+        self._keep(report)
+        return report
 
-    def _ask_report(self) -> Report:
-        with self._client(attempts=2, timeout=min(10.0, self._timeout)) as client:
-            return ask_report(client, self.spec.id)
+    def _keep(self, report: Report) -> None:
+        self._reports.put(self.address.base, self.spec.id, report)
+
+    def _request_report(self) -> Report:
+        with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
+            return request_report(client, self.spec.id)
 
     def _check_same_server(self) -> None:
-        """Refuse to ask a server that is not the one whose report went into the plan."""
+        """Raise if the report has changed since the plan was made."""
         if not self._from_memory:
             return
         try:
-            fresh = self._ask_report()
+            report = self._request_report()
         except UnreachableError as error:
             raise Fp2Error(str(error), where="model.base_url", fix="Start the server, then run again") from error
-        if fresh.told != self._report.told:
-            what = "the server tells something else of itself than when it was last there"
-            raise Fp2Error(what, where="model.base_url", fix="Run the same command again, now that it is there")
+        if report.told != self._report.told:
+            what = "the server's report has changed since it last answered"
+            raise Fp2Error(what, where="model.base_url", fix="Run the same command again")
 
-    def _settle(self, client: ServerClient, task: ImageTask) -> None:
-        """Find out, once, what has to be known of the server before a task is asked."""
+    def _check_task(self, client: ServerClient, task: ImageTask) -> None:
+        """Check, once, that the server can answer this kind of task."""
         kinds = {question.kind for question in task.questions}
         for kind in sorted(kinds & SCORED):
-            self._way(kind)
+            self._method(kind)
         if kinds - SCORED and not task.blind:
-            self._check_sight(client)
+            self._check_uses_images(client)
 
-    def _check_sight(self, client: ServerClient) -> None:
-        """Refuse a server that drops pictures without a word: the prompt is as long with a picture as without one."""
+    def _check_uses_images(self, client: ServerClient) -> None:
+        """Raise if the server silently ignores images: its prompt is not longer with an image."""
         if self._report.sees:
             return
         try:
-            sees = looks_at_pictures(client, self.spec.id, probe_pictures()["black"])
+            sees = uses_images(client, self.spec.id, probe_images()["black"])
         except (RefusedError, UnreachableError) as error:
-            self._raise_if_hopeless(error, server_words.PATH)
-            return  # what is wrong will be told with each answer
+            self._raise_if_fatal(error, PATH)
+            return  # the error is reported with each answer
         if not sees:
-            what = "the server takes no notice of pictures: a prompt is as long with one as without"
+            what = "the server ignores images: its prompt has the same length with and without one"
             raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
         self._report.sees = True
-        self._reports.keep(self.address.base, self.spec.id, self._report)
+        self._keep(self._report)
 
-    def _way(self, kind: str) -> Way:
-        """Return how to ask for probabilities: remembered, or found out now."""
-        if kind not in self._ways:
-            name = f"{kind} {self._scoring}"
-            way = way_of(self._report.ways.get(name, {}))
-            if way is None:
+    def _method(self, kind: str) -> ScoringMethod:
+        """Return the scoring method for a kind of question: remembered, or found now."""
+        if kind not in self._methods:
+            key = f"{kind} {self.options.scoring}"
+            method = method_of(self._report.ways.get(key, {}))
+            if method is None:
                 if self._from_memory:
-                    what = "the server does not answer, and it was never asked for probabilities before"
+                    what = "the server does not answer, and was never asked for probabilities before"
                     raise Fp2Error(what, where="model.base_url", fix=_START)
                 with self._client() as client:
-                    way = find_way(client, self.spec.id, kind, self._scoring, probe_pictures())
-                self._report.ways[name] = way.identity()
-                self._reports.keep(self.address.base, self.spec.id, self._report)
-            self._ways[kind] = way
-        return self._ways[kind]
+                    method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
+                self._report.ways[key] = method.identity()
+                self._keep(self._report)
+            self._methods[kind] = method
+        return self._methods[kind]
 
     def _client(self, *, attempts: int | None = None, timeout: float | None = None) -> ServerClient:
         name = self.spec.key_variable
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise Fp2Error("the key holds characters that no key has", where=name, fix="Copy it again")
+            raise Fp2Error("the key has characters that are not allowed in a key", where=name, fix="Copy it again")
         return ServerClient(
             self.address,
             key,
             hide={self.spec.id: base_name(self.spec.id)} if IS_PATH.match(self.spec.id) else None,
-            concurrency=self._concurrency,
-            timeout=timeout or self._timeout,
-            attempts=attempts or self._attempts,
+            concurrency=self.options.concurrency,
+            timeout=timeout or self.options.timeout,
+            attempts=attempts or self.options.attempts,
         )
 
-    def _all(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Keep twice `concurrency` questions waiting while pictures are read here; yield what has come."""
+    def _answer(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Keep twice `concurrency` questions pending while images are decoded here; yield answers as they arrive."""
         done: queue.SimpleQueue[Future[Answer]] = queue.SimpleQueue()
-        waiting = 0
+        pending = 0
         for task in tasks:
-            self._settle(client, task)
+            self._check_task(client, task)
             try:
-                shown = None if task.blind else png(picture(task))
-            except Exception as error:  # whatever a decoder raises is this picture's problem
-                reason = f"the picture cannot be read: {without_path(error, task.path)}"
+                image = None if task.blind else png(open_image(task))
+            except Exception as error:  # a decoder can raise anything; it is the error of this image only
+                reason = f"the image cannot be read: {without_path(error, task.path)}"
                 yield [failed(task, question, reason) for question in task.questions]
                 continue
             for question in task.questions:
-                while waiting >= 2 * self._concurrency:
+                while pending >= 2 * self.options.concurrency:
                     batch = _collect(done)
-                    waiting -= len(batch)
+                    pending -= len(batch)
                     yield batch
-                client.submit(self._one(client, task, question, shown)).add_done_callback(done.put)
-                waiting += 1
-        while waiting:
+                client.submit(self._ask(client, task, question, image)).add_done_callback(done.put)
+                pending += 1
+        while pending:
             batch = _collect(done)
-            waiting -= len(batch)
+            pending -= len(batch)
             yield batch
 
-    async def _one(self, client: ServerClient, task: ImageTask, question: Question, picture: str | None) -> Answer:
-        """Ask one question about one picture; what goes wrong is its error, unless all others would fail alike."""
+    async def _ask(self, client: ServerClient, task: ImageTask, question: Question, image: str | None) -> Answer:
+        """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
         started = time.perf_counter()
-        text, numbers, tokens, path = "", None, 0, server_words.PATH
+        numbers, path = None, PATH
         self.model_calls += 1
         try:
             if question.kind in SCORED:
-                way, orders = self._way(question.kind), self.decoding.choice_orders
-                path = way.path
-                scored = await ask_async(client, way, self.spec.id, question, picture, orders)
+                method = self._method(question.kind)
+                path = method.path
+                scored = await score(client, method, self.spec.id, question, image, self.decoding.choice_orders)
                 text, numbers, tokens = scored.text, scored.numbers, scored.tokens
             else:
-                seed = seed_of(self.decoding, task, question) % 2**31  # all that some servers take
-                body = server_words.words_body(self.spec.id, question.text, picture, self.decoding, seed)
-                reply = await server_words.post_chat(client, body)
-                self._note(reply)
-                text, tokens = server_words.read_words(reply)
+                seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
+                reply = await post_chat(client, chat_body(self.spec.id, question.text, image, self.decoding, seed))
+                self._record_served(reply)
+                text, tokens = read_text(reply)
         except (RefusedError, UnreachableError) as error:
-            self._raise_if_hopeless(error, path)
+            self._raise_if_fatal(error, path)
             return failed(task, question, str(error))
         except Fp2Error:
             raise
-        except Exception as error:  # whatever a reply may hold that nobody thought of spoils this answer only
+        except Exception as error:  # a reply can contain anything; it is the error of this answer only
             return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
         seconds = time.perf_counter() - started
         return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
 
-    def _note(self, reply: dict[str, Any]) -> None:
+    def _record_served(self, reply: dict[str, Any]) -> None:
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(reply.get(key), str) and reply[key]:
-                self._seen[name].add(reply[key])
+                self._served[name].add(reply[key])
 
-    def _raise_if_hopeless(self, error: RefusedError | UnreachableError, path: str) -> None:
-        """Raise the one line for what would befall every other question too."""
+    def _raise_if_fatal(self, error: RefusedError | UnreachableError, path: str) -> None:
+        """Raise if every other question would fail too."""
         if isinstance(error, RefusedError) and error.status == 401:
             raise key_refused(error) from error
         if isinstance(error, RefusedError) and error.status == 404:
@@ -331,7 +364,7 @@ class OpenAICompatEngine:
 
 
 def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
-    """Wait for one answer; return it with all that have come besides."""
+    """Wait for one answer; return it with all others that have arrived."""
     batch = [done.get().result()]
     while True:
         try:

@@ -1,8 +1,8 @@
-"""What a server tells of itself and how it gives probabilities: found out once, remembered beside the answers.
+"""What a server reports about itself and which scoring method it offers: found once, and remembered with the answers.
 
-A plan needs both, since they are part of what an answer depends on. A server that is there is asked (two small
-requests); what it offers for probabilities is tried out again only when it tells something new of itself. A server that
-is not there is taken to be as it was last time, so that a run whose answers are all in the store needs no server.
+A plan needs both, since answers depend on them. A server that answers is asked (two small requests); the scoring
+methods are tried again only if its report has changed. A server that does not answer is taken to be as it was last
+time, so that a run whose answers are all in the store needs no server.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fp2.engines.server.chat import PATH, count_of, post_chat, words_body
+from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
 from fp2.engines.server.client import RefusedError, ServerClient, UnreachableError
-from fp2.engines.server.scoring import Scored, Way
-from fp2.engines.server.top_logprobs import FirstTokens
+from fp2.engines.server.scoring import Scored, ScoringMethod
+from fp2.engines.server.top_logprobs import TopLogprobs
 from fp2.engines.server.typed_decisions import TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.store.database import add_table, file_of, told_plainly
 from fp2.tables import ChoiceOrders, Decoding, Question
 
-SCORINGS = ("auto", "systemone", "decisions", "logprobs")
 _CREATE = """
 CREATE TABLE IF NOT EXISTS server_reports (
     address TEXT NOT NULL, model TEXT NOT NULL, asked REAL NOT NULL, json TEXT NOT NULL, PRIMARY KEY (address, model)
 ) WITHOUT ROWID
 """
-_TOLD = ("id", "owned_by", "root", "parent", "max_model_len", "meta")  # the rest of an entry changes at every start
+_MODEL_FIELDS = ("id", "owned_by", "root", "parent", "max_model_len", "meta")  # the others change with every start
 _PROBES: Mapping[str, Question] = {
     "yes_no": Question("probe", "probe", "Is this picture dark?", "yes_no"),
     "choice": Question("probe", "probe", "What is this picture like?", "choice", choices=("dark", "bright")),
@@ -39,10 +38,18 @@ _PROBES: Mapping[str, Question] = {
 
 @dataclass
 class Report:
-    """`told` is what the server says of itself, `ways` how it is asked for probabilities, by kind of question.
+    """What is known about a server and a model; the field names are those of the stored JSON.
 
-    `sees` is whether it is known to look at pictures when it answers in words. `asked` is when `told` was found out
-    (seconds since 1970).
+    Attributes
+    ----------
+    told : dict
+        What the server reports about itself; part of the identity.
+    ways : dict
+        The identity of the scoring method for each kind of question.
+    sees : bool
+        Whether the server is known to use images when it answers in words.
+    asked : float
+        When `told` was requested (seconds since 1970).
     """
 
     told: dict[str, Any]
@@ -66,8 +73,8 @@ class ServerReports:
             with told_plainly(file_of(connection)):
                 add_table(connection, "server_reports", _CREATE)
 
-    def recall(self, address: str, model: str) -> Report | None:
-        """Return what was last found out, if anything was."""
+    def get(self, address: str, model: str) -> Report | None:
+        """Return the last report, if there is one."""
         if self._connection is None:
             return None
         query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
@@ -75,8 +82,8 @@ class ServerReports:
             row = self._connection.execute(query, (address, model)).fetchone()
         return None if row is None else Report(**json.loads(row[0]), asked=row[1])
 
-    def keep(self, address: str, model: str, report: Report) -> None:
-        """Remember a report in place of the last one."""
+    def put(self, address: str, model: str, report: Report) -> None:
+        """Keep a report in place of the last one."""
         if self._connection is not None:
             held = json.dumps({"told": report.told, "ways": report.ways, "sees": report.sees})
             row = (address, model, report.asked, held)
@@ -84,8 +91,8 @@ class ServerReports:
                 self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
 
 
-def ask_report(client: ServerClient, model: str) -> Report:
-    """Ask a server what it says of a model (`/models`) and of itself (`/version`); either may tell nothing.
+def request_report(client: ServerClient, model: str) -> Report:
+    """Ask a server about a model (`/models`) and about itself (`/version`); either may report nothing.
 
     Raises
     ------
@@ -95,19 +102,19 @@ def ask_report(client: ServerClient, model: str) -> Report:
         If it refuses the key.
     """
     told: dict[str, Any] = {}
-    listed = _told(client, "/models")
+    listed = _get(client, "/models")
     entries = listed.get("data")
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and entry.get("id") == model:
-            told["model"] = {name: entry[name] for name in _TOLD if entry.get(name) is not None}
-    version = _told(client, "/version", from_origin=True).get("version")
+            told["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
+    version = _get(client, "/version", from_origin=True).get("version")
     if isinstance(version, str):
         told["version"] = version
     return Report(told, asked=time.time())
 
 
-def _told(client: ServerClient, path: str, *, from_origin: bool = False) -> dict[str, Any]:
-    """Return what is at `path`, nothing if the server refuses to tell or fails over it."""
+def _get(client: ServerClient, path: str, *, from_origin: bool = False) -> dict[str, Any]:
+    """Return the object at `path`, an empty one if the server refuses or fails."""
     try:
         return client.run(client.get(path, from_origin=from_origin))
     except RefusedError as error:
@@ -117,7 +124,7 @@ def _told(client: ServerClient, path: str, *, from_origin: bool = False) -> dict
     except UnreachableError as error:
         if error.silent:
             raise
-        return {}  # it is there
+        return {}  # the server is there
 
 
 def key_refused(error: RefusedError) -> Fp2Error:
@@ -125,28 +132,28 @@ def key_refused(error: RefusedError) -> Fp2Error:
     return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
 
 
-def ways(scoring: str) -> list[Way]:
-    """Return the ways to try, the best first: all of them (`auto`), or those of one name."""
-    known: dict[str, list[Way]] = {
+def scoring_methods(name: str) -> list[ScoringMethod]:
+    """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
+    known: dict[str, list[ScoringMethod]] = {
         "systemone": [TypedDecisions("systemone", "assets"), TypedDecisions("systemone", "images")],
         "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
-        "logprobs": [FirstTokens(20), FirstTokens(5)],
+        "logprobs": [TopLogprobs(20), TopLogprobs(5)],
     }
-    return [way for name, some in known.items() if scoring in ("auto", name) for way in some]
+    return [method for key, methods in known.items() if name in ("auto", key) for method in methods]
 
 
-def find_way(client: ServerClient, model: str, kind: str, scoring: str, pictures: Mapping[str, str]) -> Way:
-    """Return the first way of asking for probabilities that works, by asking about a black and a white picture.
+def find_method(client: ServerClient, model: str, kind: str, scoring: str, images: Mapping[str, str]) -> ScoringMethod:
+    """Return the first scoring method that works, by asking about a black and a white image.
 
-    A way works if numbers come back and depend on the picture: some servers take no notice of a picture (or of the wish
-    for `top_logprobs`) without a word.
+    A method works if numbers are returned and depend on the image: some servers silently ignore the image (or the
+    parameter `top_logprobs`).
 
     Parameters
     ----------
     kind : {"yes_no", "choice"}
     scoring : str
-        One of `SCORINGS`.
-    pictures : Mapping
+        See `scoring_methods`.
+    images : Mapping
         `black` and `white`: base64 of a PNG each.
 
     Raises
@@ -155,72 +162,68 @@ def find_way(client: ServerClient, model: str, kind: str, scoring: str, pictures
         If none works, or the server fails.
     """
     reasons: dict[str, str] = {}
-    for way in ways(scoring):
+    for method in scoring_methods(scoring):
         try:
             black, white, again = (
-                _value(ask(client, way, model, _PROBES[kind], pictures[name], "given"))
+                _value(client.run(score(client, method, model, _PROBES[kind], images[name], "given")))
                 for name in ("black", "white", "black")
             )
         except RefusedError as error:
             if error.status == 401:
                 raise key_refused(error) from error
-            reasons[way.path] = f"{way.path}: {error}"
+            reasons[method.path] = f"{method.path}: {error}"
             continue
         except UnreachableError as error:
-            fix = "Try again, or name another way"
-            raise Fp2Error(
-                f"asking for probabilities ({way.path}): {error}", where="engine.scoring", fix=fix
-            ) from error
+            what, fix = f"asking for probabilities ({method.path}): {error}", "Try again, or name another method"
+            raise Fp2Error(what, where="engine.scoring", fix=fix) from error
         if abs(black - white) > 2 * abs(black - again):
-            return way
-        reasons[way.path] = f"{way.path}: the numbers do not depend on the picture"
+            return method
+        reasons[method.path] = f"{method.path}: the numbers do not depend on the image"
     raise Fp2Error(
-        f"the server gives no probabilities ({'; '.join(reasons.values())})",
+        f"the server returns no probabilities ({'; '.join(reasons.values())})",
         where=f"engine.scoring={scoring}",
-        fix="Ask in words (kind: text), or serve the model where these are offered (docs/servers.md)",
+        fix="Ask in words (kind: text), or use a server that returns them (docs/servers.md)",
     )
 
 
-def looks_at_pictures(client: ServerClient, model: str, picture: str) -> bool:
-    """Return whether a prompt is longer with a picture than without; True if the server does not tell how long it is.
+def method_of(identity: Mapping[str, Any]) -> ScoringMethod | None:
+    """Return the scoring method with this identity, if this version still has it."""
+    return next((method for method in scoring_methods("auto") if method.identity() == identity), None)
+
+
+def uses_images(client: ServerClient, model: str, image: str) -> bool:
+    """Return whether a prompt is longer with an image than without; True if the server does not report its length.
 
     Raises
     ------
     RefusedError, UnreachableError
     """
     sizes = []
-    for shown in (None, picture):
-        body = words_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
-        sizes.append(count_of(client.run(post_chat(client, body)), "prompt_tokens"))
+    for shown in (None, image):
+        body = chat_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
+        sizes.append(token_count(client.run(post_chat(client, body)), "prompt_tokens"))
     return None in sizes or sizes[0] != sizes[1]
 
 
-def way_of(identity: Mapping[str, Any]) -> Way | None:
-    """Return the way with this identity, if this version still has it."""
-    return next((way for way in ways("auto") if way.identity() == identity), None)
-
-
-def ask(
-    client: ServerClient, way: Way, model: str, question: Question, picture: str | None, how: ChoiceOrders
+async def score(
+    client: ServerClient,
+    method: ScoringMethod,
+    model: str,
+    question: Question,
+    image: str | None,
+    orders: ChoiceOrders,
 ) -> Scored:
-    """Ask one question and wait; see `ask_async`."""
-    return client.run(ask_async(client, way, model, question, picture, how))
-
-
-async def ask_async(
-    client: ServerClient, way: Way, model: str, question: Question, picture: str | None, how: ChoiceOrders
-) -> Scored:
-    """Send what `way` sends for a question, one request after the other, and read the numbers.
+    """Send the requests of a scoring method, one after the other, and read the numbers.
 
     Raises
     ------
     RefusedError, UnreachableError
-        Nothing else: a server may write anything into its reply.
+        No other error: a server may write anything into its reply.
     """
-    post = partial(post_chat, client) if way.path == PATH else partial(client.post, way.path)
-    replies = [await post(body) for body in way.bodies(model, question, picture, how)]
+    post = partial(post_chat, client) if method.path == PATH else partial(client.post, method.path)
+    replies = [await post(body) for body in method.requests(model, question, image, orders)]
     try:
-        return way.read(replies, question, how)
+        return method.read(replies, question, orders)
     except RefusedError:
         raise
     except Exception as error:

@@ -1,8 +1,7 @@
-"""The ways in which servers give probabilities: what they have in common.
+"""The interface of a scoring method: how a server is asked for probabilities.
 
-Each way turns a question into requests and their replies into the numbers of an `Answer`. They are different ways of
-scoring (`server_typed`, `server_tokens`), so each has a name of its own in the response key; what a server does not
-tell is null.
+A scoring method turns a question into requests, and their replies into the numbers of an `Answer`. Each
+(`typed_decisions`, `top_logprobs`) has its own name in the response key; a number that a server does not give is null.
 """
 
 from __future__ import annotations
@@ -16,23 +15,21 @@ import numpy as np
 
 from fp2.tables import ChoiceOrders, Question
 
-NEVER, SOMETIMES = "never", "sometimes"
-Orders = Sequence[Sequence[int]]
 Body = dict[str, Any]
 Reply = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What was read for one question: see `Answer`."""
+    """The result of one question: see `Answer`."""
 
     text: str
     numbers: dict[str, Any]
     tokens: int = 0
 
 
-class Way(Protocol):
-    """A way of getting probabilities from a server."""
+class ScoringMethod(Protocol):
+    """A way to get probabilities from a server."""
 
     @property
     def path(self) -> str:
@@ -41,23 +38,25 @@ class Way(Protocol):
 
     @property
     def lacking(self) -> Mapping[str, str]:
-        """Numbers of a yes/no answer (`YES_NO_NUMBERS`) that do not always come: `never` or `sometimes`."""
+        """Numbers of a yes/no answer (`YES_NO_NUMBERS`) that are given `NEVER` or `SOMETIMES`."""
         ...
 
     def identity(self) -> dict[str, Any]:
         """Return the name with its version, and whatever else can change a number."""
         ...
 
-    def bodies(self, model: str, question: Question, picture: str | None, how: ChoiceOrders) -> list[Body]:
-        """Return the requests to send, for a picture (base64 of a PNG; None shows none)."""
+    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+        """Return the requests to send, for an image (base64 of a PNG; None shows none)."""
         ...
 
-    def read(self, replies: Sequence[Reply], question: Question, how: ChoiceOrders) -> Scored:
-        """Return the numbers; `replies` are in the order of `bodies`. Raises `RefusedError` for what cannot be read."""
+    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Scored:
+        """Return the numbers; `replies` are in the order of `requests`. Raises `RefusedError` for an invalid reply."""
         ...
 
 
-def averaged(question: Question, rows: Sequence[Sequence[float]], masses: Sequence[float | None], used: int) -> Scored:
+def mean_over_orders(
+    question: Question, rows: Sequence[Sequence[float]], masses: Sequence[float | None], tokens: int
+) -> Scored:
     """Average over the orders; `rows` (orders, options) are in the order of `question.choices` and sum to one."""
     p = np.array(rows, dtype=np.float64)
     known = [mass for mass in masses if mass is not None]
@@ -68,4 +67,4 @@ def averaged(question: Question, rows: Sequence[Sequence[float]], masses: Sequen
         "mass": math.fsum(known) / len(known) if len(known) == len(masses) else None,
         "order_range": float((p.max(axis=0) - p.min(axis=0)).max()),
     }
-    return Scored(question.choices[int(mean.argmax())], numbers, used)
+    return Scored(question.choices[int(mean.argmax())], numbers, tokens)

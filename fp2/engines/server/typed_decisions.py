@@ -1,7 +1,7 @@
-"""Typed decisions: a server asks in its own words and gives a probability for every allowed answer.
+"""Scoring by typed decisions: a server writes its own prompt and returns a probability for every allowed answer.
 
-The probability is spread over the labels alone, so `p_yes_norm` (or `p`) and the `mass`, where it is told, are all that
-is known; the other numbers are null.
+The probabilities are normalised over the labels, so only `p_yes_norm` (or `p`) is known, and the `mass` where it is
+reported; the other numbers are null.
 
 Sources of the forms: `/systemone` with `assets`: transformers 5.23 (`cli/serving/systemone.py`); with `images`, and
 `/decisions` with named options: SGLang (`entrypoints/systemone/protocol.py`, `serving_decisions.py`); `/decisions` with
@@ -15,20 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fp2.engines.base import orders
-from fp2.engines.server.chat import DATA_URL, count_of
+from fp2.engines.base import NEVER, SOMETIMES, option_orders
+from fp2.engines.server.chat import DATA_URL, token_count
 from fp2.engines.server.client import RefusedError
-from fp2.engines.server.scoring import NEVER, SOMETIMES, Body, Reply, Scored, averaged
+from fp2.engines.server.scoring import Body, Reply, Scored, mean_over_orders
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
-MARK = "[[picture-1]]"
-NO_PICTURE, SOME_PICTURE = "No picture is shown.", "The picture is shown above."
+# part of the prompt, so of the method: with another wording, raise its version
+PLACEHOLDER = "[[picture-1]]"
+NO_IMAGE, WITH_IMAGE = "No picture is shown.", "The picture is shown above."
 _MOST_QUESTIONS = 64  # in one request
 
 
 @dataclass(frozen=True)
 class TypedDecisions:
-    """`/systemone` or `/decisions`; `form` is how pictures and questions are written into the request."""
+    """`/systemone` or `/decisions`; `form` is how images and questions are written in the request."""
 
     name: Literal["systemone", "decisions"]
     form: Literal["assets", "images", "parts", "options"]
@@ -40,28 +41,28 @@ class TypedDecisions:
 
     @property
     def lacking(self) -> Mapping[str, str]:
-        """No token is seen, and the mass is told by some servers only."""
-        told = dict.fromkeys(("p_yes", "p_no", "mass", "logit_difference"), SOMETIMES)
-        return {**told, "p_yes_first_token": NEVER, "p_no_first_token": NEVER}
+        """Numbers of tokens, and of the mass, which only some servers report."""
+        by_mass = dict.fromkeys(("p_yes", "p_no", "mass", "logit_difference"), SOMETIMES)
+        return {**by_mass, "p_yes_first_token": NEVER, "p_no_first_token": NEVER}
 
     def identity(self) -> dict[str, Any]:
         """Return the name with its version, and the form of the request."""
         return {"name": f"{self.name}/1", "form": self.form}
 
-    def bodies(self, model: str, question: Question, picture: str | None, how: ChoiceOrders) -> list[Body]:
-        """Return one request, or several if the options have more orders than fit into one."""
-        shown = [()] if question.kind == "yes_no" else orders(len(question.choices), how)
+    def requests(self, model: str, question: Question, image: str | None, orders: ChoiceOrders) -> list[Body]:
+        """Return one request, or several if the options have more orders than one may ask."""
+        shown = _orders(question, orders)
         asked = [(f"q{i}", self._question(question, order, f"q{i}")) for i, order in enumerate(shown)]
-        head = {"model": model, **self._state(picture)}
+        head = {"model": model, **self._state(image)}
         parts = [asked[start : start + _MOST_QUESTIONS] for start in range(0, len(asked), _MOST_QUESTIONS)]
         if self.name == "systemone":
             return [{**head, "questions": dict(part)} for part in parts]
         return [{**head, "questions": [one for _, one in part]} for part in parts]
 
-    def read(self, replies: Sequence[Reply], question: Question, how: ChoiceOrders) -> Scored:
+    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Scored:
         """Read the probability of Yes, or of the options in every order."""
-        shown = [()] if question.kind == "yes_no" else orders(len(question.choices), how)
-        used = sum(count_of(reply, "output_tokens") or 0 for reply in replies)
+        shown = _orders(question, orders)
+        used = sum(token_count(reply, "output_tokens") or 0 for reply in replies)
         answers = []
         for place in range(len(shown)):
             reply, within = replies[place // _MOST_QUESTIONS], place % _MOST_QUESTIONS
@@ -70,22 +71,22 @@ class TypedDecisions:
             answer, mass = answers[0]
             return _yes_no_renormalised(_p_true(answer), mass, used)
         rows = [_p_options(answer, question.choices) for answer, _ in answers]
-        return averaged(question, rows, [mass for _, mass in answers], used)
+        return mean_over_orders(question, rows, [mass for _, mass in answers], used)
 
-    def _state(self, picture: str | None) -> dict[str, Any]:
-        """Return the part of a request that shows the picture."""
-        if picture is None:
-            return {"state" if self.name == "systemone" else "input": NO_PICTURE}
-        if self.form == "assets":
-            return {"state": MARK, "assets": {MARK: {"type": "image", "format": "png", "data_base64": picture}}}
-        if self.form == "parts":
-            content = [{"type": "input_image", "image_url": DATA_URL + picture}]
-            return {"input": [{"role": "user", "content": content}]}
+    def _state(self, image: str | None) -> dict[str, Any]:
+        """Return the part of a request that shows the image."""
         key = "state" if self.name == "systemone" else "input"
-        return {key: SOME_PICTURE, "images": [{"url": DATA_URL + picture}]}
+        if image is None:
+            return {key: NO_IMAGE}
+        if self.form == "assets":
+            return {key: PLACEHOLDER, "assets": {PLACEHOLDER: {"type": "image", "format": "png", "data_base64": image}}}
+        if self.form == "parts":
+            content = [{"type": "input_image", "image_url": DATA_URL + image}]
+            return {key: [{"role": "user", "content": content}]}
+        return {key: WITH_IMAGE, "images": [{"url": DATA_URL + image}]}
 
     def _question(self, question: Question, order: Sequence[int], name: str) -> dict[str, Any]:
-        """Return one typed question; the options of a choice in this order."""
+        """Return one typed question, with the options of a choice in this order."""
         text = question.text.replace(OPTIONS, "").strip()
         options = [question.choices[place] for place in order]
         kind: dict[str, Any]
@@ -99,8 +100,13 @@ class TypedDecisions:
         return {"name": name, "instructions": text, **kind}
 
 
+def _orders(question: Question, orders: ChoiceOrders) -> list[tuple[int, ...]]:
+    """Return the orders in which a question is asked: one without options for a yes/no question."""
+    return [()] if question.kind == "yes_no" else option_orders(len(question.choices), orders)
+
+
 def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
-    """Return the answer to a question by its name, or by its place where names are not told."""
+    """Return the answer to a question by its name, or by its place if answers have no names."""
     answers = reply.get("answers")
     found: Any = None
     if isinstance(answers, dict):
@@ -116,7 +122,7 @@ def _answer(reply: Reply, name: str, place: int) -> Mapping[str, Any]:
 
 
 def _mass(reply: Reply, name: str, place: int) -> float | None:
-    """Return the probability of all labels together, where the server tells it (vLLM beside the answers)."""
+    """Return the total probability of the labels, if the server reports it (vLLM beside the answers)."""
     answer = _answer(reply, name, place)
     beside = reply.get("diagnostics")
     more = beside.get(name) if isinstance(beside, dict) else None
@@ -134,11 +140,11 @@ def _p_true(answer: Mapping[str, Any]) -> float:
     spread = answer.get("probabilities")
     if isinstance(spread, dict) and {"yes", "no"} <= set(spread):
         return _probability(spread["yes"])
-    raise RefusedError("the server's answer holds no probability of Yes")
+    raise RefusedError("the server's answer has no probability of Yes")
 
 
 def _p_options(answer: Mapping[str, Any], choices: Sequence[str]) -> list[float]:
-    """Return the options' probabilities in the order of `choices`, summing to one."""
+    """Return the probabilities of the options in the order of `choices`, normalised."""
     spread = answer.get("probabilities")
     if isinstance(spread, list):
         named = [one for one in spread if isinstance(one, dict) and isinstance(one.get("value"), str)]
@@ -154,7 +160,7 @@ def _p_options(answer: Mapping[str, Any], choices: Sequence[str]) -> list[float]
 def _probability(value: Any, slack: float = 1e-6) -> float:
     number = float(value) if isinstance(value, (int, float)) else math.nan
     if not -slack <= number <= 1 + slack:  # NaN fails too
-        raise RefusedError("what the server calls a probability is none")
+        raise RefusedError("the server returned a probability outside 0 to 1")
     return min(1.0, max(0.0, number)) if slack <= 1e-6 else max(0.0, number)
 
 

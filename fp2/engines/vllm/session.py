@@ -1,4 +1,4 @@
-"""vLLM at work: pictures and unexpanded prompts go in, tokens and the log-probabilities of named tokens come out."""
+"""A session with vLLM: images and unexpanded prompts go in, tokens and log-probabilities of given tokens come out."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fp2.engines.hf.encoding import Stimulus, Wanted
-from fp2.engines.hf.inputs import Ready
-from fp2.engines.hf.scoring import Reading
+from fp2.engines.hf.encoding import Continuation, EncodedPrompts
+from fp2.engines.hf.inputs import ImageQuestions
+from fp2.engines.hf.processors import LastImageProcessor, raw_image, raw_pixels
+from fp2.engines.hf.scoring import LogitScorer
 from fp2.engines.hf.session import Session
 from fp2.engines.hf.token_tree import Tokens
-from fp2.engines.picture_memo import OncePerPicture
-from fp2.engines.pixel_bytes import as_bytes, picture_of
 from fp2.tables import Answer
 
 if TYPE_CHECKING:
     from PIL import Image
 
-_MOST_NAMED = 128  # tokens whose log-probabilities vLLM gives in one request (its MAX_LOGPROB_TOKEN_IDS)
+_MOST_TOKENS = 128  # whose log-probabilities vLLM returns in one request (its MAX_LOGPROB_TOKEN_IDS)
 
 
-class Unexpanded:
-    """A processor that leaves pictures to vLLM: prompts in tokens with one mark for a picture, pixels as they are."""
+class UnexpandedProcessor:
+    """A processor that leaves images to vLLM: prompts in tokens, with one image token, and raw pixels."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.image_processor = OncePerPicture(as_bytes)
+        self.image_processor = LastImageProcessor(raw_pixels)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -37,14 +36,14 @@ class Unexpanded:
     def __call__(
         self, text: list[str], images: list[list[Image.Image]] | None = None, return_tensors: str = "pt", **options: Any
     ) -> dict[str, torch.Tensor]:
-        """Return `input_ids` [1, tokens] and the picture's bytes, if there is one."""
+        """Return `input_ids` [1, tokens], and the raw pixels of the image, if there is one."""
         ids = self._inner.tokenizer(text[0], return_tensors=return_tensors, **options)["input_ids"]
         pixels: dict[str, torch.Tensor] = {} if images is None else self.image_processor(images[0][0])
         return {"input_ids": ids} | pixels
 
 
 class VllmModel:
-    """`vllm.LLM`, with what a session wants to know of a model."""
+    """`vllm.LLM` with the attributes of a model that a session uses."""
 
     def __init__(self, llm: Any) -> None:
         self.llm = llm
@@ -53,12 +52,12 @@ class VllmModel:
         self.base_model = self
 
     def modules(self) -> Iterator[Any]:
-        """Yield nothing: the model's parts are in another process."""
+        """Yield nothing: the modules are in another process."""
         return iter(())
 
     def forward(self) -> None:
-        """Refuse: logits stay with vLLM (see `VllmWay`)."""
-        raise NotImplementedError("vLLM gives no logits")
+        """Raise: vLLM returns no logits (see `VllmLogits`)."""
+        raise NotImplementedError("vLLM returns no logits")
 
     def generate(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[Any]:
         """Return vLLM's completion of every prompt, each with its own `vllm.SamplingParams`."""
@@ -67,47 +66,49 @@ class VllmModel:
         return [output.outputs[0] for output in outputs]
 
 
-class VllmWay:
-    """Next-token log-probabilities of the tokens in `named`, in the shape of logits."""
+class VllmLogits:
+    """Next-token log-probabilities of `tokens`, in the shape of logits."""
 
     def __init__(self, model: VllmModel, batch_size: int) -> None:
         self._model, self._batch_size = model, batch_size
-        self.named: list[int] = []
+        self.tokens: list[int] = []
         self.calls = 0
 
-    def read(self, shown: Stimulus, wanted: Sequence[Wanted]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
-        """Yield (which of `wanted`, logits [n, highest of `named` + 2] in float32), every one of them once.
+    def logits(
+        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
+    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+        """Yield (indices into `wanted`, logits [n, highest of `tokens` + 2] in float32), each index once.
 
-        A row holds the log-probabilities of `named`; in its last place stands what is left to 1, so that its softmax
-        gives the model's own probabilities.
+        A row has the log-probabilities of `tokens`; its last place has the log of the remaining probability, so that
+        its softmax gives the model's own probabilities.
         """
-        parts = [self.named[start : start + _MOST_NAMED] for start in range(0, len(self.named), _MOST_NAMED)]
+        parts = [self.tokens[start : start + _MOST_TOKENS] for start in range(0, len(self.tokens), _MOST_TOKENS)]
         for start in range(0, len(wanted), self._batch_size):
             places = range(start, min(start + self._batch_size, len(wanted)))
-            prompts = [prompt_for(shown, *wanted[place]) for place in places]
-            logs = torch.full((len(prompts), max(self.named) + 2), -torch.inf, dtype=torch.float64)
+            prompts = [vllm_prompt(encoded, *wanted[place]) for place in places]
+            logs = torch.full((len(prompts), max(self.tokens) + 2), -torch.inf, dtype=torch.float64)
             for part in parts:
-                asked = {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": part, "detokenize": False}
-                for row, found in enumerate(self._asked(prompts, [asked] * len(prompts))):
+                params = {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": part, "detokenize": False}
+                for row, found in enumerate(self._complete(prompts, [params] * len(prompts))):
                     first = found.logprobs[0]
                     logs[row, part] = torch.tensor([first[token].logprob for token in part], dtype=torch.float64)
             rest = 1 - logs.exp().sum(dim=-1)
             logs[:, -1] = rest.clamp_min(1e-12).log()
             yield places, logs.float()
 
-    def say(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[list[int]]:
-        """Return the new tokens behind every prompt."""
-        return [list(found.token_ids) for found in self._asked(prompts, params)]
+    def generate(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[list[int]]:
+        """Return the new tokens of every prompt."""
+        return [list(found.token_ids) for found in self._complete(prompts, params)]
 
-    def _asked(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[Any]:
+    def _complete(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[Any]:
         self.calls += 1
         return self._model.generate(prompts, params)
 
 
 class VllmSession(Session):
-    """Asks vLLM; pictures are made ready, and answers read, as for any model."""
+    """Runs vLLM; inputs are built and answers read as for any model."""
 
-    _asks: VllmWay | None = None
+    _logits: VllmLogits | None = None
 
     @property
     def model_calls(self) -> int:
@@ -115,48 +116,46 @@ class VllmSession(Session):
         return self._vllm.calls
 
     @property
-    def _vllm(self) -> VllmWay:
-        if self._asks is None:
-            self._asks = VllmWay(self.loaded.model, self.batch_size)
-        return self._asks
+    def _vllm(self) -> VllmLogits:
+        if self._logits is None:
+            self._logits = VllmLogits(self.loaded.model, self.batch_size)
+        return self._logits
 
     def shrink(self, *, scored: bool) -> bool:
         """Return False: vLLM fits its batches into memory by itself."""
         return False
 
-    def ask(self, group: Sequence[Ready]) -> list[Answer]:
-        """Ask about pictures (about one, where answers are scored); return all their answers."""
-        if not group[0].scored:
-            return self._said(group)
-        questions = group[0].questions
-        forms = self._yes_no() if any(question.kind == "yes_no" for question in questions) else None
-        options = self._options(questions)
-        named = {token for ways in options.values() for way in ways for token in way}
+    def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return all answers about images (about one, if answers are scored)."""
+        if not batch[0].scored:
+            return self._generate_text(batch)
+        forms, options = self._answer_tokens(batch[0].questions)
+        tokens = {token for sequences in options.values() for sequence in sequences for token in sequence}
         if forms is not None:
-            named |= {*forms.yes, *forms.no, forms.yes_first, forms.no_first}
-        self._vllm.named = sorted(named)
-        return Reading(group[0], forms, options).answers(self._vllm)
+            tokens |= {*forms.yes, *forms.no, forms.yes_first, forms.no_first}
+        self._vllm.tokens = sorted(tokens)
+        return LogitScorer(batch[0], forms, options).answers(self._vllm)
 
-    def _said(self, group: Sequence[Ready]) -> list[Answer]:
-        asked = [(row, question, prompts[0]) for row, ready in enumerate(group) for question, prompts in ready]
-        heat, most = self.decoding.temperature, self.decoding.max_new_tokens
-        words = self._vllm.say(
-            [prompt_for(group[row].shown, prompt) for row, _, prompt in asked],
+    def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]
+        temperature, most = self.decoding.temperature, self.decoding.max_new_tokens
+        generated = self._vllm.generate(
+            [vllm_prompt(batch[row].encoded, prompt) for row, _, prompt in asked],
             [
-                {"temperature": heat, "max_tokens": most, "detokenize": False}
-                | ({"seed": self._seed(group, (row, prompt))} if heat > 0 else {})
+                {"temperature": temperature, "max_tokens": most, "detokenize": False}
+                | ({"seed": self._seed(batch, (row, prompt))} if temperature > 0 else {})
                 for row, _, prompt in asked
             ],
         )
-        with self._lock:
+        with self.loaded.lock:
             return [
-                self._answer(group[row].task, question, tokens)
-                for (row, question, _), tokens in zip(asked, words, strict=True)
+                self._answer(batch[row].task, question, tokens)
+                for (row, question, _), tokens in zip(asked, generated, strict=True)
             ]
 
 
-def prompt_for(shown: Stimulus, which: int, behind: Tokens = ()) -> dict[str, Any]:
-    """Return a prompt as vLLM takes it: tokens, and the picture that belongs to their mark."""
-    prompt: dict[str, Any] = {"prompt_token_ids": [*shown.head, *shown.tails[which], *behind]}
-    picture = picture_of(shown.inputs)
-    return prompt if picture is None else prompt | {"multi_modal_data": {"image": picture}}
+def vllm_prompt(encoded: EncodedPrompts, prompt: int, appended: Tokens = ()) -> dict[str, Any]:
+    """Return a prompt as vLLM takes it: tokens, and the image of their image token."""
+    found: dict[str, Any] = {"prompt_token_ids": [*encoded.prefix, *encoded.suffixes[prompt], *appended]}
+    image = raw_image(encoded.image_inputs)
+    return found if image is None else found | {"multi_modal_data": {"image": image}}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from family_checkpoints import save
 
-from fp2.engines.auto_class import auto_class, check_code
 from fp2.engines.checkpoint import resolve_checkpoint
-from fp2.engines.hf.loading import HfSpec, load
+from fp2.engines.hf.loading import check_pinned, load, model_class
+from fp2.engines.hf.model import HfSpec
 from fp2.errors import Fp2Error
 
 
@@ -75,8 +75,8 @@ def of_tomorrow(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (llama, "type llama does not look at pictures"),
-        (clip, "type clip does not look at pictures"),
+        (llama, "type llama does not take images and generate text"),
+        (clip, "type clip does not take images and generate text"),
         (cut_short, "truncated or damaged"),
         (no_words, "has no tokenizer"),
         (torchvision_only, "PIL version|needs torchvision"),
@@ -96,14 +96,14 @@ def test_a_model_that_only_its_own_class_serves_is_loaded_by_it(qwen: Path) -> N
     """Types that the auto class does not list, but whose class looks at pictures and writes."""
     checkpoint = resolve_checkpoint(str(qwen))
     named = {"model_type": "bert", "architectures": ["BertModel", "Qwen2VLForConditionalGeneration"]}
-    assert auto_class(dataclasses.replace(checkpoint, config=named)) == "Qwen2VLForConditionalGeneration"
-    assert auto_class(checkpoint) == "AutoModelForImageTextToText"
+    assert model_class(dataclasses.replace(checkpoint, config=named)) == "Qwen2VLForConditionalGeneration"
+    assert model_class(checkpoint) == "AutoModelForImageTextToText"
 
 
 def test_torchvision_that_is_asked_for_and_absent(folder: Path) -> None:
     if importlib.import_module("transformers.utils").is_torchvision_available():
         pytest.skip("torchvision is installed here, so it is not absent")
-    with pytest.raises(Fp2Error, match="not installed here"):
+    with pytest.raises(Fp2Error, match="torchvision is not installed"):
         loading(folder, image_backend="torchvision")
 
 
@@ -140,13 +140,13 @@ def test_code_of_its_own_runs_only_where_it_is_pinned(
     edit(folder / "tokenizer_config.json", auto_map={"AutoTokenizer": ["ours.Tokenizer", None]})
     checkpoint = dataclasses.replace(resolve_checkpoint(str(folder)), revision=revision)
     assert checkpoint.code == {"AutoModel": names, "AutoTokenizer": "ours.Tokenizer"}
-    check_code(checkpoint, HfSpec("ours/net", revision=asked))  # it is not allowed to run at all
+    check_pinned(checkpoint, HfSpec("ours/net", revision=asked))  # it is not allowed to run at all
     trusting = HfSpec("ours/net", revision=asked, trust_remote_code=True)
     if says is None:
-        check_code(checkpoint, trusting)
+        check_pinned(checkpoint, trusting)
         return
     with pytest.raises(Fp2Error, match=says):
-        check_code(checkpoint, trusting)
+        check_pinned(checkpoint, trusting)
 
 
 def test_a_hub_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.choices import choice_numbers, option_tokens, orders_of, summed, text_in_order
+from fp2.engines.hf.choices import choice_numbers, log_sum, option_tokens, orders_of, text_in_order
 from fp2.tables import Question
 
 QUESTION = Question("q", "work", "Which?\n{options}\nAnswer:", kind="choice", choices=("cook", "nurse", "judge"))
@@ -56,4 +56,4 @@ def test_an_option_is_written_with_and_without_a_blank_once_each() -> None:
 
     assert option_tokens(Letters(), "ab") == ((97, 98), (32, 97, 98))
     assert option_tokens(Blind(), "ab") == ((97, 98),)
-    assert summed([np.log(0.25), np.log(0.5)]) == pytest.approx(np.log(0.75))
+    assert log_sum([np.log(0.25), np.log(0.5)]) == pytest.approx(np.log(0.75))

@@ -18,8 +18,8 @@ import torch
 from family_checkpoints import FAMILIES
 
 from fp2.data.pixels import open_rgb
-from fp2.engines.hf.engine import HfEngine
-from fp2.engines.hf.loading import HfSpec
+from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
@@ -61,7 +61,7 @@ def plain_inputs(engine: HfEngine, task: ImageTask, question: Question) -> dict[
     processor = engine._session.loaded.processor
     written = engine.prompt_format.with_processor(processor)
     prompt = written.text(question.text)
-    own_start = {} if written.adds_start(prompt) else {"add_special_tokens": False}
+    own_start = {} if written.adds_start_token(prompt) else {"add_special_tokens": False}
     inputs = dict(processor(text=prompt, images=open_rgb(task.path), return_tensors="pt", **own_start))
     inputs.pop("labels", None)
     text = engine._session.loaded.model.config.get_text_config()
@@ -85,11 +85,11 @@ def shared(engine: HfEngine, tasks: Sequence[ImageTask]) -> Logits:
     """The logits that the engine's own way of asking reads."""
     found: Logits = {}
     for task in tasks:
-        (ready,) = engine._session.make_ready(task).ready
-        way = engine._session._way_for(ready.shown)
-        for places, logits in way.read(ready.shown, [(prompts[0], ()) for _, prompts in ready]):
+        (group,) = engine._session.build_inputs(task).groups
+        strategy = engine._session._strategy_for(group.encoded)
+        for places, logits in strategy.logits(group.encoded, [(prompts[0], ()) for _, prompts in group]):
             for place, row in zip(places, logits, strict=True):
-                found[task.image_id, ready.questions[place].question_id] = row
+                found[task.image_id, group.questions[place].question_id] = row
     return found
 
 
@@ -101,7 +101,7 @@ def difference(left: Logits, right: Logits, pair: Callable[[Key], Key] = lambda 
 def test_shared_logits_are_those_of_one_prompt_at_a_time(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
     some = with_questions(tasks[:3], ASKED)
     plain, ours = one_at_a_time(engine, some), shared(engine, some)
     scale = max(1.0, max(float(row.abs().max()) for row in plain.values()) / 10)
@@ -123,9 +123,9 @@ def test_company_changes_nothing(family: str, tiny_family: Callable[[str], Path]
     folder = tiny_family(family)
     some = with_questions(tasks[:3], (*ASKED[:6], *WORDS))
     spec = HfSpec(str(folder))
-    small = answers(HfEngine(spec, DECODING, batch_size=1, max_tokens=16, threads=1), some)
-    large = answers(HfEngine(spec, DECODING, batch_size=64, max_tokens=4096, threads=1), some)
-    single = HfEngine(spec, DECODING, threads=1)
+    small = answers(HfEngine(spec, DECODING, HfOptions(batch_size=1, max_tokens=16, threads=1)), some)
+    large = answers(HfEngine(spec, DECODING, HfOptions(batch_size=64, max_tokens=4096, threads=1)), some)
+    single = HfEngine(spec, DECODING, HfOptions(threads=1))
     alone: dict[Key, Answer] = {}
     for task in some:
         for question in task.questions:
@@ -142,7 +142,7 @@ def test_company_changes_nothing(family: str, tiny_family: Callable[[str], Path]
 def test_generated_words_are_those_of_plain_generate(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
     some = with_questions(tasks[:3], WORDS)
     found = answers(engine, some)
     model, tokenizer = engine._session.loaded.model, engine._session.loaded.processor.tokenizer
@@ -161,7 +161,7 @@ def test_generated_words_are_those_of_plain_generate(
 def test_bfloat16_stays_within_what_is_stated(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family(family)), dtype="bfloat16"), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family)), dtype="bfloat16"), DECODING, HfOptions(threads=1))
     some = with_questions(tasks[:2], ASKED)
     plain, ours = one_at_a_time_in(engine, some, torch.bfloat16), shared(engine, some)
     largest = max(float(row.abs().max()) for row in plain.values())
@@ -183,20 +183,20 @@ def one_at_a_time_in(engine: HfEngine, tasks: Sequence[ImageTask], dtype: torch.
 def test_more_sharing_than_the_family_allows_is_refused(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, sharing="tree", threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(sharing="tree", threads=1))
     with pytest.raises(Fp2Error, match="sharing=tree would give wrong answers"):
         answers(engine, with_questions(tasks[:1], ASKED))
 
 
 def test_a_prefix_lm_on_the_tree_is_found_out(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
     """PaliGemma's answers would stay the same word for word; its logits are wrong by far more than rounding."""
-    engine = HfEngine(HfSpec(str(tiny_family("paligemma"))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("paligemma"))), DECODING, HfOptions(threads=1))
     (task,) = with_questions(tasks[:1], ASKED)
-    (ready,) = engine._session.make_ready(task).ready
+    (group,) = engine._session.build_inputs(task).groups
     tree, plain = SharedPrefix(engine._session.loaded.model), one_at_a_time(engine, [task])
     wrong = {
-        (task.image_id, ready.questions[place].question_id): row
-        for places, logits in tree.read(ready.shown, [(prompts[0], ()) for _, prompts in ready])
+        (task.image_id, group.questions[place].question_id): row
+        for places, logits in tree.logits(group.encoded, [(prompts[0], ()) for _, prompts in group])
         for place, row in zip(places, logits, strict=True)
     }
     assert difference(wrong, plain) > 100 * TOLERANCE
@@ -205,17 +205,20 @@ def test_a_prefix_lm_on_the_tree_is_found_out(tiny_family: Callable[[str], Path]
 def test_an_unknown_family_gets_the_most_that_passes_the_check(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fp2.engines.hf import loading as hf_loading
     from fp2.engines.hf.families import FamilyFacts
+    from fp2.engines.hf.model import LoadedModel
 
     some = with_questions(tasks[:2], ASKED)
-    known = {name: answers(HfEngine(HfSpec(str(tiny_family(name))), DECODING, threads=1), some) for name in ("llava",)}
+    known = {
+        name: answers(HfEngine(HfSpec(str(tiny_family(name))), DECODING, HfOptions(threads=1)), some)
+        for name in ("llava",)
+    }
     for name, shares in (("llava", "tree"), ("gemma3", "tree"), ("paligemma", "vision")):
         folder = tiny_family(name)
-        engine = HfEngine(HfSpec(str(folder)), DECODING, threads=1)
+        engine = HfEngine(HfSpec(str(folder)), DECODING, HfOptions(threads=1))
         facts = FamilyFacts(raw_prompt=engine.facts.raw_prompt, text_only=engine.facts.text_only)
         session = engine._session
-        monkeypatch.setattr(session, "loaded", hf_loading.LoadedModel(**{**vars(session.loaded), "facts": facts}))
+        monkeypatch.setattr(session, "loaded", LoadedModel(**{**vars(session.loaded), "facts": facts}))
         found = answers(engine, some)
         assert engine.runtime()["sharing"] == shares
         for key, answer in known.get(name, {}).items():
@@ -225,7 +228,7 @@ def test_an_unknown_family_gets_the_most_that_passes_the_check(
 def test_a_model_that_says_otherwise_when_it_shares_is_refused(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, HfOptions(threads=1))
     original = SharedPrefix._run
     monkeypatch.setattr(SharedPrefix, "_run", lambda self, *a: original(self, *a) + 0.5)
     with pytest.raises(Fp2Error, match=r"sharing=tree changes this model's logits by 0\.5"):
@@ -238,7 +241,7 @@ def test_time_does_not_grow_with_the_pictures_asked_before(
     """Nothing is kept of a picture once it is answered: no cache, no features, no tensors."""
     import gc
 
-    engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, HfOptions(threads=1))
     some = with_questions(tasks, (*ASKED, *WORDS))
 
     def alive() -> int:
@@ -263,14 +266,14 @@ def test_a_text_model_that_looks_back_a_short_way_only(
     config["text_config"]["sliding_window"] = 14
     (folder / "config.json").write_text(json.dumps(config))
     some = with_questions(tasks[:2], ASKED)
-    wide = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
-    narrow = HfEngine(HfSpec(str(folder)), DECODING, threads=1)
+    wide = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
+    narrow = HfEngine(HfSpec(str(folder)), DECODING, HfOptions(threads=1))
     plain, ours = one_at_a_time(narrow, some), shared(narrow, some)
     assert difference(plain, one_at_a_time(wide, some)) > 100 * TOLERANCE, "or the window cut nothing off"
     assert difference(ours, plain) <= TOLERANCE
     assert narrow.runtime()["sharing"] == "tree"
     words = with_questions(tasks[:2], WORDS)
-    plain_words = answers(HfEngine(HfSpec(str(folder)), DECODING, sharing="none", threads=1), words)
+    plain_words = answers(HfEngine(HfSpec(str(folder)), DECODING, HfOptions(sharing="none", threads=1)), words)
     assert {k: a.text for k, a in answers(narrow, words).items()} == {k: a.text for k, a in plain_words.items()}
 
 
@@ -310,7 +313,7 @@ def test_the_likelihoods_of_options_are_those_of_their_tokens_one_by_one(
 ) -> None:
     from fp2.engines.hf.choices import option_tokens, orders_of, text_in_order
 
-    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
     (task,) = with_questions(tasks[:1], (JOB, ASKED[0]))
     found = answers(engine, [task])[task.image_id, "job"]
     tokenizer = engine._session.loaded.processor.tokenizer
@@ -339,7 +342,7 @@ def test_a_blind_model_says_the_same_of_everybody(
 ) -> None:
     from dataclasses import replace
 
-    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
     some = [replace(task, variant="blind", path=Path("nowhere.png")) for task in with_questions(tasks[:3], ASKED)]
     found = answers(engine, some)
     assert all(len({repr(found[t.image_id, q.question_id].numbers) for t in some}) == 1 for q in ASKED)

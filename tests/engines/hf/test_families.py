@@ -15,9 +15,10 @@ from family_checkpoints import FAMILIES, save
 from PIL import Image
 
 from fp2.engines.checkpoint import resolve_checkpoint
-from fp2.engines.hf.engine import HfEngine
+from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.loading import HfSpec, LoadedModel, load
+from fp2.engines.hf.loading import load
+from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.prompts import PromptFormat
 from fp2.tables import Answer, Decoding, ImageTask
 
@@ -78,7 +79,7 @@ def loaded_from(folder: Path) -> tuple[LoadedModel, PromptFormat]:
 
 def encode(loaded: LoadedModel, form: PromptFormat, prompt: str, shown: Image.Image | None) -> dict[str, Any]:
     pictures = {} if shown is None else {"images": [[shown]]}
-    start = {} if form.adds_start(prompt) else {"add_special_tokens": False}
+    start = {} if form.adds_start_token(prompt) else {"add_special_tokens": False}
     return dict(loaded.processor(text=[prompt], return_tensors="pt", **pictures, **start))
 
 
@@ -94,7 +95,7 @@ def next_logits(loaded: LoadedModel, form: PromptFormat, question: str, shown: I
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_answers(folders: dict[str, Path], family: str, tasks: list[ImageTask]) -> None:
-    engine = HfEngine(HfSpec(str(folders[family])), DECODING, threads=1)
+    engine = HfEngine(HfSpec(str(folders[family])), DECODING, HfOptions(threads=1))
     answers = [answer for batch in engine.answer(tasks[:2]) for answer in batch]
     assert sorted((answer.image_id, answer.question_id) for answer in answers) == sorted(
         (task.image_id, question.question_id) for task in tasks[:2] for question in task.questions
@@ -119,7 +120,7 @@ def test_prompts_are_those_that_the_family_was_taught(folders: dict[str, Path], 
     _, form = loaded_from(folders[family])
     seeing, blind = (prompt.format(KIND) for prompt in PROMPTS[family])
     assert form.text(KIND) == seeing
-    assert form.text(KIND, picture=False) == blind
+    assert form.text(KIND, image=False) == blind
     assert form.text("Odd {image} <braces>?").count("Odd {image} <braces>?") == 1
 
 
@@ -148,7 +149,7 @@ def test_a_processor_put_together_is_the_real_one(folders: dict[str, Path], fami
         parts = [{"type": "image"}, {"type": "text", "text": KIND}]
         chat = [{"role": "user", "content": parts}]
         assert real.apply_chat_template(chat, tokenize=False, add_generation_prompt=True) == form.text(KIND)
-    start = {} if form.adds_start(form.text(KIND)) else {"add_special_tokens": False}
+    start = {} if form.adds_start_token(form.text(KIND)) else {"add_special_tokens": False}
     wanted = dict(real(text=[form.text(KIND)], images=[[picture(0)]], return_tensors="pt", **start))
     same(encode(loaded, form, form.text(KIND), picture(0)), wanted)
 
@@ -234,7 +235,7 @@ def test_the_image_backend_is_part_of_the_identity(folders: dict[str, Path]) -> 
 
 def test_answers_follow_the_prompt_format(folders: dict[str, Path], tasks: list[ImageTask]) -> None:
     def asked(**options: Any) -> tuple[dict[str, Any], list[str | None]]:
-        engine = HfEngine(HfSpec(str(folders["llava"]), **options), DECODING, threads=1)
+        engine = HfEngine(HfSpec(str(folders["llava"]), **options), DECODING, HfOptions(threads=1))
         return engine.method(tasks[0].questions[0]), words(engine.answer(tasks[:1]))
 
     def words(batches: Iterable[Sequence[Answer]]) -> list[str | None]:

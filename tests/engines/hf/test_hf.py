@@ -17,9 +17,10 @@ import torch
 from family_checkpoints import save
 from PIL import Image, ImageOps
 
-from fp2.engines.hf.engine import HfEngine
-from fp2.engines.hf.inputs import Ready
-from fp2.engines.hf.loading import HfSpec
+from fp2.engines.build import build_engine
+from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.inputs import ImageQuestions
+from fp2.engines.hf.model import HfSpec
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -29,7 +30,7 @@ Table = dict[tuple[str, str], str | None]
 
 def engine(folder: Path, **options: Any) -> HfEngine:
     options.setdefault("threads", 1)
-    return HfEngine(HfSpec(str(folder)), options.pop("decoding", DECODING), **options)
+    return HfEngine(HfSpec(str(folder)), options.pop("decoding", DECODING), HfOptions(**options))
 
 
 def collect(batches: Iterable[Sequence[Answer]]) -> list[Answer]:
@@ -100,7 +101,7 @@ def test_a_picture_is_resized_once_for_all_its_questions(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava, batch_size=6)
-    inner = type(asked._session.loaded.pictures._inner)
+    inner = type(asked._session.loaded.image_processor._inner)
     resized: list[int] = []
     original = inner.preprocess
     monkeypatch.setattr(
@@ -158,10 +159,10 @@ def test_a_broken_picture_is_its_own_error(tiny_llava: Path, tasks: list[ImageTa
 class Failing:
     """Stands before the session's `ask` and raises for groups that a rule picks."""
 
-    def __init__(self, asked: HfEngine, rule: Callable[[list[Ready]], Exception | None]) -> None:
+    def __init__(self, asked: HfEngine, rule: Callable[[list[ImageQuestions]], Exception | None]) -> None:
         self._ask, self._rule, self.sizes = asked._session.ask, rule, []
 
-    def __call__(self, group: list[Ready]) -> list[Answer]:
+    def __call__(self, group: list[ImageQuestions]) -> list[Answer]:
         self.sizes.append(sum(len(ready.questions) for ready in group))
         if (error := self._rule(group)) is not None:
             raise error
@@ -233,7 +234,7 @@ def test_one_bad_answer_spoils_no_other(
     asked = engine(tiny_llava, batch_size=8)
     bad = (tasks[0].image_id, tasks[0].questions[1])
 
-    def rule(group: list[Ready]) -> Exception | None:
+    def rule(group: list[ImageQuestions]) -> Exception | None:
         hit = any(ready.task.image_id == bad[0] and bad[1] in ready.questions for ready in group)
         return RuntimeError("an index is out of range\nin a long trace") if hit else None
 
@@ -248,7 +249,7 @@ def test_one_bad_answer_spoils_no_other(
 def test_ctrl_c_is_not_swallowed(tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = engine(tiny_llava, batch_size=4)
 
-    def stop(group: list[Ready]) -> list[Answer]:
+    def stop(group: list[ImageQuestions]) -> list[Answer]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(asked._session, "ask", stop)
@@ -318,7 +319,7 @@ def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) ->
     "spec", [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"quantisation": "nf4"}], ids=["bf16", "int8", "nf4"]
 )
 def test_smaller_numbers_answer_too(tiny_llava: Path, tasks: list[ImageTask], spec: dict[str, Any]) -> None:
-    answers = collect(HfEngine(HfSpec(str(tiny_llava), **spec), DECODING, threads=1).answer(tasks[:2]))
+    answers = collect(HfEngine(HfSpec(str(tiny_llava), **spec), DECODING, HfOptions(threads=1)).answer(tasks[:2]))
     assert len(answers) == 6
     assert [answer.error for answer in answers] == [None] * 6
 
@@ -361,7 +362,7 @@ def _break(folder: Path, how: str) -> None:
         ("wrong size", "wrong size"),
         ("no processor", "no processor_config.json"),
         ("no tokenizer", "has no tokenizer"),
-        ("not a VLM", "picture"),
+        ("not a VLM", "take images"),
         ("no config", "no config.json"),
         ("broken config", "cannot be read"),
     ],
@@ -379,19 +380,26 @@ def test_a_bad_checkpoint_is_one_clear_line(
 
 
 def test_a_gpu_that_is_not_there(tiny_llava: Path, tasks: list[ImageTask]) -> None:
-    with pytest.raises(Fp2Error, match="does not see it"):
+    with pytest.raises(Fp2Error, match="does not see the device cuda:99"):
         collect(engine(tiny_llava, device="cuda:99").answer(tasks[:1]))
 
 
 def test_options_that_do_not_exist(tiny_llava: Path, tiny_llava_raw: Path, tasks: list[ImageTask]) -> None:
     with pytest.raises(Fp2Error, match="Did you mean 'cpu'"):
         collect(engine(tiny_llava, device="cpuu").answer(tasks[:1]))
-    with pytest.raises(Fp2Error, match="Did you mean 'float32'"):
-        HfSpec("x", dtype="float23")  # type: ignore[arg-type]
-    with pytest.raises(Fp2Error, match="int8"):
-        HfSpec("x", quantisation="int")  # type: ignore[arg-type]
-    with pytest.raises(Fp2Error, match="batch_size is 0"):
-        engine(tiny_llava, batch_size=0)
+    model = {"id": str(tiny_llava)}
+    for wrong, says in (
+        ({"dtype": "float23"}, "'float32', 'bfloat16' or 'float16', not 'float23' .*model.dtype"),
+        ({"quantisation": "int"}, "'int8' or 'nf4', not 'int' .*model.quantisation"),
+        ({"image_backend": "pill"}, "'pil' or 'torchvision', not 'pill' .*model.image_backend"),
+    ):
+        with pytest.raises(Fp2Error, match=says):
+            build_engine({**model, **wrong}, {"name": "hf"}, DECODING)
+    for option in ("batch_size", "max_tokens", "threads"):
+        with pytest.raises(Fp2Error, match=rf"greater than or equal to 1, not 0 .*engine\.{option}"):
+            build_engine(model, {"name": "hf", option: 0}, DECODING)
+    with pytest.raises(Fp2Error, match=r"'vision' or 'none', not 'treee' .*engine\.sharing"):
+        build_engine(model, {"name": "hf", "sharing": "treee"}, DECODING)
     with pytest.raises(Fp2Error, match="no chat template"):
         HfEngine(HfSpec(str(tiny_llava_raw), chat=True), DECODING).method(tasks[0].questions[0])
 
@@ -432,7 +440,7 @@ def test_a_picture_that_never_fits_is_its_own_failure_and_slows_no_other(
     before = dataclasses.replace(before)
     original, sizes = asked._session.ask, []
 
-    def ask(group: list[Ready]) -> list[Answer]:
+    def ask(group: list[ImageQuestions]) -> list[Answer]:
         sizes.append([ready.task.image_id for ready in group])
         if any(ready.task.image_id == some[1].image_id for ready in group):
             raise MemoryError("far too large")
@@ -482,22 +490,22 @@ def test_a_control_token_in_a_question_is_that_questions_error(
     (task,) = [dataclasses.replace(tasks[0], questions=(*YES_NO[:3], *bad))]
     answers = collect(engine(tiny_family("llava")).answer([task]))
     assert {answer.question_id for answer in answers if answer.error} == {"<image>", "</s>"}
-    assert all("control token" in answer.error for answer in answers if answer.error)
+    assert all("special token" in answer.error for answer in answers if answer.error)
 
 
 def test_a_processor_that_fails_at_one_question_spoils_no_other(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava)
-    maker = asked._session._maker
-    original = maker._written
+    builder = asked._session._builder
+    original = builder._prompt
 
-    def written(text: str, *, picture: bool) -> str:
+    def prompt(text: str, *, image: bool) -> str:
         if text.startswith("A leader"):
             raise ZeroDivisionError("so it goes")
-        return original(text, picture=picture)
+        return original(text, image=image)
 
-    monkeypatch.setattr(maker, "_written", written)
+    monkeypatch.setattr(builder, "_prompt", prompt)
     answers = collect(asked.answer(tasks[:2]))
     assert len(answers) == 6
     assert {answer.question_id for answer in answers if answer.error} == {"lead"}
@@ -517,9 +525,9 @@ def test_many_questions_in_words_go_a_batch_at_a_time(
     wide = table(collect(engine(tiny_family("llava"), batch_size=64).answer([task])))
     asked = engine(tiny_family("llava"), batch_size=4)
     list(asked.answer(tasks[:1]))
-    way, seen = asked._session._way, []
-    original = way._run  # type: ignore[union-attr]
-    monkeypatch.setattr(way, "_run", lambda s, packed: seen.append(packed.keep.numel()) or original(s, packed))
+    strategy, seen = asked._session._strategy, []
+    original = strategy._run  # type: ignore[union-attr]
+    monkeypatch.setattr(strategy, "_run", lambda s, packed: seen.append(packed.keep.numel()) or original(s, packed))
     assert table(collect(asked.answer([task]))) == wide
     assert max(seen) == 4
 
@@ -529,13 +537,16 @@ def test_a_prompt_with_the_picture_behind_shares_the_picture_only(
 ) -> None:
     spec = HfSpec(str(tiny_family("llava")), prompt="{question}{image}")
     some = [dataclasses.replace(task, questions=YES_NO[:4]) for task in tasks[:2]]
-    shared, plain = HfEngine(spec, DECODING, threads=1), HfEngine(spec, DECODING, sharing="none", threads=1)
+    shared, plain = (
+        HfEngine(spec, DECODING, HfOptions(threads=1)),
+        HfEngine(spec, DECODING, HfOptions(sharing="none", threads=1)),
+    )
     found, expected = numbers(collect(shared.answer(some))), numbers(collect(plain.answer(some)))
     assert shared.runtime()["sharing"] == "vision"
     for key, values in found.items():
         assert values == pytest.approx(expected[key], abs=1e-5)
-    with pytest.raises(Fp2Error, match="needs the picture before the question"):
-        collect(HfEngine(spec, DECODING, sharing="tree", threads=1).answer(some))
+    with pytest.raises(Fp2Error, match="needs the image before the question"):
+        collect(HfEngine(spec, DECODING, HfOptions(sharing="tree", threads=1)).answer(some))
 
 
 def test_a_template_is_filled_in_once_a_run(

@@ -14,9 +14,12 @@ from PIL import Image
 from tiny import save_tiny_llava
 
 from fp2.config import Config, CutConfig, ModelConfig, config_hash
-from fp2.engines.build import build_dual, build_engine
+from fp2.engines.build import build_engine, create
 from fp2.engines.checkpoint import resolve_checkpoint
-from fp2.engines.hf.loading import HfSpec, LoadedModel, load
+from fp2.engines.dual.engine import DualEngine
+from fp2.engines.hf.engine import HfOptions
+from fp2.engines.hf.loading import load
+from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.placement import Placement
 from fp2.errors import Fp2Error
 from fp2.store.keys import response_key
@@ -134,8 +137,8 @@ def test_a_model_larger_than_the_memory_answers_the_same(
     engine: dict[str, Any], mild: Path, tasks: list[ImageTask]
 ) -> None:
     whole = loaded(mild)
-    found = loaded(mild, placement=Placement.of(engine))
-    assert (found.spread, whole.spread) == ({"cpu": 2, "disk": 2}, {})
+    found = loaded(mild, placement=Placement.of(HfOptions(**engine)))
+    assert (found.modules_per_device, whole.modules_per_device) == ({"cpu": 2, "disk": 2}, {})
     assert {parameter.device.type for parameter in found.model.parameters()} == {"cpu", "meta"}
     np.testing.assert_array_equal(logits(found), logits(whole))
     plain, ours = asked(mild, tasks[1], {}, {}), asked(mild, tasks[1], {}, engine)
@@ -156,15 +159,15 @@ def test_every_attention_gives_the_same_answers(mild: Path, tasks: list[ImageTas
     ("engine", "said"),
     [
         ({"attention": "flash_attention_2"}, "flash-attn is not installed .*engine.attention=sdpa"),
-        ({"attention": "sdpaa"}, "Did you mean 'sdpa'"),
+        ({"attention": "sdpaa"}, "'sdpa', 'eager' or .*engine.attention"),
         ({"device_map": "outo"}, "unknown device map 'outo'"),
         ({"device_map": {"modul": "cpu"}}, "no module 'modul'.*engine.device_map.*Did you mean"),
         ({"device_map": {"": 7}}, "cuda:7 .*engine.device_map"),
         ({"device_map": {"lm_head": "disk"}}, "does not give any device"),
-        ({"device_map": 3}, "no mapping"),
-        ({"device_map": "auto", "device": "cpu"}, "on cpu alone and spread"),
-        ({"device_map": "auto", "max_memory": {"cpu": "lots"}}, "no size: 'lots'"),
-        ({"max_memory": {"cpu": "1GiB"}}, "nothing to limit"),
+        ({"device_map": 3}, "not a mapping"),
+        ({"device_map": "auto", "device": "cpu"}, "on cpu alone and on several devices"),
+        ({"device_map": "auto", "max_memory": {"cpu": "lots"}}, "'lots' is not a size"),
+        ({"max_memory": {"cpu": "1GiB"}}, "limits nothing without a device map"),
     ],
 )
 def test_what_this_machine_cannot_do_is_one_line(
@@ -183,7 +186,10 @@ def test_flash_attention_wants_a_gpu_and_16_bits(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(Fp2Error, match="16 bits only"):
         flash.check("cuda:0", "float32")
     flash.check("cuda:0", "bfloat16")
-    assert flash.options("cuda:0", False) == {"attn_implementation": "flash_attention_2", "device_map": {"": "cuda:0"}}
+    assert flash.loading_options("cuda:0", False) == {
+        "attn_implementation": "flash_attention_2",
+        "device_map": {"": "cuda:0"},
+    }
 
 
 def keys_of(model: Mapping[str, Any], engine: Mapping[str, Any] | None = None) -> tuple[str, ...]:
@@ -222,7 +228,9 @@ def test_what_changes_an_answer_is_in_its_key_and_the_machine_is_not(
     machines = ({"device": "cpu"}, {"device_map": "auto"}, {"device_map": {"": "cpu"}}, {"attention": "eager"})
     for engine in (*machines, {"device_map": "auto", "max_memory": {0: "20GiB"}}, {"attention": "sdpa", "threads": 3}):
         assert keys_of(models[0], engine) == keys_of(models[0])
-    dual = {name: build_dual(models[0], {"attention": name}).spec for name in ("eager", None)}
+    dual = {
+        name: create(DualEngine, models[0], {"attention": name}, Decoding()).encoder.spec for name in ("eager", None)
+    }
     assert (dual["eager"].placement.attention, dual[None].placement.attention) == ("eager", None)
 
 

@@ -13,18 +13,18 @@ import pytest
 from family_checkpoints import save
 from family_checkpoints.duals import DUALS
 
-from fp2.engines import packages
+from fp2.engines import base
 from fp2.engines.dual.encoder import DualEncoder
 from fp2.engines.hf.engine import HfEngine
-from fp2.engines.hf.loading import HfSpec
+from fp2.engines.hf.model import HfSpec
 from fp2.tables import Decoding
 
 
 @pytest.fixture(autouse=True)
 def _versions_read_anew() -> Iterator[None]:
-    packages.version.cache_clear()
+    base.version.cache_clear()
     yield
-    packages.version.cache_clear()
+    base.version.cache_clear()
 
 
 def hf(folder: Path, **how: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_the_version_family_of_what_computes_and_resizes_counts(
     found = []
     for number in ("90.1.0", "90.1.7", "90.2.0"):
         monkeypatch.setattr(importlib.metadata, "version", lambda name, n=number: n if name == package else known(name))
-        packages.version.cache_clear()
+        base.version.cache_clear()
         found.append(identity(folder, **how))
     assert found[0] == found[1], "a bug fix is of the same family"
     assert (found[0] != found[2]) is counts
@@ -89,8 +89,8 @@ def test_a_library_that_is_not_there_is_told_when_the_model_is_loaded_not_before
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     engine = HfEngine(HfSpec(str(tiny_family("llava")), image_backend="torchvision"), Decoding())
-    assert engine.identity()["family"]["torchvision"] == packages.ABSENT
-    assert engine.runtime()["versions"]["torchvision"] == packages.ABSENT
+    assert engine.identity()["family"]["torchvision"] == base.ABSENT
+    assert engine.runtime()["versions"]["torchvision"] == base.ABSENT
 
 
 def test_versions_are_read_from_the_disk_once(

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp2.engines.hf.engine import HfEngine
+from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.loading import HfSpec
-from fp2.engines.hf.prefix_policy import Difference, difference, ways_to_try
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.prefix_policy import LogitDifference, candidates, compare
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
 from fp2.tables import Decoding, ImageTask, Question
@@ -38,7 +38,7 @@ ONE = (Question("q", "x", "Is this person kind? Answer with Yes or No.", "yes_no
     ],
 )
 def test_who_decides(asked: str, allowed: str, fine: bool, attention: str, ways: tuple[str, ...]) -> None:
-    assert ways_to_try(asked, allowed, fine, attention) == ways
+    assert candidates(asked, allowed, fine, attention) == ways
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_who_decides(asked: str, allowed: str, fine: bool, attention: str, ways:
 )
 def test_what_is_refused(asked: str, allowed: str, fine: bool, attention: str, says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
-        ways_to_try(asked, allowed, fine, attention)
+        candidates(asked, allowed, fine, attention)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_refused(asked: str, allowed: str, fine: bool, attention: str, s
 def test_what_the_check_lets_through(
     right: float, wrong: float, largest: float, dtype: str, quantised: bool, fits: bool
 ) -> None:
-    assert Difference(right, wrong, largest).within(dtype, quantised) == fits
+    assert LogitDifference(right, wrong, largest).within(dtype, quantised) == fits
 
 
 def test_branches_are_checked_even_when_the_first_picture_has_one_question(
@@ -85,18 +85,18 @@ def test_branches_are_checked_even_when_the_first_picture_has_one_question(
         return original(self, np.concatenate([before, own], axis=1), device)
 
     monkeypatch.setattr(SharedPrefix, "_mask", leaky)
-    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))
     with pytest.raises(Fp2Error, match="sharing=tree changes this model's logits"):
         list(engine.answer([dataclasses.replace(tasks[0], questions=ONE)]))
 
 
 def test_a_blind_first_picture_settles_nothing(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))
     blind = dataclasses.replace(tasks[0], questions=ONE, variant="blind", image_id="blind")
     seen = dataclasses.replace(tasks[1], questions=ONE)
     found = [answer for batch in engine.answer([blind, seen]) for answer in batch]
     assert [answer.error for answer in found] == [None, None]
-    assert engine._session._way is not None
+    assert engine._session._strategy is not None
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
@@ -111,15 +111,15 @@ def test_positions_that_depend_on_the_length_share_the_picture_only(
 
 
 def test_the_difference_is_that_of_the_logits(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
-    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), threads=1)
+    engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))
     session = engine._session
-    session.make_ready(dataclasses.replace(tasks[0], questions=ONE))
-    trial, plain = session._maker.trial, session._plain
-    assert trial is not None
-    found = difference(SharedPrefix(session.loaded.model), plain, trial)
-    assert found.right < 1e-5 < 1e-2 < found.wrong
-    rows = [next(iter(plain.read(trial, [(prompt, ())])))[1][0] for prompt in range(len(trial.tails))]
+    session.build_inputs(dataclasses.replace(tasks[0], questions=ONE))
+    checks, plain = session._builder.check_prompts, session._plain
+    assert checks is not None
+    found = compare(SharedPrefix(session.loaded.model), plain, checks)
+    assert found.error < 1e-5 < 1e-2 < found.control
+    rows = [next(iter(plain.logits(checks, [(prompt, ())])))[1][0] for prompt in range(len(checks.suffixes))]
     assert found.largest == pytest.approx(max(float(row.abs().max()) for row in rows))
-    assert found.wrong == pytest.approx(
+    assert found.control == pytest.approx(
         max(float((rows[i] - rows[i - 1]).abs().max()) for i in range(len(rows))), rel=1e-3
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fp2.engines.picture_memo import OncePerPicture
+from fp2.engines.hf.processors import LastImageProcessor
 
 
 class Doubling:
@@ -29,7 +29,7 @@ class Doubling:
 def test_a_picture_is_resized_once(wrap: Any) -> None:
     a, b = np.arange(4.0), np.arange(4.0) + 10
     inner = Doubling()
-    memo = OncePerPicture(inner)
+    memo = LastImageProcessor(inner)
     for picture in (a, a, b, b, a):
         assert np.array_equal(memo(wrap(picture))["pixels"], [2 * picture])
     assert inner.seen == 3
@@ -37,19 +37,19 @@ def test_a_picture_is_resized_once(wrap: Any) -> None:
 
 
 def test_other_options_are_another_picture() -> None:
-    memo, picture = OncePerPicture(Doubling()), np.ones(3)
+    memo, picture = LastImageProcessor(Doubling()), np.ones(3)
     assert memo([picture], factor=2)["pixels"].max() == 2
     assert memo([picture], factor=5)["pixels"].max() == 5
 
 
 def test_taking_something_out_spoils_nothing() -> None:
-    memo, picture = OncePerPicture(Doubling()), np.ones(3)
+    memo, picture = LastImageProcessor(Doubling()), np.ones(3)
     memo([picture]).pop("count")
     assert memo([picture])["count"] == 1
 
 
 def test_a_picture_that_is_gone_lends_its_place_to_none() -> None:
-    memo = OncePerPicture(Doubling())
+    memo = LastImageProcessor(Doubling())
     for number in range(200):  # freed memory is used again, and so are ids
         assert memo([np.full(3, float(number))])["pixels"][0, 0] == 2 * number
         memo.forget()
@@ -58,7 +58,7 @@ def test_a_picture_that_is_gone_lends_its_place_to_none() -> None:
 def test_several_pictures_go_through_whole() -> None:
     a, b = np.zeros(2), np.ones(2)
     inner = Doubling()
-    memo = OncePerPicture(inner)
+    memo = LastImageProcessor(inner)
     for _ in range(2):
         assert memo([[a, b]])["count"] == 2
     assert inner.seen == 4

@@ -53,17 +53,17 @@ def test_a_template_gets_the_kind_of_message_that_it_takes(
     llava: Path, tmp_path: Path, template: str, seeing: str, blind: str
 ) -> None:
     form = with_template(llava, tmp_path, template)
-    assert (form.text("Who?"), form.text("Who?", picture=False)) == (seeing, blind)
-    assert form.adds_start(seeing) is not seeing.startswith("<s>")
+    assert (form.text("Who?"), form.text("Who?", image=False)) == (seeing, blind)
+    assert form.adds_start_token(seeing) is not seeing.startswith("<s>")
 
 
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("{{ nothing.at.all }}", "cannot be filled in"),
+        ("{{ nothing.at.all }}", "cannot be rendered"),
         ("{% for m in messages %}Hello{% endfor %}", "leaves out"),
         ("{{ raise_exception('no users here') }}", "no users here"),
-        ("{% for m in messages %}", "cannot be filled in"),
+        ("{% for m in messages %}", "cannot be rendered"),
     ],
 )
 def test_a_template_that_does_not_work_is_one_line(llava: Path, tmp_path: Path, template: str, says: str) -> None:
@@ -82,7 +82,7 @@ def test_a_template_in_the_tokenizer_is_found(llava: Path, tmp_path: Path) -> No
     (folder / "tokenizer_config.json").write_text(config.replace("{", '{"chat_template": "' + template + '",', 1))
     form = form_of(folder)
     assert form.form == "chat"
-    assert form.text("Who?", picture=False) == "Q: Who?"
+    assert form.text("Who?", image=False) == "Q: Who?"
 
 
 def test_whose_format_it_is(llava: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_whose_format_it_is(llava: Path, tmp_path: Path) -> None:
     own = form_of(llava, prompt="{question} {image}:")
     assert own.identity() == {"form": "own", "format": "{question} {image}:"}
     assert own.text("Who?") == "Who? <image>:"
-    assert own.text("Who?", picture=False) == "Who? :"
+    assert own.text("Who?", image=False) == "Who? :"
     bare = Path(shutil.copytree(llava, tmp_path / "bare"))
     (bare / "chat_template.jinja").unlink()
     assert form_of(bare).form == "raw"
@@ -105,7 +105,7 @@ def test_whose_format_it_is(llava: Path, tmp_path: Path) -> None:
         ("{image} What?", None, "{question} 0 times"),
         ("{question}", None, "{image} 0 times"),
         ("{image}{question}{question}", None, "{question} 2 times"),
-        ("{image}{question}", True, "exclude"),
+        ("{image}{question}", True, "cannot be combined"),
     ],
 )
 def test_a_format_that_cannot_be_meant_is_refused(prompt: str, chat: bool | None, says: str) -> None:
@@ -150,5 +150,5 @@ def test_a_template_of_the_tokenizer_is_told_the_same_date(llava: Path, tmp_path
     config["chat_template"] = "{{ strftime_now('%Y') }} {% for m in messages %}{{ m['content'] }}{% endfor %}"
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     form = form_of(folder)
-    assert form.text("Who?", picture=False) == "2024 Who?"
+    assert form.text("Who?", image=False) == "2024 Who?"
     assert "today" in form.identity()

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.yes_no import YesNoForms, read_yes_no, said, yes_no_forms
+from fp2.engines.hf.yes_no import YesNoForms, likelier, read_yes_no, yes_no_forms
 from fp2.errors import Fp2Error
 
 FORMS = YesNoForms(yes=(1, 2), no=(3, 4, 5), yes_first=1, no_first=3, spellings={})
@@ -49,7 +49,7 @@ def test_the_numbers_are_those_of_a_softmax_over_the_whole_vocabulary(values: li
     assert numbers["p_yes_norm"] == pytest.approx(p[1:3].sum() / p[1:6].sum(), rel=1e-4)
     expected = scipy.special.logsumexp(values[1:3]) - scipy.special.logsumexp(values[3:6])
     assert numbers["logit_difference"] == pytest.approx(expected, abs=1e-4)
-    assert said(numbers) == ("Yes" if numbers["logit_difference"] >= 0 else "No")
+    assert likelier(numbers) == ("Yes" if numbers["logit_difference"] >= 0 else "No")
 
 
 def test_one_logit_of_yes_is_worth_what_it_should() -> None:
@@ -60,7 +60,7 @@ def test_one_logit_of_yes_is_worth_what_it_should() -> None:
     assert numbers["p_yes"] == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-6)
     assert numbers["logit_difference"] == pytest.approx(1.0, abs=1e-6)
     assert numbers["mass"] == pytest.approx(1.0, abs=1e-6)
-    assert said(numbers) == "Yes"
+    assert likelier(numbers) == "Yes"
 
 
 def test_a_low_precision_row_is_read_in_float32() -> None:

@@ -193,12 +193,12 @@ def test_the_yes_no_part_is_in_the_method_and_answers_in_words_keep_their_identi
     [
         ({"effect": {}}, "Did you mean 'effects'"),
         ({"noise": {"template": 1}}, "Did you mean 'templates'"),
-        ({"noise": {"templates": 2}}, "from 0 to 1"),
-        ({"noise": {"image_sd": -1}}, "at least 0"),
+        ({"noise": {"templates": 2}}, "less than or equal to 1, not 2 .*yes_no.noise.templates"),
+        ({"noise": {"image_sd": -1}}, "greater than or equal to 0, not -1 .*yes_no.noise.image_sd"),
         ({"mass": {"base": 1.2}}, "yes_no.mass.base"),
         ({"first_token": "most"}, "yes_no.first_token"),
-        ({"unaffected": "kind"}, "list of traits"),
-        ({"trait_effects": {"kind": {"tone": 1}}}, "trait_effects.kind.tone should be a table"),
+        ({"unaffected": "kind"}, "not 'kind' .*yes_no.unaffected"),
+        ({"trait_effects": {"kind": {"tone": 1}}}, "valid dictionary, not 1 .*trait_effects.kind.tone"),
     ],
 )
 def test_a_wrong_truth_is_one_clear_line(spec: dict[str, Any], says: str) -> None:

@@ -21,8 +21,8 @@ from PIL import ImageOps
 
 from fp2.data.pixels import open_rgb, pixel_sha256
 from fp2.engines.server import client as server_http
-from fp2.engines.server.client import parse_address, pause, retry_after
-from fp2.engines.server.engine import OpenAICompatEngine, ServerSpec
+from fp2.engines.server.client import parse_address, retry_after
+from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
 from fp2.places import overrides_without_places, with_places, without_places
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
@@ -34,13 +34,15 @@ KEY = "sk-a-secret-that-stays-here"
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(server_http, "JITTER", 0.01)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def engine(server: FakeServer | str, **options: Any) -> OpenAICompatEngine:
     url = server if isinstance(server, str) else server.url
     spec = ServerSpec(url, options.pop("id", "some/model"), revision=options.pop("revision", None))
-    return OpenAICompatEngine(spec, options.pop("decoding", Decoding(max_new_tokens=7)), **options)
+    decoding, connection = options.pop("decoding", Decoding(max_new_tokens=7)), options.pop("connection", None)
+    return OpenAICompatEngine(spec, decoding, ServerOptions(**options), connection=connection)
 
 
 def collect(batches: Iterable[list[Answer]]) -> dict[tuple[str, str], Answer]:
@@ -122,11 +124,11 @@ def test_a_busy_or_broken_server_is_asked_again_when_it_wishes(tasks: list[Image
     [
         (Reply("boom", 500), "failed (500): boom (tried 3 times)"),
         (Reply({"error": {"message": "later"}}, 429, {"Retry-After": "4000"}), "it asks to wait 4000 s"),
-        (Reply("<html>", 200), "is no JSON"),
-        (Reply({"choices": []}), "holds no completion"),
-        (Reply(completion(None, finish_reason="length")), "without words (finish reason: length)"),
+        (Reply("<html>", 200), "reply is not JSON"),
+        (Reply({"choices": []}), "has no completion"),
+        (Reply(completion(None, finish_reason="length")), "without text (finish reason: length)"),
         (Reply(completion("", finish_reason="content_filter")), "content filter"),
-        (Reply({}, 302, {"Location": "http://elsewhere/"}), "sends us elsewhere"),
+        (Reply({}, 302, {"Location": "http://elsewhere/"}), "server redirects (302)"),
         (Reply(completion("late"), wait=0.8), "did not answer within 0.3 s"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -179,7 +181,7 @@ def test_what_would_befall_every_question_ends_the_asking(
 
 def test_a_server_that_drops_pictures_is_refused(tasks: list[ImageTask]) -> None:
     with serving({CHAT: lambda seen, before: Reply(completion("I see nothing", prompt=12))}) as server:
-        with pytest.raises(Fp2Error, match="takes no notice of pictures"):
+        with pytest.raises(Fp2Error, match="ignores images"):
             collect(engine(server).answer(tasks))
         blind = [replace(task, variant=BLIND) for task in tasks[:2]]
         assert {answer.text for answer in collect(engine(server).answer(blind)).values()} == {"I see nothing"}
@@ -277,15 +279,11 @@ def test_a_server_that_is_away_is_remembered_and_a_changed_one_noticed(tasks: li
         away.method(Question("y", "y", "Is it?", "yes_no"))
     with serving({MODELS: listed(owned_by="b"), CHAT: words}) as changed:
         away.address = parse_address(changed.url)
-        with pytest.raises(Fp2Error, match="tells something else"):
+        with pytest.raises(Fp2Error, match="report has changed"):
             collect(away.answer(tasks))
 
 
-def test_pauses_grow_with_chance_up_to_a_bound_and_heed_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_http, "FIRST_PAUSE", 0.5)
-    assert [pause(attempt, None, 1.0) for attempt in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
-    assert [pause(attempt, None, 0.0) for attempt in range(3)] == [0.25, 0.5, 1.0]
-    assert pause(0, 12.0, 0.3) == 12.0
+def test_retry_after_is_a_number_or_a_date() -> None:
     now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     assert retry_after("7", now) == 7
     assert retry_after("Sat, 21 Nov 2026 12:00:09 GMT", now) == 9

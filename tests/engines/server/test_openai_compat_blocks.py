@@ -11,8 +11,9 @@ from bench import Bench
 from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
 
 from fp2.compose import load_config
-from fp2.engines.server.scoring import NEVER, Way
-from fp2.engines.server.top_logprobs import FirstTokens
+from fp2.engines.base import NEVER
+from fp2.engines.server.scoring import ScoringMethod
+from fp2.engines.server.top_logprobs import TopLogprobs
 from fp2.engines.server.typed_decisions import TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.finish import Outcome
@@ -72,22 +73,22 @@ def test_the_share_that_lacks_the_outcome_is_told(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "route"),
+    ("method", "route"),
     [
         (TypedDecisions("systemone", "assets"), systemone),
         (TypedDecisions("systemone", "assets"), partial(systemone, mass=True)),
-        (FirstTokens(20), tokens),
-        (FirstTokens(20), short),
+        (TopLogprobs(20), tokens),
+        (TopLogprobs(20), short),
     ],
 )
-def test_a_way_lacks_nothing_that_it_does_not_name(way: Way, route: Any) -> None:
-    from fp2.engines.server_pictures import probe_pictures
+def test_a_way_lacks_nothing_that_it_does_not_name(method: ScoringMethod, route: Any) -> None:
+    from fp2.engines.server.chat import probe_images
     from fp2.tables import Question
 
     question = Question("q", "p", "Is it dark?", "yes_no")
-    for shown in probe_pictures().values():
-        (body,) = way.bodies("m", question, shown, "given")
-        numbers = way.read([route(Seen(way.path, body, {}, 0.0), 0).body], question, "given").numbers
+    for shown in probe_images().values():
+        (body,) = method.requests("m", question, shown, "given")
+        numbers = method.read([route(Seen(method.path, body, {}, 0.0), 0).body], question, "given").numbers
         null = {name for name in YES_NO_NUMBERS if numbers[name] is None}
-        assert null <= set(way.lacking)
-        assert {name for name, when in way.lacking.items() if when == NEVER} <= null
+        assert null <= set(method.lacking)
+        assert {name for name, when in method.lacking.items() if when == NEVER} <= null

@@ -26,9 +26,10 @@ from fake_server import (
 )
 
 from fp2.data.pixels import open_rgb
+from fp2.engines.build import build_engine
 from fp2.engines.server.client import RefusedError
-from fp2.engines.server.engine import OpenAICompatEngine, ServerSpec
-from fp2.engines.server.top_logprobs import FirstTokens
+from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
+from fp2.engines.server.top_logprobs import TopLogprobs
 from fp2.errors import Fp2Error
 from fp2.store.keys import response_key
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
@@ -58,7 +59,10 @@ METHODS = {
 
 def engine(server: FakeServer, **options: Any) -> OpenAICompatEngine:
     decoding = options.pop("decoding", Decoding())
-    return OpenAICompatEngine(ServerSpec(server.url, "m"), decoding, **{"attempts": 1, **options})
+    held = {name: options.pop(name) for name in ("connection", "verify") if name in options}
+    return OpenAICompatEngine(
+        ServerSpec(server.url, "m"), decoding, ServerOptions(**{"attempts": 1, **options}), **held
+    )
 
 
 def ask(
@@ -170,8 +174,15 @@ def test_a_way_can_be_forced_and_every_way_has_its_own_key() -> None:
         }  # fmt: skip
     assert keys["auto"] == keys["systemone"]
     assert len(set(keys.values())) == 3
-    with pytest.raises(Fp2Error, match="Did you mean 'logprobs'"):
-        OpenAICompatEngine(ServerSpec("http://localhost/v1", "m"), Decoding(), scoring="logprob")
+    model = {"base_url": "http://localhost/v1", "id": "m", "engine": "openai_compat"}
+    for option, value, says in (
+        ("scoring", "logprob", "'decisions' or 'logprobs', not 'logprob'"),
+        ("concurrency", 0, "greater than or equal to 1, not 0"),
+        ("timeout", 0, "greater than 0, not 0"),
+        ("attempts", 0, "greater than or equal to 1, not 0"),
+    ):
+        with pytest.raises(Fp2Error, match=rf"{says} .*engine\.{option}"):
+            build_engine(model, {"name": "openai_compat", option: value}, Decoding())
 
 
 def test_a_list_of_twenty_that_is_refused_becomes_one_of_five() -> None:
@@ -189,8 +200,8 @@ def test_a_server_without_probabilities_is_refused_in_one_line() -> None:
         engine(server).method(DARK)
     line = str(caught.value)
     assert "\n" not in line
-    assert "the server gives no top_logprobs" in line
-    assert "do not depend on the picture" in line
+    assert "the server returns no top_logprobs" in line
+    assert "do not depend on the image" in line
     assert "/decisions: the server refused (404)" in line
     expected = r"asking for probabilities \(/systemone\): the server failed"
     down = {SYSTEMONE: lambda seen, before: Reply("down", 500)}
@@ -218,8 +229,8 @@ def test_what_works_is_found_out_once() -> None:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ({"q0": {"type": "noul", "noul": 1.5}}, "is none"),
-        ({"q0": {"type": "noul", "noul": "much"}}, "is none"),
+        ({"q0": {"type": "noul", "noul": 1.5}}, "probability outside 0 to 1"),
+        ({"q0": {"type": "noul", "noul": "much"}}, "probability outside 0 to 1"),
         ({"q0": {"type": "noul"}}, "no probability of Yes"),
         ({}, "lacks the answer"),
         ([{"type": "refusal", "name": "q0"}], "declined"),
@@ -239,10 +250,10 @@ def test_an_answer_that_makes_no_sense_is_an_error_row(answers: Any, expected: s
 def test_neither_yes_nor_no_among_the_tokens_is_no_answer() -> None:
     top = [{"token": "I", "logprob": -0.1}, {"token": "The", "logprob": -3.0}]
     reply = completion("I", logprobs={"content": [{"top_logprobs": top}]})
-    with pytest.raises(RefusedError, match="neither Yes nor No is among the 2 likeliest"):
-        FirstTokens(20).read([reply], DARK, "given")
+    with pytest.raises(RefusedError, match="neither Yes nor No is among the 2 most likely"):
+        TopLogprobs(20).read([reply], DARK, "given")
     reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"].append({"token": "No", "logprob": -4.0})
-    only_no = FirstTokens(20).read([reply], DARK, "given")
+    only_no = TopLogprobs(20).read([reply], DARK, "given")
     assert only_no.text == "No"
     assert (only_no.numbers["p_yes"], only_no.numbers["p_yes_norm"], only_no.numbers["logit_difference"]) == (
         0,

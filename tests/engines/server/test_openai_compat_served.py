@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -19,9 +20,9 @@ from PIL import Image
 from fp2.data.peeps.load import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import digest_picture
-from fp2.engines.hf.engine import HfEngine
-from fp2.engines.hf.loading import HfSpec
-from fp2.engines.server.engine import OpenAICompatEngine, ServerSpec
+from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
@@ -80,8 +81,10 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> list[ImageTask]:
     return made
 
 
-def engine(url: str, **options: str) -> OpenAICompatEngine:
-    return OpenAICompatEngine(ServerSpec(url, str(MODEL)), DECODING, attempts=2, concurrency=4, **options)  # type: ignore[arg-type]
+def engine(url: str, **options: Any) -> OpenAICompatEngine:
+    return OpenAICompatEngine(
+        ServerSpec(url, str(MODEL)), DECODING, ServerOptions(attempts=2, concurrency=4, **options)
+    )
 
 
 def table(asked: HfEngine | OpenAICompatEngine, tasks: list[ImageTask]) -> dict[tuple[str, str], Answer]:
@@ -92,7 +95,7 @@ def table(asked: HfEngine | OpenAICompatEngine, tasks: list[ImageTask]) -> dict[
 
 def test_words_are_those_of_the_model_in_this_process(server: str, people: list[ImageTask]) -> None:
     ours = table(engine(server), people)
-    theirs = table(HfEngine(HfSpec(str(MODEL)), DECODING, threads=1), people)
+    theirs = table(HfEngine(HfSpec(str(MODEL)), DECODING, HfOptions(threads=1)), people)
     assert {key: answer.text for key, answer in ours.items()} == {key: answer.text for key, answer in theirs.items()}
     assert len({answer.text for answer in ours.values()}) > 6, "pictures and questions have to move the words"
 
@@ -124,7 +127,7 @@ def test_probabilities_are_those_of_the_decision_pipeline(server: str, people: l
 
 
 def test_first_tokens_are_refused_where_the_wish_is_ignored(server: str) -> None:
-    with pytest.raises(Fp2Error, match="the server gives no top_logprobs"):
+    with pytest.raises(Fp2Error, match="the server returns no top_logprobs"):
         engine(server, scoring="logprobs").method(LEADER)
     with pytest.raises(Fp2Error, match="404"):
         engine(server, scoring="decisions").method(LEADER)
@@ -136,7 +139,7 @@ def test_without_a_picture_everybody_gets_one_answer(server: str, people: list[I
 
 
 def test_a_model_that_is_not_served_is_told(server: str, people: list[ImageTask]) -> None:
-    asked = OpenAICompatEngine(ServerSpec(server, "another"), DECODING, attempts=1)
+    asked = OpenAICompatEngine(ServerSpec(server, "another"), DECODING, ServerOptions(attempts=1))
     errors = {answer.error for batch in asked.answer(people[:1]) for answer in batch}
     assert len(errors) == 1
     assert "requested 'another'" in str(errors)

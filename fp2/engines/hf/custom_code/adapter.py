@@ -1,4 +1,4 @@
-"""What the session asks of any loaded model, for one that runs code of its own and lies behind a facade."""
+"""The interface of a model of transformers, for a model whose own code has another one."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Facade:
-    """Stands before `inner`, a model with an interface of its own, and shows its parts as a stock model would."""
+class ModelAdapter:
+    """Gives `inner`, a model with an interface of its own, the attributes that a session uses."""
 
     inner: Any
 
     @property
     def device(self) -> Any:
-        """Where it is."""
+        """Its device."""
         return self.inner.device
 
     @property
     def dtype(self) -> Any:
-        """In which numbers it computes."""
+        """Its dtype."""
         return self.inner.dtype
 
     def modules(self) -> Iterator[Any]:
-        """Yield the model's parts."""
+        """Yield its modules."""
         yield from self.inner.modules()
 
     def num_parameters(self) -> int:
-        """Return the number of weights."""
+        """Return the number of its weights."""
         return sum(weight.numel() for weight in self.inner.parameters())
