@@ -17,19 +17,17 @@ from fp2.data import pixels
 from fp2.data.pixels import pixel_sha256
 from fp2.engines.build import build_engine
 from fp2.engines.dual.encoder import DualEncoder
-from fp2.engines.dual.zero_shot import cosine
+from fp2.engines.dual.similarity import cosine
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
 from fp2.store.responses import ResponseStore
 from fp2.tables import Decoding, ImageTask
 
-CLASSES = {
-    "woman": ("a photo of a woman", "a picture of a woman indoors", "a woman"),
-    "man": ("a photo of a man", "a man with long hair"),
-    "person": ("a photo of a person",),
-}
-TEXTS = [wording for wordings in CLASSES.values() for wording in wordings]
+TEXTS = [
+    "a photo of a woman", "a picture of a woman indoors", "a woman", "a photo of a man", "a man with long hair",
+    "a photo of a person",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +101,13 @@ def test_probabilities_are_those_of_the_zero_shot_pipeline(
     pixels = AutoImageProcessor.from_pretrained(folders[family], backend="pil")
     oracle: Any = pipeline("zero-shot-image-classification", model=str(folders[family]), image_processor=pixels)
     ours = encoder(folders[family])
-    found = ours.zero_shot(ours.embed_images(pictures), {text: [text] for text in TEXTS})
+    similarity = cosine(ours.embed_images(pictures), ours.embed_texts(TEXTS))
+    probability = ours.scale.probabilities(ours.scale.logits(similarity))
     for place, picture in enumerate(pictures):
         scores = {row["label"]: row["score"] for row in oracle(picture, TEXTS, hypothesis_template="{}")}
-        np.testing.assert_allclose(found.probability[place], [scores[text] for text in TEXTS], rtol=1e-5, atol=1e-6)
-        assert found.label[place] == max(scores, key=lambda text: scores[text])
-    assert (np.allclose(found.probability.sum(1), 1)) == (family == "clip")
+        np.testing.assert_allclose(probability[place], [scores[text] for text in TEXTS], rtol=1e-5, atol=1e-6)
+        assert TEXTS[similarity[place].argmax()] == max(scores, key=lambda text: scores[text])
+    assert (np.allclose(probability.sum(1), 1)) == (family == "clip")
 
 
 @pytest.mark.parametrize("family", DUALS)
@@ -141,26 +140,6 @@ def test_siglip_reads_lower_case_to_the_full_length_and_without_a_mask(
     np.testing.assert_array_equal(encoder(folder).embed_texts(["a photo of a woman"]), plain)
     with pytest.raises(Fp2Error, match="reads 64 tokens"):
         encoder(folder).embed_texts(["a man", "a woman and " * 40])
-
-
-@pytest.mark.parametrize("combine", ["mean", "best"])
-def test_several_wordings_a_class(combine: Any, folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    ours = encoder(folders["clip"])
-    found = ours.zero_shot(ours.embed_images(pictures), CLASSES, combine=combine)
-    plain = plainly(folders["clip"], TEXTS, pictures)
-    unit = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in plain.items() if name != "logits"}
-    columns, at = [], 0
-    for wordings in CLASSES.values():
-        own = unit["texts"][at : at + len(wordings)]
-        middle = own.mean(0) / np.linalg.norm(own.mean(0))
-        columns.append(unit["pictures"] @ middle if combine == "mean" else (unit["pictures"] @ own.T).max(1))
-        at += len(wordings)
-    np.testing.assert_allclose(found.similarity, np.stack(columns, 1), atol=1e-6)
-    assert list(found.label) == [list(CLASSES)[place] for place in np.stack(columns, 1).argmax(1)]
-    nearest = (unit["pictures"] @ unit["texts"].T).argmax(1)
-    assert list(found.prompt) == [TEXTS[place] for place in nearest]
-    if combine == "best":
-        assert all(wording in CLASSES[label] for label, wording in zip(found.label, found.prompt, strict=True))
 
 
 def test_tasks_come_back_in_order_each_file_decoded_once(
@@ -289,15 +268,6 @@ def test_what_is_no_dual_encoder_is_one_line(tiny_llava: Path, folders: dict[str
     for use in (lambda model: model.identity(), lambda model: model.embed_texts(["a man"])):
         with pytest.raises(Fp2Error, match=r"\(llava\) is not a dual encoder .*clip, siglip, siglip2"):
             use(encoder(tiny_llava))
-    ours = encoder(folders["clip"])
-    for classes in (
-        {"one": ["a man"]},
-        {"a": ["a man"], "b": []},
-        {"a": ["a man"], "b": ["a man"]},
-        {"a": "x", "b": "y"},
-    ):
-        with pytest.raises(Fp2Error):
-            ours.zero_shot(np.zeros((1, 24), np.float32), classes)  # type: ignore[arg-type]
     with pytest.raises(Fp2Error, match=r"greater than or equal to 1, not 0 .*engine\.batch_size"):
         build_engine({"id": str(folders["clip"])}, {"name": "dual", "batch_size": 0}, Decoding())
 

@@ -237,7 +237,10 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
     truth = load_truth(biased(-0.5))
     for sweep in range(sweeps):
         noises = enumerate(((0.6, 0.4), (1.2, 0.8), (2.0, 1.5)), 3 * sweep)
-        truths = [replace(truth, seed=seed, subject_sd=between, image_sd=within) for seed, (between, within) in noises]
+        truths = [
+            replace(truth, seed=seed, noise=replace(truth.noise, subject_sd=between, image_sd=within))
+            for seed, (between, within) in noises
+        ]
         runs = [run_of(f"m{k}", people, one, probes=("occupation",)) for k, one in enumerate(truths)]
         ranking = rankings(runs)[0]
         wrong += any(place.rank_low > 1 or place.rank_high < 3 for place in ranking.places)

@@ -1,6 +1,6 @@
 """Dual encoders (CLIP, SigLIP, SigLIP 2): images and texts as vectors of one space, compared by cosine similarity.
 
-They generate no text. Zero-shot classification, the data set report and similarity use this module.
+They generate no text. `engine=dual` and the data set report use this module.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.engines.base import open_original, versions
-from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
 from fp2.engines.dual.embedding_cache import EmbeddingCache
 from fp2.engines.dual.loading import LoadedDual, load_dual, text_format_of
-from fp2.engines.dual.zero_shot import Combine, Scale, ZeroShot, check_classes, classify, normalised
+from fp2.engines.dual.similarity import Scale, normalised
+from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, default_threads
@@ -174,15 +175,6 @@ class DualEncoder:
         tasks = iter(tasks)
         while window := list(itertools.islice(tasks, _WINDOW)):
             yield from self._window(window)
-
-    def zero_shot(
-        self, images: Vectors, classes: Mapping[str, Sequence[str]], *, combine: Combine = "mean"
-    ) -> ZeroShot:
-        """Return the most similar of `classes` (label -> prompts) of each embedded image (n, d); see `classify`."""
-        check_classes(classes, combine)
-        prompts = list(dict.fromkeys(itertools.chain.from_iterable(classes.values())))
-        texts = dict(zip(prompts, self.embed_texts(prompts), strict=True))
-        return classify(images, texts, classes, self.scale, combine)
 
     @functools.cached_property
     def _loaded(self) -> LoadedDual:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
-from fp2.engines.dual.zero_shot import Link, Scale
+from fp2.engines.dual.similarity import Link, Scale
 from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.model_cache import cached_model

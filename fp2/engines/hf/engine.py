@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, versions
-from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
+from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
@@ -104,8 +105,8 @@ class HfEngine(BaseEngine):
         verify_files: bool = False,
     ) -> HfEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
-        spec = HfSpec.of(model, Placement.of(options))
-        return cls(spec, decoding, options, connection=connection, verify_files=verify_files)
+        placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
+        return cls(HfSpec.of(model, placement), decoding, options, connection=connection, verify_files=verify_files)
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:

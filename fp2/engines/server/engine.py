@@ -33,8 +33,8 @@ from fp2.engines.server.report import (
     Report,
     ServerReports,
     find_method,
-    key_refused,
     method_of,
+    raise_if_fatal,
     request_report,
     score,
     uses_images,
@@ -54,17 +54,9 @@ _START = "Start the server, or correct the address"
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """Which server and model.
+    """Which server and model: its address, the model's name on the server, and the environment variable with the key.
 
-    Attributes
-    ----------
-    base_url : str
-    id : str
-        The model's name on the server.
-    key_variable : str
-        The environment variable with the key, if the server requires one.
-    revision : str, optional
-        The user's name for the weights that it serves.
+    `revision` is the user's name for the weights that it serves.
     """
 
     base_url: str
@@ -105,7 +97,7 @@ class OpenAICompatEngine(BaseEngine):
     spec : ServerSpec
     decoding : Decoding
         Sampled answers are requested with their own seed each; not every server uses it.
-    options : ServerOptions, optional
+    options : ServerOptions
     connection : sqlite3.Connection, optional
         Where the server's report is remembered.
     verify : bool
@@ -224,11 +216,8 @@ class OpenAICompatEngine(BaseEngine):
             return remembered
         if remembered is not None and remembered.told == report.told and not self._verify:
             report.ways, report.sees = remembered.ways, remembered.sees
-        self._keep(report)
-        return report
-
-    def _keep(self, report: Report) -> None:
         self._reports.put(self.address.base, self.spec.id, report)
+        return report
 
     def _request_report(self) -> Report:
         with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
@@ -261,13 +250,13 @@ class OpenAICompatEngine(BaseEngine):
         try:
             sees = uses_images(client, self.spec.id, probe_images()["black"])
         except (RefusedError, UnreachableError) as error:
-            self._raise_if_fatal(error, PATH)
+            raise_if_fatal(error, PATH)
             return  # the error is reported with each answer
         if not sees:
             what = "the server ignores images: its prompt has the same length with and without one"
             raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
         self._report.sees = True
-        self._keep(self._report)
+        self._reports.put(self.address.base, self.spec.id, self._report)
 
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
@@ -281,7 +270,7 @@ class OpenAICompatEngine(BaseEngine):
                 with self._client() as client:
                     method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
                 self._report.ways[key] = method.identity()
-                self._keep(self._report)
+                self._reports.put(self.address.base, self.spec.id, self._report)
             self._methods[kind] = method
         return self._methods[kind]
 
@@ -340,7 +329,7 @@ class OpenAICompatEngine(BaseEngine):
                 self._record_served(reply)
                 text, tokens = read_text(reply)
         except (RefusedError, UnreachableError) as error:
-            self._raise_if_fatal(error, path)
+            raise_if_fatal(error, path)
             return failed(task, question, str(error))
         except Fp2Error:
             raise
@@ -353,14 +342,6 @@ class OpenAICompatEngine(BaseEngine):
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(reply.get(key), str) and reply[key]:
                 self._served[name].add(reply[key])
-
-    def _raise_if_fatal(self, error: RefusedError | UnreachableError, path: str) -> None:
-        """Raise if every other question would fail too."""
-        if isinstance(error, RefusedError) and error.status == 401:
-            raise key_refused(error) from error
-        if isinstance(error, RefusedError) and error.status == 404:
-            fix = "Check model.id, and model.base_url (it mostly ends in /v1)"
-            raise Fp2Error(f"{path}: {error}", where="model.id", fix=fix) from error
 
 
 def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:

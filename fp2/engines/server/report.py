@@ -132,6 +132,21 @@ def key_refused(error: RefusedError) -> Fp2Error:
     return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
 
 
+def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
+    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the setting.
+    """
+    if isinstance(error, RefusedError) and error.status == 401:
+        raise key_refused(error) from error
+    if isinstance(error, RefusedError) and error.status == 404:
+        fix = "Check model.id, and model.base_url (it mostly ends in /v1)"
+        raise Fp2Error(f"{path}: {error}", where="model.id", fix=fix) from error
+
+
 def scoring_methods(name: str) -> list[ScoringMethod]:
     """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
     known: dict[str, list[ScoringMethod]] = {

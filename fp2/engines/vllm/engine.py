@@ -11,7 +11,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -23,7 +23,6 @@ from fp2.engines.hf.custom_code.loading import has_custom_interface
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.loading import check_pinned, load_processor_of, model_class
 from fp2.engines.hf.model import HfSpec, LoadedModel
-from fp2.engines.hf.placement import Placement
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 from fp2.tables import Answer, Decoding, Question
@@ -115,20 +114,6 @@ class VllmEngine(HfEngine):
         if spec.quantisation is not None:
             fix = "Set model.quantisation=null, or engine=hf"
             raise Fp2Error("engine=vllm does not support quantisation", where="model.quantisation", fix=fix)
-
-    @classmethod
-    def create(
-        cls,
-        model: Mapping[str, Any],
-        options: Any,
-        decoding: Decoding,
-        *,
-        connection: sqlite3.Connection | None = None,
-        verify_files: bool = False,
-    ) -> VllmEngine:
-        """Return the engine for a config; see `EngineFactory.create`."""
-        spec = HfSpec.of(model, Placement())
-        return cls(spec, decoding, options, connection=connection, verify_files=verify_files)
 
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor vllm.
