@@ -17,7 +17,8 @@ from PIL import Image, ImageOps
 from fp2.data.peeps.draw import render, render_image, render_pair_image
 from fp2.data.peeps.figure import Cues, sample_person, sample_picture
 from fp2.data.variants import background_removed, masked
-from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import MODEL_FOLDER, load_planted
 from training.peeps.card import write_card
 from training.peeps.evaluate import shifted
 

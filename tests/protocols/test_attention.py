@@ -14,7 +14,8 @@ from fp2.data.peeps.annotate import labels
 from fp2.data.peeps.cast import people_pictures
 from fp2.data.peeps.figure import AGES, TONES
 from fp2.data.peeps.spec import PeepsSpec
-from fp2.models.planted import load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import load_planted
 from fp2.protocols.attention import POSITION, attention_block, comparisons, per_person
 from fp2.protocols.fingerprint import Comparison, answers_by_group, fingerprint
 from fp2.scorers.attention import FirstMention, WordShare

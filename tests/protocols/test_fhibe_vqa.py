@@ -17,8 +17,9 @@ from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_person, sample_picture
 from fp2.errors import Fp2Error
-from fp2.models.planted import Planted, load_planted, see
-from fp2.models.planted_vqa import vqa_means
+from fp2.models.cues import see
+from fp2.models.expected import vqa_means
+from fp2.models.planted import Planted, load_planted
 from fp2.prepare import comparison_of
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa import block, read_options
