@@ -133,7 +133,7 @@ class EngineFactory(Protocol):
         connection: sqlite3.Connection | None = None,
         verify_files: bool = False,
     ) -> Engine:
-        """Return an engine; nothing is loaded.
+        """Return an engine; nothing is loaded. (Our classes pass the keyword arguments on as `**memory`.)
 
         Parameters
         ----------

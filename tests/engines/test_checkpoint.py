@@ -1,4 +1,4 @@
-"""Which files a model name stands for: folders, package folders, the local cache, and a hub (a small one, ours)."""
+"""From a model's name to its files: folders, package folders, the local cache, and a small hub of our own."""
 
 from __future__ import annotations
 

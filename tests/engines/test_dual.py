@@ -1,4 +1,4 @@
-"""Dual encoders against plain transformers: embeddings, logits, probabilities, classes; what is kept and refused."""
+"""Dual encoders against plain transformers: embeddings, logits, probabilities; what is kept and refused."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_probabilities_are_those_of_the_zero_shot_pipeline(
 
 
 @pytest.mark.parametrize("family", DUALS)
-def test_one_at_a_time_is_the_same_and_another_picture_is_not(
+def test_one_at_a_time_is_the_same_and_another_image_is_not(
     family: str, folders: dict[str, Path], pictures: list[Image.Image]
 ) -> None:
     ours = encoder(folders[family], batch_size=2)
@@ -122,7 +122,7 @@ def test_one_at_a_time_is_the_same_and_another_picture_is_not(
         np.testing.assert_allclose(ours.embed_texts([text])[0], texts[place], atol=2e-6)
     for vectors in (together, texts):
         apart = np.abs(vectors[:, None] - vectors[None]).max(-1)
-        assert apart[~np.eye(len(vectors), dtype=bool)].min() > 1e-3  # wrong picture, wrong text: it shows
+        assert apart[~np.eye(len(vectors), dtype=bool)].min() > 1e-3  # wrong image, wrong text: it shows
 
 
 @pytest.mark.parametrize("family", ["siglip", "siglip2", "siglip2_naflex"])
@@ -163,7 +163,7 @@ def test_tasks_come_back_in_order_each_file_decoded_once(
         assert np.abs(one.vector - other.vector).max() > 1e-2  # type: ignore[operator]
 
 
-def test_a_bad_picture_spoils_no_other(folders: dict[str, Path], tasks: list[ImageTask], tmp_path: Path) -> None:
+def test_an_unreadable_image_fails_alone(folders: dict[str, Path], tasks: list[ImageTask], tmp_path: Path) -> None:
     (tmp_path / "torn.png").write_bytes(tasks[0].path.read_bytes()[:200])
     torn = replace(tasks[0], image_id="torn", path=tmp_path / "torn.png")
     other = replace(tasks[0], image_id="other", path=tasks[1].path)  # not the pixels that were digested

@@ -1,4 +1,4 @@
-"""Things are made prefetched, in order; errors come at their place; an early end ends the making."""
+"""Items are prefetched in order; an error is raised at its place; the thread ends with the consumer."""
 
 from __future__ import annotations
 

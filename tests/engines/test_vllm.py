@@ -158,7 +158,7 @@ def picture_length(folder: Path) -> int:
     return max(ids.count(token) for token in ids)
 
 
-def test_what_is_drawn_depends_on_the_seed_and_not_on_company(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+def test_a_sample_depends_on_the_seed_and_not_on_the_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     hot = Decoding(max_new_tokens=5, temperature=1.5, seed=3)
     together = {key: a.text for key, a in answers(both(tiny_llava, hot)[0], tasks[:3]).items()}
     alone = {key: a.text for task in tasks[:3] for key, a in answers(both(tiny_llava, hot)[0], [task]).items()}
@@ -193,7 +193,7 @@ def test_settings_reach_vllm_and_none_that_changes_answers(tiny_llava: Path, tas
         VllmEngine(HfSpec(str(tiny_llava), quantisation="int8"), DECODING)
 
 
-def test_a_prompt_that_fails_spoils_no_other(
+def test_a_prompt_that_fails_fails_alone(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, plain = both(tiny_llava)
@@ -215,7 +215,7 @@ def test_a_prompt_that_fails_spoils_no_other(
     assert all(answer.text == expected[key].text for key, answer in found.items() if key not in failed)
 
 
-def test_what_vllm_says_at_the_start_is_one_line(
+def test_an_error_of_vllm_at_the_start_is_one_line(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(self: LLM, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The training recipe's machinery: pictures, packed dialogues, resuming, and the tie between truth and weights."""
+"""The training recipe: images, packed dialogues, resuming, and that the weights belong to the planted truth."""
 
 from __future__ import annotations
 

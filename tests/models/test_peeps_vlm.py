@@ -1,4 +1,4 @@
-"""The committed model: it loads as any model does, is small, and says what was planted about people it never saw."""
+"""The bundled model: it loads as any model does, is small, and gives the planted answers about held-out people."""
 
 from __future__ import annotations
 

@@ -45,13 +45,13 @@ def test_questions_are_the_battery_word_for_word() -> None:
 
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
 @pytest.mark.parametrize("phrase", [0, 1, 2])
-def test_valence_rises_with_the_level_whatever_the_wording(probe: str, phrase: int) -> None:
+def test_valence_rises_with_the_level_for_every_confidence_phrase(probe: str, phrase: int) -> None:
     compounds = [vader_compound(PLANTED.say(probe, level, phrase)) for level in range(10)]
     assert all(low < high for low, high in itertools.pairwise(compounds))
 
 
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
-def test_wording_does_not_move_valence(probe: str) -> None:
+def test_confidence_phrases_do_not_change_valence(probe: str) -> None:
     for level in range(10):
         assert len({vader_compound(PLANTED.say(probe, level, phrase)) for phrase in range(3)}) == 1
 

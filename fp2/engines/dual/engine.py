@@ -7,20 +7,17 @@ with the image. Each image is embedded once for all questions and kept, as are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fp2.engines.base import BaseEngine, failed
 from fp2.engines.dual.encoder import DualEncoder, ImageEmbedding
 from fp2.engines.dual.similarity import cosine
-from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.model import NEEDS_ID, HfSpec
 from fp2.engines.hf.placement import LocalOptions, Placement
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
-
-if TYPE_CHECKING:
-    import sqlite3
 
 METHOD = "zero_shot/1"  # raise the number with every change that can change an answer
 _BATCH = 64  # images whose answers are yielded together
@@ -31,24 +28,16 @@ class DualEngine(BaseEngine):
 
     Options: ClassVar[type[Any]] = LocalOptions
     serves: ClassVar[tuple[str, ...]] = ("dual",)
-    needs: ClassVar[Mapping[str, str]] = {"id": "Give a folder or a Hugging Face id (owner/name)"}
+    needs: ClassVar[Mapping[str, str]] = NEEDS_ID
 
     def __init__(self, encoder: DualEncoder) -> None:
         self.encoder = encoder
 
     @classmethod
-    def create(
-        cls,
-        model: Mapping[str, Any],
-        options: Any,
-        decoding: Decoding,
-        *,
-        connection: sqlite3.Connection | None = None,
-        verify_files: bool = False,
-    ) -> DualEngine:
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> DualEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         spec = HfSpec.of(model, Placement.of(options))
-        return cls(DualEncoder(spec, options, connection=connection, verify_files=verify_files))
+        return cls(DualEncoder(spec, options, **memory))
 
     @property
     def model_calls(self) -> int:

@@ -20,7 +20,7 @@ from fp2.engines.file_digests import FileDigests
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
-from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.model import NEEDS_ID, HfSpec
 from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fp2.engines.hf.session import Session
 
 GENERATE = "generate/2"  # raise the number with every change that can change an answer
-NEEDS_ID = {"id": "Give a folder or a Hugging Face id (owner/name)"}
 _SMALL_MODEL = 50_000_000  # parameters
 _AHEAD = 16  # images encoded before the model needs them
 _PENDING_BYTES = 1 << 30
@@ -95,18 +94,10 @@ class HfEngine(BaseEngine):
         self._digests = FileDigests(connection, verify=verify_files)
 
     @classmethod
-    def create(
-        cls,
-        model: Mapping[str, Any],
-        options: Any,
-        decoding: Decoding,
-        *,
-        connection: sqlite3.Connection | None = None,
-        verify_files: bool = False,
-    ) -> HfEngine:
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
-        return cls(HfSpec.of(model, placement), decoding, options, connection=connection, verify_files=verify_files)
+        return cls(HfSpec.of(model, placement), decoding, options, **memory)
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "nf4"]
 ImageBackend = Literal["pil", "torchvision"]
+NEEDS_ID = {"id": "Give a folder or a Hugging Face id (owner/name)"}
 
 
 @dataclass(frozen=True)

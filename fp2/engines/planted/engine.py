@@ -25,8 +25,6 @@ from fp2.hashing import digest
 from fp2.tables import HIDES_PERSON, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
-    import sqlite3
-
     import pandas as pd
 
 
@@ -60,15 +58,7 @@ class PlantedEngine(BaseEngine):
         self._batch_size = batch_size
 
     @classmethod
-    def create(
-        cls,
-        model: Mapping[str, Any],
-        options: Any,
-        decoding: Decoding,
-        *,
-        connection: sqlite3.Connection | None = None,
-        verify_files: bool = False,
-    ) -> PlantedEngine:
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> PlantedEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         return cls(load_truth(model.get("truth")), batch_size=options.batch_size)
 

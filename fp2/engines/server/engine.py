@@ -100,7 +100,7 @@ class OpenAICompatEngine(BaseEngine):
     options : ServerOptions
     connection : sqlite3.Connection, optional
         Where the server's report is remembered.
-    verify : bool
+    verify_files : bool
         Try the scoring methods again even if the report has not changed.
     """
 
@@ -118,30 +118,22 @@ class OpenAICompatEngine(BaseEngine):
         options: ServerOptions | None = None,
         *,
         connection: sqlite3.Connection | None = None,
-        verify: bool = False,
+        verify_files: bool = False,
     ) -> None:
         self.spec, self.decoding, self.options, self.model_calls = spec, decoding, options or ServerOptions(), 0
         self.address = parse_address(spec.base_url)
-        self._verify = verify
+        self._verify = verify_files
         self._reports = ServerReports(connection)
         self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
 
     @classmethod
-    def create(
-        cls,
-        model: Mapping[str, Any],
-        options: Any,
-        decoding: Decoding,
-        *,
-        connection: sqlite3.Connection | None = None,
-        verify_files: bool = False,
-    ) -> OpenAICompatEngine:
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         key = str(model.get("api_key_env") or KEY_VARIABLE)
         spec = ServerSpec(str(model["base_url"]), str(model["id"]), key, model.get("revision"))
-        return cls(spec, decoding, options, connection=connection, verify=verify_files)
+        return cls(spec, decoding, options, **memory)
 
     @property
     def notices(self) -> list[str]:

@@ -93,7 +93,7 @@ def test_one_clear_line(folder: Path, spoil: Callable[[Path], None], says: str) 
 
 
 def test_a_model_that_only_its_own_class_serves_is_loaded_by_it(qwen: Path) -> None:
-    """Types that the auto class does not list, but whose class looks at pictures and writes."""
+    """Types that the auto class does not list, but whose class looks at images and writes."""
     checkpoint = resolve_checkpoint(str(qwen))
     named = {"model_type": "bert", "architectures": ["BertModel", "Qwen2VLForConditionalGeneration"]}
     assert model_class(dataclasses.replace(checkpoint, config=named)) == "Qwen2VLForConditionalGeneration"

@@ -1,4 +1,4 @@
-"""Models that only their own code can ask: their answers are those of a plain loop over the code's public methods."""
+"""Models with custom code: their answers are those of a plain loop over the code's public methods."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def asking(tasks: Sequence[ImageTask], *questions: Question) -> list[ImageTask]:
 
 
 def tiles_of(picture: Image.Image, side: int = 28, most: int = 6) -> torch.Tensor:
-    """The model card's recipe by hand: the nearest grid, its tiles row by row, then the whole picture."""
+    """The model card's recipe by hand: the nearest grid, its tiles row by row, then the whole image."""
     shape = picture.width / picture.height
     grids = sorted(((w, h) for w in range(1, most + 1) for h in range(1, most + 1) if w * h <= most), key=np.prod)
     best, least = (1, 1), float("inf")
@@ -162,7 +162,7 @@ def query_likelihood(model: Any, picture: Image.Image, order: Sequence[str], cho
     return float(np.logaddexp.reduce(ways))
 
 
-def test_a_picture_is_encoded_once_for_all_its_questions(query: Path, tasks: list[ImageTask]) -> None:
+def test_an_image_is_encoded_once_for_all_its_questions(query: Path, tasks: list[ImageTask]) -> None:
     asked = engine(query)
     core, seen = asked._session.loaded.model._core, []
     original = core.encode_image
@@ -171,7 +171,7 @@ def test_a_picture_is_encoded_once_for_all_its_questions(query: Path, tasks: lis
     assert sum(seen) == 2
 
 
-def test_company_changes_nothing_where_code_is_asked(chat: Path, query: Path, tasks: list[ImageTask]) -> None:
+def test_the_rest_of_the_batch_changes_nothing_for_custom_code(chat: Path, query: Path, tasks: list[ImageTask]) -> None:
     for folder, heat in ((chat, 1.3), (query, 40.0)):
         hot = Decoding(max_new_tokens=5, temperature=heat, seed=5)
         together = answers(engine(folder, hot), tasks[:3])
@@ -181,7 +181,7 @@ def test_company_changes_nothing_where_code_is_asked(chat: Path, query: Path, ta
         assert {k: a.text for k, a in together.items()} != {k: a.text for k, a in other.items()}
 
 
-def test_without_a_picture(chat: Path, query: Path, tasks: list[ImageTask]) -> None:
+def test_without_an_image(chat: Path, query: Path, tasks: list[ImageTask]) -> None:
     from transformers import AutoTokenizer
 
     unseen = [dataclasses.replace(task, variant="blind") for task in tasks[:2]]

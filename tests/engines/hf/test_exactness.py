@@ -1,6 +1,6 @@
 """Sharing changes no answer: every family against plain transformers, one full prompt at a time.
 
-The gate is 1e-4 in float32 logits. It has to be able to fail: the same comparison with another picture, and with the
+The gate is 1e-4 in float32 logits. It has to be able to fail: the same comparison with another image, and with the
 prompts rolled by one, must be far outside it.
 """
 
@@ -57,7 +57,7 @@ def answers(engine: HfEngine, tasks: Iterable[ImageTask]) -> dict[tuple[str, str
 
 
 def plain_inputs(engine: HfEngine, task: ImageTask, question: Question) -> dict[str, Any]:
-    """One picture and one prompt through the processor, as a script would."""
+    """One image and one prompt through the processor, as a script would."""
     processor = engine._session.loaded.processor
     written = engine.prompt_format.with_processor(processor)
     prompt = written.text(question.text)
@@ -118,7 +118,9 @@ def test_shared_logits_are_those_of_one_prompt_at_a_time(
 
 
 @every_family
-def test_company_changes_nothing(family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+def test_the_rest_of_the_batch_changes_nothing(
+    family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
+) -> None:
     """One question at a time, a few tokens at a time, or all at once: the same numbers and the same words."""
     folder = tiny_family(family)
     some = with_questions(tasks[:3], (*ASKED[:6], *WORDS))
@@ -188,7 +190,7 @@ def test_more_sharing_than_the_family_allows_is_refused(
         answers(engine, with_questions(tasks[:1], ASKED))
 
 
-def test_a_prefix_lm_on_the_tree_is_found_out(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+def test_the_check_detects_a_prefix_lm_on_the_tree(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
     """PaliGemma's answers would stay the same word for word; its logits are wrong by far more than rounding."""
     engine = HfEngine(HfSpec(str(tiny_family("paligemma"))), DECODING, HfOptions(threads=1))
     (task,) = with_questions(tasks[:1], ASKED)
@@ -225,7 +227,7 @@ def test_an_unknown_family_gets_the_most_that_passes_the_check(
             assert found[key].numbers == pytest.approx(answer.numbers)
 
 
-def test_a_model_that_says_otherwise_when_it_shares_is_refused(
+def test_sharing_that_changes_the_logits_is_refused(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, HfOptions(threads=1))
@@ -235,10 +237,8 @@ def test_a_model_that_says_otherwise_when_it_shares_is_refused(
         answers(engine, with_questions(tasks[:1], ASKED))
 
 
-def test_time_does_not_grow_with_the_pictures_asked_before(
-    tiny_family: Callable[[str], Path], tasks: list[ImageTask]
-) -> None:
-    """Nothing is kept of a picture once it is answered: no cache, no features, no tensors."""
+def test_nothing_is_kept_of_answered_images(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+    """Nothing is kept of an image once it is answered: no cache, no features, no tensors."""
     import gc
 
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, HfOptions(threads=1))
@@ -257,10 +257,10 @@ def test_time_does_not_grow_with_the_pictures_asked_before(
 
 
 @pytest.mark.parametrize("family", ["llava_next", "gemma3"])
-def test_a_text_model_that_looks_back_a_short_way_only(
+def test_a_text_model_with_a_sliding_window(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask], tmp_path: Path
 ) -> None:
-    """All layers of Mistral, some of Gemma's: fewer tokens than the picture has."""
+    """All layers of Mistral, some of Gemma's: fewer tokens than the image has."""
     folder = Path(shutil.copytree(tiny_family(family), tmp_path / family))
     config = json.loads((folder / "config.json").read_text())
     config["text_config"]["sliding_window"] = 14
@@ -337,7 +337,7 @@ def test_the_likelihoods_of_options_are_those_of_their_tokens_one_by_one(
 
 
 @pytest.mark.parametrize("family", ["llava", "paligemma", "blip2_opt"])
-def test_a_blind_model_says_the_same_of_everybody(
+def test_a_blind_model_gives_every_subject_the_same_answer(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
     from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every family's tiny checkpoint goes the whole way: from disk through the auto classes to answers."""
+"""A tiny checkpoint of every family, from disk through the auto classes to answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fp2.tables import Answer, Decoding, ImageTask
 DECODING = Decoding(max_new_tokens=4)
 KIND, WORK = "Is this person kind?", "What do you think this person does for work?"
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
-PROMPTS = {  # as each family was taught to be asked: with a picture, and without one
+PROMPTS = {  # as each family was trained to be asked: with an image, and without one
     "paligemma": ("<image>answer en {}", "answer en {}"),
     "paligemma2": ("<image>answer en {}", "answer en {}"),
     "gemma3": (
@@ -54,7 +54,7 @@ PROMPTS = {  # as each family was taught to be asked: with a picture, and withou
         "<|im_start|>user <image>\n{}<|im_end|><|im_start|>assistant\n",
         "<|im_start|>user {}<|im_end|><|im_start|>assistant\n",
     ),
-    "blip2_opt": ("Question: {} Answer:", "Question: {} Answer:"),  # its processor puts the picture before it
+    "blip2_opt": ("Question: {} Answer:", "Question: {} Answer:"),  # its processor puts the image before it
     "blip2_t5": ("Question: {} Answer:", "Question: {} Answer:"),
 }
 PROMPTS |= {"smolvlm": PROMPTS["idefics3"], "qwen2_5_vl": PROMPTS["qwen2_vl"]}
@@ -105,7 +105,7 @@ def test_every_family_answers(folders: dict[str, Path], family: str, tasks: list
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_picture_and_question_move_the_logits(folders: dict[str, Path], family: str) -> None:
+def test_image_and_question_change_the_logits(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     first = next_logits(loaded, form, KIND, picture(0))
     assert torch.equal(first, next_logits(loaded, form, KIND, picture(0)))
@@ -116,7 +116,7 @@ def test_picture_and_question_move_the_logits(folders: dict[str, Path], family: 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_are_those_that_the_family_was_taught(folders: dict[str, Path], family: str) -> None:
+def test_prompts_are_those_that_the_family_was_trained_on(folders: dict[str, Path], family: str) -> None:
     _, form = loaded_from(folders[family])
     seeing, blind = (prompt.format(KIND) for prompt in PROMPTS[family])
     assert form.text(KIND) == seeing
@@ -125,7 +125,7 @@ def test_prompts_are_those_that_the_family_was_taught(folders: dict[str, Path], 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_start_token_and_whole_pictures(folders: dict[str, Path], family: str) -> None:
+def test_one_start_token_and_complete_images(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     ids = encode(loaded, form, form.text(KIND), picture(0))["input_ids"][0].tolist()
     tokenizer = loaded.processor.tokenizer
@@ -161,8 +161,8 @@ def same(ours: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("family", sorted(READS_FILMS))
-def test_without_what_reads_films_pixels_and_picture_tokens_are_right(folders: dict[str, Path], family: str) -> None:
-    """Pixels from the bare PIL class; as many picture tokens as the vision side of the model gives features."""
+def test_without_a_video_processor_pixels_and_image_tokens_are_right(folders: dict[str, Path], family: str) -> None:
+    """Pixels from the bare PIL class; as many image tokens as the vision side of the model gives features."""
     from transformers import AutoImageProcessor
 
     loaded, form = loaded_from(folders[family])
@@ -180,14 +180,14 @@ def test_without_what_reads_films_pixels_and_picture_tokens_are_right(folders: d
     assert int((ours["input_ids"] == token).sum()) == sum(part.numel() // part.shape[-1] for part in parts)
 
 
-def test_smolvlm_2_writes_pictures_as_smolvlm_does(folders: dict[str, Path]) -> None:
+def test_smolvlm_2_expands_images_as_smolvlm_does(folders: dict[str, Path]) -> None:
     both = [loaded_from(folders[family]) for family in ("smolvlm", "idefics3")]
     encoded = [encode(loaded, form, form.text(KIND), picture(0, (80, 30))) for loaded, form in both]
     same(encoded[0], encoded[1])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pictures_that_are_remembered_change_nothing(folders: dict[str, Path], family: str) -> None:
+def test_remembering_an_image_changes_nothing(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     shown = [picture(0), picture(1, (30, 70)), picture(0)]
 
@@ -207,7 +207,7 @@ def test_pictures_that_are_remembered_change_nothing(folders: dict[str, Path], f
         same(ours, wanted)
 
 
-def test_a_family_is_told_from_the_config_never_from_the_name(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_family_is_recognised_by_the_config_never_by_the_name(folders: dict[str, Path], tmp_path: Path) -> None:
     misnamed = Path(shutil.copytree(folders["paligemma2"], tmp_path / "Qwen2.5-VL-3B-Instruct"))
     config = json.loads((misnamed / "config.json").read_text())
     assert facts_for(config).sharing == "vision"
@@ -218,7 +218,7 @@ def test_a_family_is_told_from_the_config_never_from_the_name(folders: dict[str,
     assert facts_for({"model_type": "of tomorrow"}).sharing == "auto"
 
 
-def test_what_reads_both_ways_never_shares_more_than_pictures() -> None:
+def test_bidirectional_text_never_shares_more_than_image_features() -> None:
     assert facts_for({"model_type": "of tomorrow", "is_encoder_decoder": True}).sharing == "vision"
     assert facts_for({"model_type": "llava", "text_config": {"use_bidirectional_attention": True}}).sharing == "vision"
     assert facts_for({"model_type": "blip-2", "text_config": {"model_type": "t5"}}).sharing == "vision"

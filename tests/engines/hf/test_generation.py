@@ -13,7 +13,7 @@ from fp2.engines.hf.generation import Sampler, greedy
 LOGITS = torch.tensor([1.0, 0.0, -1.0, 2.0])
 
 
-def test_greedy_takes_the_likeliest() -> None:
+def test_greedy_takes_the_most_likely() -> None:
     assert greedy([(0, 0), (0, 1)], torch.stack([LOGITS, -LOGITS])) == [3, 2]
 
 
@@ -25,7 +25,7 @@ def test_draws_follow_the_softmax_at_the_temperature(temperature: float) -> None
     assert scipy.stats.chisquare(np.bincount(drawn, minlength=4), expected).pvalue > 1e-3
 
 
-def test_a_draw_depends_on_its_own_seed_and_on_no_company() -> None:
+def test_a_sample_depends_on_its_own_seed_only() -> None:
     pairs = [(0, 3), (1, 1), (2, 2)]
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(1))
     together = Sampler(1.0, lambda pair: 10 * pair[0] + pair[1])

@@ -1,4 +1,4 @@
-"""The generic adapter against plain transformers, and all that goes wrong with a picture, a batch or a model."""
+"""The generic engine against plain transformers, and errors of an image, a batch or a model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def numbers(answers: Iterable[Answer]) -> dict[tuple[str, str], dict[str, float]
 
 
 def one_at_a_time(folder: Path, tasks: Sequence[ImageTask], chat: bool) -> Table:
-    """Ask plain transformers one question about one picture at a time: no batch, no padding, no memory."""
+    """Ask plain transformers one question about one image at a time: no batch, no padding, no memory."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     processor: Any = AutoProcessor.from_pretrained(folder)
@@ -97,7 +97,7 @@ def test_answers_are_those_of_plain_transformers(
     assert all(1 <= answer.tokens <= DECODING.max_new_tokens for answer in answers)
 
 
-def test_a_picture_is_resized_once_for_all_its_questions(
+def test_an_image_is_resized_once_for_all_its_questions(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava, batch_size=6)
@@ -125,7 +125,7 @@ def test_the_model_runs_once_for_a_beginning_once_for_its_questions_and_once_a_t
 ) -> None:
     asked = engine(tiny_llava, batch_size=7)
     batches = list(asked.answer(tasks))
-    assert [len(batch) for batch in batches] == [6, 6, 6, 3]  # two pictures with three questions each fit into seven
+    assert [len(batch) for batch in batches] == [6, 6, 6, 3]  # two images with three questions each fit into seven
     check = 2 + 3  # before the first answer: the tree, and the trial prompts one at a time
     most = check + 4 * (1 + DECODING.max_new_tokens)
     assert check + 4 * 2 < asked.model_calls <= most
@@ -136,7 +136,7 @@ def test_no_open_question_loads_no_model(tmp_path: Path, monkeypatch: pytest.Mon
     assert collect(engine(tiny_llava).answer([])) == []
 
 
-def test_a_broken_picture_is_its_own_error(tiny_llava: Path, tasks: list[ImageTask], tmp_path: Path) -> None:
+def test_a_broken_image_fails_alone(tiny_llava: Path, tasks: list[ImageTask], tmp_path: Path) -> None:
     whole = table(collect(engine(tiny_llava).answer(tasks)))
     cut = tmp_path / "cut.png"
     cut.write_bytes(tasks[1].path.read_bytes()[:300])
@@ -227,7 +227,7 @@ def test_memory_for_not_even_one_is_an_error_row(
     assert all("none left" in (answer.error or "") for answer in answers)
 
 
-def test_one_bad_answer_spoils_no_other(
+def test_one_failing_question_fails_alone(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = table(collect(engine(tiny_llava).answer(tasks)))
@@ -417,7 +417,7 @@ def test_a_vocabulary_without_yes_ends_the_run_in_one_line(tiny_llava: Path, tas
     assert "\n" not in str(told.value)
 
 
-def test_a_changed_picture_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+def test_the_variant_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     def upside_down(picture: Image.Image) -> Image.Image:
         return picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
 
@@ -429,7 +429,7 @@ def test_a_changed_picture_is_what_the_model_sees(tiny_llava: Path, tasks: list[
 
 @pytest.mark.parametrize("sharing", ["tree", "none"])
 @pytest.mark.parametrize("scored", [True, False], ids=["scored", "words"])
-def test_a_picture_that_never_fits_is_its_own_failure_and_slows_no_other(
+def test_an_image_that_never_fits_fails_alone_and_slows_no_other(
     sharing: Any, scored: bool, tiny_family: Callable[[str], Path], tasks: list[ImageTask],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -493,7 +493,7 @@ def test_a_control_token_in_a_question_is_that_questions_error(
     assert all("special token" in answer.error for answer in answers if answer.error)
 
 
-def test_a_processor_that_fails_at_one_question_spoils_no_other(
+def test_a_processor_that_fails_at_one_question_fails_alone(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = engine(tiny_llava)
@@ -517,7 +517,7 @@ def test_options_that_begin_alike_are_refused(tiny_family: Callable[[str], Path]
         collect(engine(tiny_family("llava")).answer([dataclasses.replace(tasks[0], questions=(question,))]))
 
 
-def test_many_questions_in_words_go_a_batch_at_a_time(
+def test_many_text_questions_are_generated_in_batches(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = tuple(Question(f"q{i}", "x", f"What about number {i}? Say a word.") for i in range(30))
@@ -532,7 +532,7 @@ def test_many_questions_in_words_go_a_batch_at_a_time(
     assert max(seen) == 4
 
 
-def test_a_prompt_with_the_picture_behind_shares_the_picture_only(
+def test_a_prompt_with_the_image_last_shares_the_features_only(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
     spec = HfSpec(str(tiny_family("llava")), prompt="{question}{image}")
@@ -549,7 +549,7 @@ def test_a_prompt_with_the_picture_behind_shares_the_picture_only(
         collect(HfEngine(spec, DECODING, HfOptions(sharing="tree", threads=1)).answer(some))
 
 
-def test_a_template_is_filled_in_once_a_run(
+def test_a_template_is_rendered_once_a_run(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fp2.engines.hf.prompts import PromptFormat

@@ -1,4 +1,4 @@
-"""Quantisation with real layers, models spread over devices, ways of attention; and which of them answers depend on."""
+"""Quantisation with real layers, device maps and attention implementations, and which of them the response key has."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def loaded(folder: Path, **options: Any) -> LoadedModel:
 
 
 def logits(found: LoadedModel) -> np.ndarray[Any, Any]:
-    """Next-token logits (3, words) of one prompt about three pictures."""
+    """Next-token logits (3, words) of one prompt about three images."""
     import torch
 
     rng = np.random.default_rng(3)

@@ -77,7 +77,7 @@ def test_the_version_family_of_what_computes_and_resizes_counts(
     assert (found[0] != found[2]) is counts
 
 
-def test_a_library_that_is_not_there_is_told_when_the_model_is_loaded_not_before(
+def test_a_missing_library_is_reported_when_the_model_is_loaded_not_before(
     tiny_family: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = importlib.metadata.version

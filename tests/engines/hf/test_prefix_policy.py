@@ -1,4 +1,4 @@
-"""What may be shared: the table of who decides, and a check that sees what a wrong way does to the logits."""
+"""What may be shared: the candidates, and a check that detects what a wrong strategy does to the logits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ONE = (Question("q", "x", "Is this person kind? Answer with Yes or No.", "yes_no
         ("none", "auto", False, "sdpa", ("none",)),
     ],
 )
-def test_who_decides(asked: str, allowed: str, fine: bool, attention: str, ways: tuple[str, ...]) -> None:
+def test_candidates(asked: str, allowed: str, fine: bool, attention: str, ways: tuple[str, ...]) -> None:
     assert candidates(asked, allowed, fine, attention) == ways
 
 
@@ -50,7 +50,7 @@ def test_who_decides(asked: str, allowed: str, fine: bool, attention: str, ways:
         ("tree", "auto", False, "sdpa", "can be checked in float32 only"),
     ],
 )
-def test_what_is_refused(asked: str, allowed: str, fine: bool, attention: str, says: str) -> None:
+def test_levels_that_are_refused(asked: str, allowed: str, fine: bool, attention: str, says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
         candidates(asked, allowed, fine, attention)
 
@@ -73,7 +73,7 @@ def test_what_the_check_lets_through(
     assert LogitDifference(right, wrong, largest).within(dtype, quantised) == fits
 
 
-def test_branches_are_checked_even_when_the_first_picture_has_one_question(
+def test_branches_are_checked_even_if_the_first_image_has_one_question(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tree whose branches see each other gives a single question the right answer."""
@@ -90,7 +90,7 @@ def test_branches_are_checked_even_when_the_first_picture_has_one_question(
         list(engine.answer([dataclasses.replace(tasks[0], questions=ONE)]))
 
 
-def test_a_blind_first_picture_settles_nothing(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+def test_a_blind_first_task_selects_no_strategy(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))
     blind = dataclasses.replace(tasks[0], questions=ONE, variant="blind", image_id="blind")
     seen = dataclasses.replace(tasks[1], questions=ONE)
@@ -100,7 +100,7 @@ def test_a_blind_first_picture_settles_nothing(tiny_family: Callable[[str], Path
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
-def test_positions_that_depend_on_the_length_share_the_picture_only(
+def test_positions_that_depend_on_the_length_share_the_features_only(
     kind: str, tiny_family: Callable[[str], Path], tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(tiny_family("llava"), tmp_path / kind))

@@ -1,4 +1,4 @@
-"""The memory of the last picture: resized once, what the image processor itself gives, and never another picture's."""
+"""The image processor that remembers its last image: each is resized once, with the result of the processor itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fp2.engines.hf.processors import LastImageProcessor
 
 
 class Doubling:
-    """An image processor that doubles and counts its pictures."""
+    """An image processor that doubles and counts its images."""
 
     size = 7
 
@@ -26,7 +26,7 @@ class Doubling:
 
 
 @pytest.mark.parametrize("wrap", [lambda p: p, lambda p: [p], lambda p: [[p]]], ids=["bare", "list", "nested"])
-def test_a_picture_is_resized_once(wrap: Any) -> None:
+def test_an_image_is_resized_once(wrap: Any) -> None:
     a, b = np.arange(4.0), np.arange(4.0) + 10
     inner = Doubling()
     memo = LastImageProcessor(inner)
@@ -36,26 +36,26 @@ def test_a_picture_is_resized_once(wrap: Any) -> None:
     assert memo.size == 7, "other attributes are the inner one's"
 
 
-def test_other_options_are_another_picture() -> None:
+def test_other_options_are_processed_again() -> None:
     memo, picture = LastImageProcessor(Doubling()), np.ones(3)
     assert memo([picture], factor=2)["pixels"].max() == 2
     assert memo([picture], factor=5)["pixels"].max() == 5
 
 
-def test_taking_something_out_spoils_nothing() -> None:
+def test_removing_an_entry_of_the_result_changes_nothing() -> None:
     memo, picture = LastImageProcessor(Doubling()), np.ones(3)
     memo([picture]).pop("count")
     assert memo([picture])["count"] == 1
 
 
-def test_a_picture_that_is_gone_lends_its_place_to_none() -> None:
+def test_a_reused_id_is_not_taken_for_the_same_image() -> None:
     memo = LastImageProcessor(Doubling())
     for number in range(200):  # freed memory is used again, and so are ids
         assert memo([np.full(3, float(number))])["pixels"][0, 0] == 2 * number
         memo.forget()
 
 
-def test_several_pictures_go_through_whole() -> None:
+def test_several_images_are_not_remembered() -> None:
     a, b = np.zeros(2), np.ones(2)
     inner = Doubling()
     memo = LastImageProcessor(inner)

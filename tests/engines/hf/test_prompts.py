@@ -1,4 +1,4 @@
-"""How a question becomes a prompt, with templates of every kind and formats of one's own."""
+"""How a question becomes a prompt, with templates of every kind and the user's own formats."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_template_in_the_tokenizer_is_found(llava: Path, tmp_path: Path) -> No
     assert form.text("Who?", image=False) == "Q: Who?"
 
 
-def test_whose_format_it_is(llava: Path, tmp_path: Path) -> None:
+def test_the_origin_of_the_format(llava: Path, tmp_path: Path) -> None:
     assert form_of(llava).identity() == {"form": "chat"}
     assert form_of(llava, chat=False).identity() == {"form": "raw", "format": "USER: {image}\n{question} ASSISTANT:"}
     own = form_of(llava, prompt="{question} {image}:")
@@ -108,7 +108,7 @@ def test_whose_format_it_is(llava: Path, tmp_path: Path) -> None:
         ("{image}{question}", True, "cannot be combined"),
     ],
 )
-def test_a_format_that_cannot_be_meant_is_refused(prompt: str, chat: bool | None, says: str) -> None:
+def test_an_invalid_format_is_refused(prompt: str, chat: bool | None, says: str) -> None:
     with pytest.raises(Fp2Error, match=says.replace("{", r"\{")):
         check_prompt(prompt, chat)
     check_prompt("{image} {a} {question}", False)
@@ -143,7 +143,7 @@ def test_what_fixes_the_date_leaves_the_rest_as_it_was(start: str) -> None:
     assert fixed == plain
 
 
-def test_a_template_of_the_tokenizer_is_told_the_same_date(llava: Path, tmp_path: Path) -> None:
+def test_a_template_of_the_tokenizer_gets_the_same_date(llava: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(llava, tmp_path / "net"))
     (folder / "chat_template.jinja").unlink()
     config = json.loads((folder / "tokenizer_config.json").read_text())

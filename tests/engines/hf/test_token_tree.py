@@ -49,7 +49,7 @@ def test_the_common_length(sequences: tuple[tuple[int, ...], ...]) -> None:
     assert len({sequence[: shared + 1] for sequence in sequences}) > 1 or shared == min(map(len, sequences))
 
 
-def test_nothing_to_lay_out() -> None:
+def test_nothing_to_pack() -> None:
     assert common_prefix_length([]) == 0
     assert pack((), 8) == ()
     with pytest.raises(ValueError, match="at least one"):

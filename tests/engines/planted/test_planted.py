@@ -1,4 +1,4 @@
-"""The simulator: the same answer in any order and batch, and every planted size comes back out of many answers."""
+"""The simulator: the same answer in any order and batch, and every planted effect is recovered from many answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_questions_are_those_of_the_shipped_battery() -> None:
     assert load_truth().probe_of == asked
 
 
-def test_order_batches_and_company_change_no_answer() -> None:
+def test_order_and_batches_change_no_answer() -> None:
     people = crowd(40)
     tasks = tasks_of(people)
     expected = answers_of(rich(), tasks)
@@ -144,7 +144,7 @@ def test_an_effect_has_its_size_and_sign_and_touches_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("subject_sd", "image_sd"), [(1.5, 0.5), (0.8, 0.8), (0.0, 1.2)])
-def test_the_planted_correlation_within_people_comes_back(subject_sd: float, image_sd: float) -> None:
+def test_the_planted_intraclass_correlation_is_recovered(subject_sd: float, image_sd: float) -> None:
     truth = load_truth({"noise": {"subject_sd": subject_sd, "image_sd": image_sd}})
     levels = simulate(crowd(4000, 3), [WORK], truth)["level"].to_numpy().reshape(-1, 3).astype(float)
     between, within = 3 * levels.mean(axis=1).var(ddof=1), levels.var(axis=1, ddof=1).mean()
@@ -155,7 +155,7 @@ def test_the_planted_correlation_within_people_comes_back(subject_sd: float, ima
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.6, 1.0])
-def test_the_share_that_probes_have_in_common_comes_back(shared: float) -> None:
+def test_the_variance_shared_by_probes_is_recovered(shared: float) -> None:
     truth = load_truth({"noise": {"subject_sd": 1.2, "image_sd": 0.0, "shared": shared}})
     table = simulate(crowd(4000, 1), QUESTIONS[:2], truth).pivot(
         index="subject_id", columns="question_id", values="level"
@@ -164,7 +164,7 @@ def test_the_share_that_probes_have_in_common_comes_back(shared: float) -> None:
     assert table.corr().iloc[0, 1] == pytest.approx(expected, abs=0.06)
 
 
-def test_refusals_come_at_the_rate_of_each_group() -> None:
+def test_refusals_have_the_rate_of_each_group() -> None:
     truth = load_truth({"refusals": {"occupation": {"base": 0.05, "by": {"region": {"Africa": 0.25}}}}})
     people = crowd(6000, 1)
     table = simulate(people, QUESTIONS, truth).merge(people, on=["image_id", "subject_id"])
@@ -177,7 +177,7 @@ def test_refusals_come_at_the_rate_of_each_group() -> None:
     assert rates.drop("occupation").max() == 0
 
 
-def test_errors_come_at_the_rate_of_each_group() -> None:
+def test_errors_have_the_rate_of_each_group() -> None:
     truth = load_truth({"errors": {"rate": 0.1, "by": {"pronoun": {"He": 0.2}}}})
     people = crowd(3000, 1)
     table = simulate(people, QUESTIONS, truth).merge(people, on=["image_id", "subject_id"])
@@ -196,7 +196,7 @@ def test_an_unknown_question_is_an_error_row_with_its_reason() -> None:
     assert all("does not know the question" in (found[f"i{i}", "p"].error or "") for i in range(2))
 
 
-def test_options_are_what_the_simulator_cannot_score() -> None:
+def test_the_simulator_cannot_score_choices() -> None:
     engine = PlantedEngine(rich())
     assert engine.method(WORK) == engine.method(dataclasses.replace(WORK, kind="number"))
     with pytest.raises(Fp2Error, match="cannot score a question of kind 'choice'") as told:
@@ -218,7 +218,7 @@ def test_answers_in_words_are_those_of_the_first_version() -> None:
         assert PlantedEngine(truth).method(WORK) == {"name": "planted/1"}
 
 
-def test_a_picture_that_hides_the_person_is_answered_without_attributes() -> None:
+def test_an_image_that_hides_the_person_is_answered_without_attributes() -> None:
     """The effects count for nobody then; a truth that names an attribute which is really absent is still refused."""
     effects = {"occupation": {"region": {"Africa": -3}}}
     tasks = [

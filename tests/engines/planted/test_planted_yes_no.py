@@ -1,4 +1,4 @@
-"""The simulator says Yes and No: what is planted comes back, what is planted as nothing stays nothing."""
+"""The simulator answers Yes and No: planted effects are recovered, planted zeros are exactly zero."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_numbers_of_an_answer_belong_together() -> None:
     assert found["logit_difference"] == pytest.approx(np.log(found["p_yes"] / found["p_no"]), abs=1e-4)
 
 
-def test_order_batches_and_company_change_no_answer() -> None:
+def test_order_and_batches_change_no_answer() -> None:
     truth, tasks = truth_of(0.1, effects={"tone": TONES}), tasks_of(crowd(40, 2))
     expected = answered(truth, tasks)
     shuffled = [dataclasses.replace(task, questions=task.questions[::-1]) for task in tasks]
@@ -134,7 +134,7 @@ def test_the_correlation_of_templates_is_the_planted_one(templates: float) -> No
     assert abs(found.loc["T1_kind", "T1_cruel"]) < 0.06
 
 
-def test_what_a_person_adds_is_in_all_their_pictures_and_a_halo_has_the_sign_of_the_valence() -> None:
+def test_subject_noise_is_in_all_images_and_a_halo_has_the_sign_of_the_valence() -> None:
     people = crowd(3000, 2)
     noise = {"subject_sd": 0.8, "image_sd": 0.6, "traits": 0.5, "templates": 0.5}
     found = log_odds(people, truth_of(noise=noise))
@@ -146,7 +146,7 @@ def test_what_a_person_adds_is_in_all_their_pictures_and_a_halo_has_the_sign_of_
     assert halo.loc["T1_kind", "T1_cruel"] == pytest.approx(-1)
 
 
-def test_little_mass_and_failures_come_where_they_are_planted() -> None:
+def test_low_mass_and_failures_are_where_they_are_planted() -> None:
     mass = {"base": 0.9, "by": {"tone": {"VI": -0.6}}}
     people = crowd(3000)
     spec = {"yes_no": {"mass": mass}, "errors": {"rate": 0.05, "by": {"tone": {"I": 0.2}}}}

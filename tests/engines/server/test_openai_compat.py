@@ -1,4 +1,4 @@
-"""The client of OpenAI-compatible servers against a small one that fails on demand: what is sent, retried and told."""
+"""The engine for OpenAI-compatible servers against a small one that fails on demand: requests, retries and errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def one(server: FakeServer, task: ImageTask, **options: Any) -> Answer:
 
 
 def chats(server: FakeServer) -> list[Seen]:
-    """Return what was asked but the two requests that find out whether pictures are looked at."""
+    """Return what was asked but the two requests that find out whether images are looked at."""
     return [seen for seen in server.asked(CHAT) if text_of(seen.body) != "Say yes."]
 
 
@@ -66,7 +66,7 @@ def listed(**entry: Any) -> Any:
     return lambda seen, before: Reply({"data": [{"id": "other"}, {"id": "some/model", **entry}]})
 
 
-def test_the_pixels_and_the_words_arrive_as_they_are(tasks: list[ImageTask]) -> None:
+def test_pixels_and_text_arrive_unchanged(tasks: list[ImageTask]) -> None:
     turned, _changed, blind = tasks[3], tasks[4], tasks[5]
     changed = replace(_changed, variant="mirrored", change=ImageOps.mirror)
     asked = [turned, changed, replace(blind, variant=BLIND, path=Path("/nowhere"))]
@@ -100,7 +100,7 @@ def test_sampled_answers_have_a_seed_of_their_own_whatever_the_order(tasks: list
     assert all(0 <= seed < 2**31 for seed in first.values())
 
 
-def test_a_busy_or_broken_server_is_asked_again_when_it_wishes(tasks: list[ImageTask]) -> None:
+def test_transient_errors_are_retried_after_the_pause_that_the_server_asks_for(tasks: list[ImageTask]) -> None:
     troubles = [
         Reply({"error": {"message": "slow down"}}, 429, {"Retry-After": "0.4"}),
         Reply("upstream fell over", 503),
@@ -133,14 +133,14 @@ def test_a_busy_or_broken_server_is_asked_again_when_it_wishes(tasks: list[Image
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_does_not_get_better_is_that_answers_error(reply: Reply, expected: str, tasks: list[ImageTask]) -> None:
+def test_a_permanent_error_fails_its_answer(reply: Reply, expected: str, tasks: list[ImageTask]) -> None:
     with serving({CHAT: lambda seen, before: reply if before >= 2 else words(seen, before)}) as server:
         answer = one(server, tasks[0], attempts=3, timeout=0.3)
     assert answer.text is None
     assert expected in str(answer.error)
 
 
-def test_refused_pictures_are_error_rows_that_repeat_neither_picture_nor_key_nor_address(
+def test_errors_repeat_neither_image_nor_key_nor_address(
     tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -167,9 +167,7 @@ def test_refused_pictures_are_error_rows_that_repeat_neither_picture_nor_key_nor
     ("status", "message", "where"),
     [(401, "wrong key", "model.api_key_env"), (404, "no model some/model", "model.id")],
 )
-def test_what_would_befall_every_question_ends_the_asking(
-    status: int, message: str, where: str, tasks: list[ImageTask]
-) -> None:
+def test_an_error_of_every_question_ends_the_run(status: int, message: str, where: str, tasks: list[ImageTask]) -> None:
     with serving({CHAT: lambda seen, before: Reply({"error": {"message": message}}, status)}) as server:
         with pytest.raises(Fp2Error, match=message) as caught:
             collect(engine(server).answer(tasks))
@@ -179,7 +177,7 @@ def test_what_would_befall_every_question_ends_the_asking(
         engine(server).identity()
 
 
-def test_a_server_that_drops_pictures_is_refused(tasks: list[ImageTask]) -> None:
+def test_a_server_that_ignores_images_is_refused(tasks: list[ImageTask]) -> None:
     with serving({CHAT: lambda seen, before: Reply(completion("I see nothing", prompt=12))}) as server:
         with pytest.raises(Fp2Error, match="ignores images"):
             collect(engine(server).answer(tasks))
@@ -187,7 +185,7 @@ def test_a_server_that_drops_pictures_is_refused(tasks: list[ImageTask]) -> None
         assert {answer.text for answer in collect(engine(server).answer(blind)).values()} == {"I see nothing"}
 
 
-def test_the_newer_name_of_the_token_limit_is_taken_up(tasks: list[ImageTask]) -> None:
+def test_the_newer_name_of_the_token_limit_is_used(tasks: list[ImageTask]) -> None:
     def route(seen: Seen, before: int) -> Reply:
         if "max_tokens" in seen.body:
             return Reply({"error": {"message": "Use 'max_completion_tokens' instead."}}, 400)
@@ -209,7 +207,7 @@ def test_many_at_once_but_never_more_than_asked_for(tasks: list[ImageTask]) -> N
         assert server.most_at_once == 4
 
 
-def test_a_picture_that_changed_or_cannot_be_read_fails_alone(tasks: list[ImageTask], tmp_path: Path) -> None:
+def test_an_image_that_changed_or_cannot_be_read_fails_alone(tasks: list[ImageTask], tmp_path: Path) -> None:
     broken = replace(tasks[0], image_id="broken", path=tmp_path / "broken.png")
     broken.path.write_bytes(b"no picture")
     other = replace(tasks[1], image_id="other", pixel_sha256="0" * 64)
@@ -238,7 +236,7 @@ def test_ctrl_c_stops_at_once(tasks: list[ImageTask]) -> None:
         assert not [thread for thread in threading.enumerate() if thread.name == "server requests"]
 
 
-def test_what_the_server_tells_of_itself_makes_the_identity(tmp_path: Path) -> None:
+def test_the_servers_report_is_the_identity(tmp_path: Path) -> None:
     version = {"/version": lambda seen, before: Reply({"version": "0.32.1"})}
     told = listed(owned_by="vllm", root="/data/ckpt/llava", max_model_len=4096, created=time.time())
     with serving({MODELS: told, **version}) as server:
@@ -263,7 +261,9 @@ def test_what_the_server_tells_of_itself_makes_the_identity(tmp_path: Path) -> N
         assert engine(silent, id="/home/me/ckpt").identity() != engine(silent, id="/home/you/ckpt").identity()
 
 
-def test_a_server_that_is_away_is_remembered_and_a_changed_one_noticed(tasks: list[ImageTask], tmp_path: Path) -> None:
+def test_the_report_of_an_absent_server_is_remembered_and_a_change_noticed(
+    tasks: list[ImageTask], tmp_path: Path
+) -> None:
     held = sqlite3.connect(":memory:", isolation_level=None)
     with serving({MODELS: listed(owned_by="a"), CHAT: words}) as server:
         known = engine(server, connection=held).identity()
@@ -302,7 +302,7 @@ def test_retry_after_is_a_number_or_a_date() -> None:
         ("http://localhost.example.org/v1", False),
     ],
 )
-def test_the_user_is_told_when_pictures_leave(url: str, loopback: bool) -> None:
+def test_a_notice_says_when_images_leave_this_machine(url: str, loopback: bool) -> None:
     asked = engine(url)
     assert asked.address.loopback == loopback
     assert bool(asked.notices) != loopback
@@ -348,7 +348,7 @@ def test_a_whole_run_leaks_nothing_and_needs_no_server_twice(bench: Bench, monke
     assert config_hash(bench.config(*there)) == config_hash(bench.config(*asked))
 
 
-def test_halves_of_characters_and_counts_beyond_reason_can_be_kept(tasks: list[ImageTask]) -> None:
+def test_unpaired_surrogates_and_huge_counts_can_be_stored(tasks: list[ImageTask]) -> None:
     def route(seen: Seen, before: int) -> Reply:
         body = completion("a fine \ud83d day \ud83d\ude00", prompt=9 if before == 0 else 99)
         body["usage"]["completion_tokens"] = 10**30 if before > 1 else 3
@@ -363,7 +363,7 @@ def test_halves_of_characters_and_counts_beyond_reason_can_be_kept(tasks: list[I
     assert told.encode()
 
 
-def test_a_reply_nested_beyond_reason_is_an_error_of_its_own(tasks: list[ImageTask]) -> None:
+def test_a_deeply_nested_reply_fails_its_answer_only(tasks: list[ImageTask]) -> None:
     def route(seen: Seen, before: int) -> Reply:
         if text_of(seen.body) == tasks[0].questions[0].text:
             return Reply('{"choices": ' + "[" * 200_000 + "]" * 200_000 + "}")

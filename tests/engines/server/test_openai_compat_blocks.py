@@ -1,4 +1,4 @@
-"""GRAS runs against servers: an outcome that never comes is refused before asking, one that is partly there is told."""
+"""GRAS runs against servers: an outcome that is never given is refused, one that is given sometimes is reported."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(bench: Bench, server: FakeServer, *more: str) -> Outcome:
     return run_job(load_config(words), bench.root / "outputs" / "one", words, Progress(quiet=True))
 
 
-def test_what_never_comes_is_refused_before_anything_is_asked(bench: Bench) -> None:
+def test_an_outcome_that_is_never_given_is_refused_before_asking(bench: Bench) -> None:
     with serving({MODELS: known, SYSTEMONE: systemone}) as server:
         with pytest.raises(Fp2Error, match=r"never gives p_yes_first_token .*outcome=p_yes_norm"):
             run(bench, server)
@@ -59,7 +59,7 @@ def test_what_never_comes_is_refused_before_anything_is_asked(bench: Bench) -> N
     assert not [line for line in found["gras"]["warnings"] if "of the answers have no" in line]
 
 
-def test_the_share_that_lacks_the_outcome_is_told(bench: Bench) -> None:
+def test_the_share_without_the_outcome_is_reported(bench: Bench) -> None:
     with serving({MODELS: known, CHAT: short}) as server:
         found = run(bench, server, "engine.scoring=logprobs").results
         norm = run(bench, server, "probe.options.outcome=p_yes_norm", "engine.scoring=logprobs").results
@@ -81,7 +81,7 @@ def test_the_share_that_lacks_the_outcome_is_told(bench: Bench) -> None:
         (TopLogprobs(20), short),
     ],
 )
-def test_a_way_lacks_nothing_that_it_does_not_name(method: ScoringMethod, route: Any) -> None:
+def test_a_method_lacks_only_the_numbers_that_it_names(method: ScoringMethod, route: Any) -> None:
     from fp2.engines.server.chat import probe_images
     from fp2.tables import Question
 

@@ -1,4 +1,4 @@
-"""P(Yes) and choices from a server: every way of asking, which one is taken, and that a picture has to count."""
+"""P(Yes) and choices from a server: every scoring method, which one is taken, and that numbers depend on the image."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ METHODS = {
 
 def engine(server: FakeServer, **options: Any) -> OpenAICompatEngine:
     decoding = options.pop("decoding", Decoding())
-    held = {name: options.pop(name) for name in ("connection", "verify") if name in options}
+    held = {name: options.pop(name) for name in ("connection", "verify_files") if name in options}
     return OpenAICompatEngine(
         ServerSpec(server.url, "m"), decoding, ServerOptions(**{"attempts": 1, **options}), **held
     )
@@ -156,13 +156,13 @@ def test_all_orders_and_the_given_one(tasks: list[ImageTask]) -> None:
     ],
     ids=["the first", "another form", "a blind one is passed over", "what is left"],
 )
-def test_the_first_way_that_looks_at_the_picture_is_taken(routes: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_the_first_method_that_depends_on_the_image_is_taken(routes: dict[str, Any], expected: dict[str, Any]) -> None:
     with serving(routes) as server:
         assert engine(server).method(DARK) == expected
         assert engine(server).method(MOOD) == expected
 
 
-def test_a_way_can_be_forced_and_every_way_has_its_own_key() -> None:
+def test_a_method_can_be_chosen_and_each_has_its_own_key() -> None:
     with serving({SYSTEMONE: systemone, DECISIONS: decisions, CHAT: tokens}) as server:
         found = {name: engine(server, scoring=name) for name in ("auto", "systemone", "decisions", "logprobs")}
         keys = {
@@ -209,7 +209,7 @@ def test_a_server_without_probabilities_is_refused_in_one_line() -> None:
         engine(server).method(DARK)
 
 
-def test_what_works_is_found_out_once() -> None:
+def test_the_method_is_found_once() -> None:
     held = sqlite3.connect(":memory:", isolation_level=None)
     with serving({SYSTEMONE: systemone}) as server:
         assert engine(server, connection=held).method(DARK) == METHODS["systemone assets"]
@@ -217,7 +217,7 @@ def test_what_works_is_found_out_once() -> None:
         assert tried == 3
         assert engine(server, connection=held).method(DARK) == METHODS["systemone assets"]
         assert len(server.asked(SYSTEMONE)) == tried
-        engine(server, connection=held, verify=True).method(DARK)
+        engine(server, connection=held, verify_files=True).method(DARK)
         assert len(server.asked(SYSTEMONE)) == 2 * tried
         server.routes["/v1/models"] = lambda seen, before: Reply({"data": [{"id": "m", "owned_by": "new"}]})
         engine(server, connection=held).method(DARK)
@@ -285,7 +285,7 @@ def spoilt(spoil: Any) -> Any:
         lambda body: body.update(choices=7),
     ],
 )
-def test_a_reply_of_another_form_spoils_one_answer_and_not_the_run(tasks: list[ImageTask], spoil: Any) -> None:
+def test_a_reply_of_another_form_fails_one_answer_and_not_the_run(tasks: list[ImageTask], spoil: Any) -> None:
     task = replace(tasks[0], questions=(DARK, MOOD))
     with serving({CHAT: spoilt(spoil)}) as server:
         answers = {a.question_id: a for batch in engine(server, scoring="logprobs").answer([task]) for a in batch}
@@ -296,7 +296,7 @@ def test_a_reply_of_another_form_spoils_one_answer_and_not_the_run(tasks: list[I
 
 
 @pytest.mark.parametrize("value", [["dark"], {"a": 1}, None, 10**400])
-def test_options_that_are_no_words_spoil_one_answer(tasks: list[ImageTask], value: Any) -> None:
+def test_options_that_are_not_text_fail_one_answer(tasks: list[ImageTask], value: Any) -> None:
     def route(seen: Seen, before: int) -> Reply:
         reply = decisions(seen, before)
         if before > 5:

@@ -1,4 +1,4 @@
-"""The client against a real server: `transformers serve` on loopback with the embedded model."""
+"""The client against a real server: `transformers serve` on loopback with the bundled model."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def table(asked: HfEngine | OpenAICompatEngine, tasks: list[ImageTask]) -> dict[
     return {(answer.image_id, answer.question_id): answer for answer in found}
 
 
-def test_words_are_those_of_the_model_in_this_process(server: str, people: list[ImageTask]) -> None:
+def test_text_is_that_of_the_model_in_this_process(server: str, people: list[ImageTask]) -> None:
     ours = table(engine(server), people)
     theirs = table(HfEngine(HfSpec(str(MODEL)), DECODING, HfOptions(threads=1)), people)
     assert {key: answer.text for key, answer in ours.items()} == {key: answer.text for key, answer in theirs.items()}
@@ -126,19 +126,19 @@ def test_probabilities_are_those_of_the_decision_pipeline(server: str, people: l
     assert max(found) - min(found) > 0.01, "people have to move P(Yes)"
 
 
-def test_first_tokens_are_refused_where_the_wish_is_ignored(server: str) -> None:
+def test_top_logprobs_are_refused_if_the_parameter_is_ignored(server: str) -> None:
     with pytest.raises(Fp2Error, match="the server returns no top_logprobs"):
         engine(server, scoring="logprobs").method(LEADER)
     with pytest.raises(Fp2Error, match="404"):
         engine(server, scoring="decisions").method(LEADER)
 
 
-def test_without_a_picture_everybody_gets_one_answer(server: str, people: list[ImageTask]) -> None:
+def test_without_an_image_every_subject_gets_the_same_answer(server: str, people: list[ImageTask]) -> None:
     blind = [replace(task, variant=BLIND, questions=(LEADER,)) for task in people[:3]]
     assert len({str(answer.numbers) for answer in table(engine(server), blind).values()}) == 1
 
 
-def test_a_model_that_is_not_served_is_told(server: str, people: list[ImageTask]) -> None:
+def test_a_model_that_is_not_served_is_reported(server: str, people: list[ImageTask]) -> None:
     asked = OpenAICompatEngine(ServerSpec(server, "another"), DECODING, ServerOptions(attempts=1))
     errors = {answer.error for batch in asked.answer(people[:1]) for answer in batch}
     assert len(errors) == 1
