@@ -242,7 +242,9 @@ def _read(name: str, path: Path, revision: str | None, weights_digest: str | Non
         config=config,
         processor_class=next((str(part["processor_class"]) for part in parts if part.get("processor_class")), ""),
         image_processor_class=str(kind),
-        processor_digest=digest({"processor": processor, "pictures": image_processor, "tokenizer": tokenizer}),
+        processor_digest=digest(  # the keys are hashed: do not rename
+            {"processor": processor, "pictures": image_processor, "tokenizer": tokenizer}
+        ),
         chat_template_digest=template_digest,
         code=_code(config, *parts),
         uses_date=uses_date,

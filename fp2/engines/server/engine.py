@@ -152,7 +152,7 @@ class OpenAICompatEngine(BaseEngine):
         model = {"model": self.spec.id}
         if IS_PATH.match(self.spec.id):  # a path stays on this machine, but two folders are two models
             model = {"model": base_name(self.spec.id), "place": digest(self.spec.id)}
-        report = dict(self._report.told)
+        report = dict(self._report.reported)
         if isinstance(entry := report.get("model"), dict):
             report["model"] = {name: without_folder(value) for name, value in entry.items()}
             model |= {"place": digest([self.spec.id, entry])} if report["model"] != entry else {}
@@ -206,8 +206,8 @@ class OpenAICompatEngine(BaseEngine):
                 raise Fp2Error(str(error), where="model.base_url", fix=_START) from error
             self._from_memory = True
             return remembered
-        if remembered is not None and remembered.told == report.told and not self._verify:
-            report.ways, report.sees = remembered.ways, remembered.sees
+        if remembered is not None and remembered.reported == report.reported and not self._verify:
+            report.methods, report.uses_images = remembered.methods, remembered.uses_images
         self._reports.put(self.address.base, self.spec.id, report)
         return report
 
@@ -223,7 +223,7 @@ class OpenAICompatEngine(BaseEngine):
             report = self._request_report()
         except UnreachableError as error:
             raise Fp2Error(str(error), where="model.base_url", fix="Start the server, then run again") from error
-        if report.told != self._report.told:
+        if report.reported != self._report.reported:
             what = "the server's report has changed since it last answered"
             raise Fp2Error(what, where="model.base_url", fix="Run the same command again")
 
@@ -237,31 +237,31 @@ class OpenAICompatEngine(BaseEngine):
 
     def _check_uses_images(self, client: ServerClient) -> None:
         """Raise if the server silently ignores images: its prompt is not longer with an image."""
-        if self._report.sees:
+        if self._report.uses_images:
             return
         try:
-            sees = uses_images(client, self.spec.id, probe_images()["black"])
+            used = uses_images(client, self.spec.id, probe_images()["black"])
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, PATH)
             return  # the error is reported with each answer
-        if not sees:
+        if not used:
             what = "the server ignores images: its prompt has the same length with and without one"
             raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
-        self._report.sees = True
+        self._report.uses_images = True
         self._reports.put(self.address.base, self.spec.id, self._report)
 
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
         if kind not in self._methods:
             key = f"{kind} {self.options.scoring}"
-            method = method_of(self._report.ways.get(key, {}))
+            method = method_of(self._report.methods.get(key, {}))
             if method is None:
                 if self._from_memory:
                     what = "the server does not answer, and was never asked for probabilities before"
                     raise Fp2Error(what, where="model.base_url", fix=_START)
                 with self._client() as client:
                     method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
-                self._report.ways[key] = method.identity()
+                self._report.methods[key] = method.identity()
                 self._reports.put(self.address.base, self.spec.id, self._report)
             self._methods[kind] = method
         return self._methods[kind]

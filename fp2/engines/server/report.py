@@ -38,23 +38,23 @@ _PROBES: Mapping[str, Question] = {
 
 @dataclass
 class Report:
-    """What is known about a server and a model; the field names are those of the stored JSON.
+    """What is known about a server and a model.
 
     Attributes
     ----------
-    told : dict
+    reported : dict
         What the server reports about itself; part of the identity.
-    ways : dict
+    methods : dict
         The identity of the scoring method for each kind of question.
-    sees : bool
+    uses_images : bool
         Whether the server is known to use images when it answers in words.
     asked : float
-        When `told` was requested (seconds since 1970).
+        When `reported` was requested (seconds since 1970).
     """
 
-    told: dict[str, Any]
-    ways: dict[str, dict[str, Any]] = field(default_factory=dict)
-    sees: bool = False
+    reported: dict[str, Any]
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    uses_images: bool = False
     asked: float = 0.0
 
 
@@ -80,12 +80,15 @@ class ServerReports:
         query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
         with told_plainly(file_of(self._connection)):
             row = self._connection.execute(query, (address, model)).fetchone()
-        return None if row is None else Report(**json.loads(row[0]), asked=row[1])
+        if row is None:
+            return None
+        held = json.loads(row[0])
+        return Report(held["told"], held["ways"], held["sees"], asked=row[1])
 
     def put(self, address: str, model: str, report: Report) -> None:
         """Keep a report in place of the last one."""
         if self._connection is not None:
-            held = json.dumps({"told": report.told, "ways": report.ways, "sees": report.sees})
+            held = json.dumps({"told": report.reported, "ways": report.methods, "sees": report.uses_images})
             row = (address, model, report.asked, held)
             with told_plainly(file_of(self._connection)):
                 self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
@@ -101,16 +104,16 @@ def request_report(client: ServerClient, model: str) -> Report:
     Fp2Error
         If it refuses the key.
     """
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     listed = _get(client, "/models")
     entries = listed.get("data")
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and entry.get("id") == model:
-            told["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
+            reported["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
     version = _get(client, "/version", from_origin=True).get("version")
     if isinstance(version, str):
-        told["version"] = version
-    return Report(told, asked=time.time())
+        reported["version"] = version
+    return Report(reported, asked=time.time())
 
 
 def _get(client: ServerClient, path: str, *, from_origin: bool = False) -> dict[str, Any]:
