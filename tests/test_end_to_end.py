@@ -412,7 +412,7 @@ def unreadable_folder(root: Path) -> list[str]:
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["cut.by=[gender]", "cut.each=[region]"], "cut.by and cut.each"),
         (["engine=hf"], "engine"),
-        (["engine=vllm"], "answers through engine=planted"),
+        (["engine=vllm"], "is for engine=planted, not engine=vllm"),
         (["engine=ray"], "engine"),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),
         (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),

@@ -74,11 +74,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "installed", lambda group: points)
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
-
-
 def test_an_engine_is_found_by_its_import_path() -> None:
     engine = echo(repeat=2)
     task = ImageTask("i", "s", Path("x"), "0" * 64, (QUESTION,))

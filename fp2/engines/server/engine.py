@@ -141,7 +141,7 @@ class OpenAICompatEngine(BaseEngine):
         lines = []
         if not self.address.loopback:
             plain = "" if self.address.encrypted else ", unencrypted"
-            lines.append(f"Images without an answer are sent to {self.address.host}{plain}: they leave this machine")
+            lines.append(f"Images leave this machine: those without an answer are sent to {self.address.host}{plain}")
         if self._from_memory:
             when = datetime.fromtimestamp(self._report.asked).isoformat(" ", "minutes")
             lines.append(f"The server does not answer; its last report of {when} is used")
