@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fp2.engines.base import Engine
+from fp2.engines.base import Engine, EngineFactory
 from fp2.errors import Fp2Error
 from fp2.plugins import ENGINES, check_members, load, read_options
 from fp2.tables import Decoding
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from fp2.store.responses import ResponseStore
 
 DEFAULT = "hf"
-_FACTORY = ("Options", "serves", "needs", "create")
+_FACTORY = (*EngineFactory.__annotations__, "create")
+_MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))
 _AUTO = "auto"
 E = TypeVar("E", bound=Engine)
 
@@ -54,13 +55,14 @@ def build_engine(
     """
     name = str(engine.get("name") or model.get("engine") or DEFAULT)
     kind = load(ENGINES, str(engine.get("target") or name), "engine")
-    check_members(kind, _FACTORY, "an engine", "engine")
+    check_members(kind, _FACTORY, "the class of an engine", "engine")
     wanted = str(model.get("engine") or name)
     if wanted not in (name, *kind.serves):
         what = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
         raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}")
     connection = store.connection if store is not None else None
     made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
+    check_members(made, _MEMBERS, "an engine", "engine")
     return made
 
 

@@ -59,6 +59,14 @@ class Echo(BaseEngine):
             yield [Answer(task.image_id, q.question_id, q.text * self.repeat) for q in task.questions]
 
 
+class Half(BaseEngine):
+    """A class that makes something else than an engine."""
+
+    @classmethod
+    def create(cls, *given: Any, **memory: Any) -> Any:
+        return cls()
+
+
 class NotAnEngine:
     """A class without the members of an engine."""
 
@@ -100,7 +108,11 @@ def test_an_engine_is_found_by_its_entry_point() -> None:
         ({"device": "cuda"}, r"unknown key 'device' \(engine\)"),
         ({"target": f"{__name__}:Nobody"}, "has no 'Nobody'"),
         ({"target": "no_such_module:Echo"}, "cannot import 'no_such_module'"),
-        ({"target": f"{__name__}:NotAnEngine"}, "is not an engine: it lacks Options, serves, needs, create"),
+        (
+            {"target": f"{__name__}:NotAnEngine"},
+            "not the class of an engine: it lacks Options, serves, needs, create",
+        ),
+        ({"target": f"{__name__}:Half"}, "is not an engine: it lacks model_calls, identity, method, runtime, answer"),
     ],
 )
 def test_a_wrong_option_is_one_clear_line(options: dict[str, Any], says: str) -> None:
