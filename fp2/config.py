@@ -53,26 +53,6 @@ class ModelConfig:
 
 
 @dataclass
-class EngineConfig:
-    """How it is asked on this machine; nothing here changes an answer beyond the tolerance of the dtype."""
-
-    name: str = "hf"
-    batch_size: Positive | None = None
-    max_tokens: Positive | None = None
-    sharing: str = "auto"
-    device: str = "auto"
-    device_map: Any = None
-    max_memory: Any = None
-    attention: str | None = None
-    threads: int | None = None
-    scoring: str | None = None
-    concurrency: Positive | None = None
-    timeout: Annotated[float, Gt(0)] | None = None
-    attempts: Positive | None = None
-    options: dict[str, Any] | None = None
-
-
-@dataclass
 class ProbeConfig:
     """What is asked: a battery (see `fp2/probes/battery.py`), and which published method reads the answers.
 
@@ -192,12 +172,12 @@ class AnswersConfig:
 class Config:
     """Everything a run is made from.
 
-    `data` is a mapping while Hydra composes; validation makes it an instance of the data set's own options
-    (`fp2.data.base.DataOptions`).
+    `data` and `engine` are mappings while Hydra composes; validation makes them instances of the options that the
+    chosen data set and engine have (`fp2.data.base.DataOptions`, `fp2.engines.base.EngineOptions`).
     """
 
     task: TaskConfig = field(default_factory=TaskConfig)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    engine: Any = field(default_factory=dict)
     model: ModelConfig = field(default_factory=ModelConfig)
     probe: ProbeConfig = field(default_factory=ProbeConfig)
     cut: CutConfig = field(default_factory=CutConfig)
@@ -215,7 +195,7 @@ class Config:
 
 
 for _section in (
-    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, VariantConfig, AnalysisConfig, ReportConfig,
+    Config, ModelConfig, ProbeConfig, CutConfig, VariantConfig, AnalysisConfig, ReportConfig,
     TrackingConfig, PathsConfig, AnswersConfig, TaskConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)

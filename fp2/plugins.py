@@ -7,7 +7,8 @@ A name stands for an entry point of the groups below, ours and those of any inst
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -117,6 +118,28 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
         return pydantic.TypeAdapter(model).validate_python(dict(given))
     except pydantic.ValidationError as error:
         raise as_user_error(error, where, model) from error
+
+
+def own_options(
+    model: type[Any], given: Mapping[str, Any], family: Callable[[], Iterable[type[Any]]]
+) -> dict[str, Any]:
+    """Return `given` without the options that only other classes of the family have.
+
+    An experiment may set options for its own data set or engine beside another choice, and configs of version 0.3.0
+    hold the options of every kind. What no class of the family has stays, to be refused by `read_options`.
+
+    Parameters
+    ----------
+    model : type
+        The dataclass of the chosen class's options.
+    family : callable
+        Returns the option classes of all that are installed; called only if `given` has keys that `model` lacks.
+    """
+    own = {one.name for one in fields(model)}
+    if own >= set(given):
+        return dict(given)
+    others = {one.name for other in family() for one in fields(other)}
+    return {name: value for name, value in given.items() if name in own or name not in others}
 
 
 def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, Bench, environment, fp2, write_pictures
 
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 
 COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: gender}"
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from bench import GROUPS, QUICK, Bench, environment, write_pictures
 
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import EXIT_BAD_INPUT, EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 
 KEYS = {
@@ -229,7 +229,7 @@ def test_a_copy_of_the_project_elsewhere_says_the_same(bench: Bench, tmp_path: P
 
 SLOW = """
 import sys, time
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 quick = PlantedEngine.answer
 def slow(self, tasks):
     for batch in quick(self, tasks):
@@ -414,7 +414,7 @@ def unreadable_folder(root: Path) -> list[str]:
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["cut.by=[gender]", "cut.each=[region]"], "cut.by and cut.each"),
         (["engine=hf"], "engine"),
-        (["engine=vllm"], "answers through engine=planted"),
+        (["engine=vllm"], "is for engine=planted, not engine=vllm"),
         (["engine=ray"], "engine"),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),
         (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),

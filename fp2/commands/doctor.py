@@ -88,7 +88,7 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    wanted = config.engine.device
+    wanted = getattr(config.engine, "device", "auto")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"

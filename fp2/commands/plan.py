@@ -206,9 +206,9 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
 
 def _sharing(inputs: Inputs) -> str:
     """Return what the questions about an image will share, as far as it is known without loading the model."""
-    facts = getattr(inputs.engine, "facts", None)
-    if facts is not None:
-        return str(facts.sharing)
+    assert inputs.engine is not None
+    if (sharing := inputs.engine.profile().sharing) is not None:
+        return sharing
     size = sizes().get(str(inputs.config.model.id))
     return sharing_of(size) if size else "none"
 
@@ -224,24 +224,14 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
         return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
     if not _is_scored(inputs.battery):
         return f"unknown: run a few images of {inputs.config.model.name} first, the plan then times them"
-    if _is_small(inputs.engine) and (seconds := _timed(plan, inputs.engine)) is not None:
+    weights = inputs.engine.profile().weight_bytes
+    if weights is not None and weights < _TRIAL_BYTES and (seconds := _timed(plan, inputs.engine)) is not None:
         left = duration(forecast.left * seconds / len(plan.questions))
         return f"{left} (one image timed now: {seconds:.2g} s)"
     size = sizes().get(str(inputs.config.model.id))
     images = max(1, round(forecast.left / len(plan.questions)))
     operations, time_needed = computed_time(size, _texts(inputs.battery), images, inputs.config.model.name)
     return time_needed if size is None else f"{time_needed}; {operations} operations"
-
-
-def _is_small(engine: Engine) -> bool:
-    """Whether the model is on this disk and quickly loaded."""
-    from fp2.engines.hf import HfEngine
-
-    if not isinstance(engine, HfEngine):
-        return False
-    checkpoint = engine.checkpoint
-    weights = [path for end in ("*.safetensors", "*.bin") for path in checkpoint.path.glob(end)]
-    return checkpoint.has_weights and sum(path.stat().st_size for path in weights) < _TRIAL_BYTES
 
 
 def _timed(plan: Plan, engine: Engine) -> float | None:

@@ -14,12 +14,11 @@ from typing import Any
 from fp2.compose.validation import validate
 from fp2.config import CONFIG_NAME, Config, choices, conf_dir, conf_folders, conf_packages, register_schema
 from fp2.cuts import expand_overrides
-from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.", "task.options.", "task.files.")
-"""Keys below which any name may be added to what a YAML file has: the data set or task checks them."""
+OPEN = ("data.", "engine.", "task.options.", "task.files.")
+"""Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
 
 
 def project_root() -> Path:
@@ -83,17 +82,19 @@ def load_config(overrides: Sequence[str]) -> Config:
 
 
 def _checked(overrides: Sequence[str]) -> Config:
-    """Compose and validate; refuse a key that the chosen data set does not have.
+    """Compose and validate; refuse a key that the chosen data set or engine does not have.
 
-    An experiment file may set options of its own data set beside another one; the command line may not.
+    An experiment file may set options for its own choice beside another one; the command line may not.
     """
     config = validate(compose_config(overrides))
-    known = {one.name for one in fields(config.data)}
     for word in overrides:
         key = word.partition("=")[0].lstrip("+~")
         section, _, name = key.partition(".")
-        if section == "data" and name and name.split(".")[0] not in known:
-            raise Fp2Error(f"data={config.data.name} has no {name!r}", where=key, fix=nearest(name, known))
+        if section in ("data", "engine") and name:
+            options = getattr(config, section)
+            known = [one.name for one in fields(options)]
+            if name.split(".")[0] not in known:
+                raise Fp2Error(f"{section}={options.name} has no {name!r}", where=key, fix=nearest(name, known))
     return config
 
 
@@ -198,8 +199,6 @@ def _explained(error: Exception) -> Fp2Error:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        if group == "engine" and name in LATER_ENGINES:
-            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(choices(group))}")
         hint = nearest(name, error.options or choices(group))
         if group == "cut":
             hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"

@@ -15,7 +15,7 @@ from fp2.config import (
 )
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source
-from fp2.engines.prompts import check_prompt
+from fp2.engines.build import engine_class, engine_options
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, as_user_error, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
@@ -51,6 +51,7 @@ def from_plain(plain: Any) -> Config:
     except pydantic.ValidationError as error:
         raise as_user_error(error, "", Config) from error
     config.data = data_source(config.data).options
+    config.engine = engine_options(engine_class(config.engine), config.engine)
     _cross_check(config)
     build_protocol(config)
     return config
@@ -70,7 +71,6 @@ def _cross_check(c: Config) -> None:
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
-    check_prompt(c.model.prompt, c.model.chat)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
         raise Fp2Error(

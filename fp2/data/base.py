@@ -29,7 +29,7 @@ from annotated_types import Ge
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.plugins import DATA, check_members, installed, load, read_options
+from fp2.plugins import DATA, check_members, installed, load, own_options, read_options
 from fp2.tables import PEOPLE
 
 if TYPE_CHECKING:
@@ -247,24 +247,16 @@ def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
         if given.get(name) is None:
             what = f"data={given.get('name', given.get('kind'))} needs {marker.what}"
             raise Fp2Error(what, where=f"data.{name}", fix=f"Add data.{name}={marker.example}")
-    return found(read_options(found.Options, own_options(found.Options, given), "data"))
+    return found(read_options(found.Options, own_options(found.Options, given, _installed_options), "data"))
+
+
+def _installed_options() -> list[type[DataOptions]]:
+    return [source_class({"kind": kind}).Options for kind in installed(DATA)]
 
 
 def required(given: Mapping[str, Any]) -> dict[str, Required]:
     """Return the options that have to be given to the data set that `given` names, each with what it is."""
     return dict(_marked(source_class(given).Options, Required))
-
-
-def own_options(model: type[DataOptions], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `given` without options that only other data sets have: an experiment may set them for its own data."""
-    own = {one.name for one in fields(model)}
-    unknown = set(given) - own
-    others = (
-        {one.name for kind in installed(DATA) for one in fields(source_class({"kind": kind}).Options)}
-        if unknown
-        else set()
-    )
-    return {name: value for name, value in given.items() if name in own or name not in others}
 
 
 def identity(options: DataOptions) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     dataset = _choose(config, protocol, dataset, battery.people if battery else None)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
     pixels, digest = _read_images(config, dataset.people, store, progress)
-    for line in getattr(asked.get("engine"), "notices", ()):
+    for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
     protocol.check(inputs)

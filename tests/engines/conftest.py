@@ -1,4 +1,4 @@
-"""A tiny checkpoint and some pictures, made once."""
+"""A tiny checkpoint and some images, made once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tiny_llava_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[ImageTask]:
-    """Seven pictures of different shapes, one of them to be turned upright, with three questions each."""
+    """Seven images of different shapes, one of them to be turned upright, with three questions each."""
     folder = tmp_path_factory.mktemp("pictures")
     return [picture_task(folder / f"{i}.png", seed=i, size=(40 + 7 * i, 60 - 3 * i), turned=i == 3) for i in range(7)]
 

@@ -1,4 +1,4 @@
-"""The training recipe's machinery: pictures, packed dialogues, resuming, and the tie between truth and weights."""
+"""The training recipe: images, packed dialogues, resuming, and that the weights belong to the planted truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from PIL import Image
 
 import training.peeps.__main__ as recipe_of_all
 from fp2.data.peeps.draw import render_backdrop, render_image
-from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import MODEL_FOLDER, load_planted
 from training.peeps.build import TOKENS, build_model
 from training.peeps.dialogue import IGNORE, Dialogues, attention_mask
 from training.peeps.language import LanguagePlan, Lessons, packed_loss, train_language

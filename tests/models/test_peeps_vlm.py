@@ -1,4 +1,4 @@
-"""The committed model: it loads as any model does, is small, and says what was planted about people it never saw."""
+"""The bundled model: it loads as any model does, is small, and gives the planted answers about held-out people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from PIL import Image, ImageOps
 from fp2.data.peeps.draw import render, render_image, render_pair_image
 from fp2.data.peeps.figure import Cues, sample_image_cues, sample_person
 from fp2.data.variants import background_removed, masked
-from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import MODEL_FOLDER, load_planted
 from training.peeps.card import write_card
 from training.peeps.evaluate import shifted
 

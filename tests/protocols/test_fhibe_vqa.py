@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fp2.analysis import scored
+from fp2.models.planted_vqa import vqa_means
 from fp2.prepare import comparison_of
 from fp2.protocols.registry import Analysed
 from scipy.stats import mannwhitneyu
@@ -20,7 +21,6 @@ from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.errors import Fp2Error
 from fp2.models.planted import Planted, load_planted, see
-from fp2.models.planted_vqa import vqa_means
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
 from fp2.protocols.fhibe.vqa.protocol import block, read_options, section

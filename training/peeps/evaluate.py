@@ -17,7 +17,8 @@ from PIL import Image, ImageOps
 from fp2.data.peeps.draw import render, render_image, render_pair_image
 from fp2.data.peeps.figure import AGES, POOLS, REGIONS, TONES, Cues
 from fp2.data.variants import background_removed, blurred, masked
-from fp2.models.planted import Planted, Variant, load_planted, see
+from fp2.models.cues import Variant, see
+from fp2.models.planted import Planted, load_planted
 from training.peeps.answering import Speaker, page_questions
 from training.peeps.layers import Pair, sample_image_cues, sample_pairs
 from training.peeps.truth import exchanged

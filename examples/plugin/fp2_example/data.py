@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge
 
-from fp2.data.base import Dataset, DataOptions, DataSource, LoadContext, people_table
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, people_table
 
 if TYPE_CHECKING:
     from pathlib import Path
