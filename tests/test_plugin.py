@@ -1,0 +1,132 @@
+"""The example plug-in, installed outside the tree: a data set, an engine, a scorer, a protocol and config groups."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import REPOSITORY, environment
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the installed plug-in."""
+    folder = tmp_path_factory.mktemp("site")
+    words = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--target", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", *words, str(REPOSITORY / "examples" / "plugin")], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project folder for all runs."""
+    return tmp_path_factory.mktemp("project")
+
+
+def start(site: Path, project: Path, *words: str, launch: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run `launch.py` or the `fp2` command with the plug-in on the path, from a folder outside the tree."""
+    kept = environment(project)
+    env = {**kept, "PYTHONPATH": f"{site}:{kept['PYTHONPATH']}", "COLUMNS": "160"}
+    program = [str(REPOSITORY / "launch.py")] if launch else ["-m", "fp2.cli"]
+    return subprocess.run(
+        [sys.executable, *program, *words], env=env, cwd=project, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def consistency(site: Path, project: Path) -> tuple[str, Path]:
+    """Output and folder of a run of the plug-in's protocol on its data, engine and battery."""
+    done = start(site, project, "experiment=consistency", "tracking=none", launch=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, next((project / "outputs").rglob("results.json")).parent
+
+
+def read(folder: Path) -> Any:
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+def test_its_parts_are_listed_with_where_they_come_from(site: Path, project: Path) -> None:
+    for kind, name in (("data", "tiles"), ("engines", "palette"), ("scorers", "word_count"), ("protocols", NAME)):
+        listed = start(site, project, "list", kind)
+        assert listed.returncode == 0, listed.stderr
+        lines = [line for line in listed.stdout.splitlines() if f" {name} " in line]
+        assert any("fp2-example 0.1.0" in line for line in lines), (kind, listed.stdout)
+    cuts = start(site, project, "list", "cuts").stdout
+    assert any(" team " in line and "fp2_example" in line for line in cuts.splitlines())
+
+
+NAME = "consistency"
+
+
+def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[str, Path]) -> None:
+    output, folder = consistency
+    results = read(folder)
+    assert results["answers"]["answered"] == results["answers"]["planned"] == 80
+    rows = {row["group"]: row for row in results[NAME]["rows"]}
+    answers = pd.read_parquet(folder / "responses.parquet").groupby("subject_id")["text"].nunique().eq(1)
+    people = pd.read_parquet(folder / "people.parquet").explode("attr_team").drop_duplicates("subject_id")
+    by_team = people.set_index("subject_id")["attr_team"]
+    for team, row in rows.items():
+        assert row["share"] == pytest.approx(answers[by_team[by_team == team].index].mean())
+        assert row["ci_low"] - 1e-9 <= row["share"] <= row["ci_high"] + 1e-9
+    assert f"consistency colour, warm: {rows['warm']['share']:.0%} of 20 subjects" in output
+    page = (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert "Do the images of a subject get the same answer?" in page
+    assert "data:image/png" in page
+    assert (folder / "figures" / "consistency_shares.png").is_file()
+    passport = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
+    predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
+    assert predicate[NAME] == results[NAME]["headline"]
+
+
+def test_its_run_is_repeated_and_purged_like_any_other(
+    consistency: tuple[str, Path], site: Path, project: Path
+) -> None:
+    before = read(consistency[1])
+    again = start(site, project, "rerun", str(consistency[1]))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "every number is the same" in again.stdout
+    gone = start(site, project, "purge", "--subject", "s0000", "--yes")
+    assert gone.returncode == 0, gone.stderr
+    after = read(consistency[1])
+    assert after["n_subjects"] == before["n_subjects"] - 1
+    counts = {row["group"]: row["n_subjects"] for row in after[NAME]["rows"]}
+    assert counts == {"cool": 20, "warm": 19}
+
+
+def test_its_scorer_serves_the_default_protocol(site: Path, project: Path, tmp_path: Path) -> None:
+    words = ["experiment=word_count", "tracking=none", "report=none", f"paths.outputs={tmp_path}"]
+    done = start(site, project, *words, launch=True)
+    assert done.returncode == 0, done.stderr
+    (row,) = read(next(tmp_path.rglob("results.json")).parent)["disparities"]
+    assert (row["scorer"], row["worst_group"], row["verdict"]) == ("word_count", "cool", "biased")
+    assert row["raw"] == pytest.approx(3, abs=0.5)  # "A red tile, warm and bright." against "A blue tile."
+
+
+def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None:
+    for word, says in (
+        ("data.n_subjects=1", "data.n_subjects"),
+        ("probe.options.least_images=1", "probe.options.least_images"),
+        ("engine.order=middle", "engine.order"),
+        ("engine.ordr=first", "Did you mean 'order'?"),
+    ):
+        done = start(site, project, "experiment=consistency", word, launch=True)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_without_the_plugin_its_run_says_what_is_missing(consistency: tuple[str, Path], project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fp2.cli", "rerun", str(consistency[1])],
+        env=environment(project), cwd=project, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "unknown" in done.stderr
+    assert "Traceback" not in done.stderr
