@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fp2.ask.row_answers import RowAnswers
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.data.pairs import one_row_each, two_person
@@ -16,7 +17,8 @@ from fp2.data.peeps.figure import AGES, TONES
 from fp2.data.peeps.spec import PeepsSpec
 from fp2.models.planted import load_planted, see
 from fp2.protocols.fingerprint.attention import POSITION, attention_block, comparisons, per_person
-from fp2.protocols.fingerprint.disparities import Comparison, answers_by_group, fingerprint
+from fp2.protocols.fingerprint.disparities import fingerprint
+from fp2.protocols.fingerprint.settings import Comparison
 from fp2.scorers.attention import FirstMention, WordShare
 from fp2.scorers.scoring import score_answers
 from fp2.tables import MIRRORED, ORIGINAL
@@ -150,7 +152,7 @@ def test_one_answer_counts_for_both_people_and_refusals_for_none():
     assert len(scores) == 2 * 2 * len(answers)
     block = attention_block(scores, people, CUTS[:1], COMPARISON)
     assert block["first_known"] == len(answers) - 2
-    by_group = answers_by_group(answers, people, CUTS[:1])
+    by_group = RowAnswers(answers).counts_by_group(people, CUTS[:1])
     assert sum(row["planned"] for row in by_group) == 2 * len(answers)
     assert sum(row["refused"] for row in by_group) == 4
 

@@ -21,7 +21,7 @@ from fp2.protocols.gras.groups import Relabeller
 from fp2.protocols.gras.magnitude import Resampled, magnitude
 from fp2.protocols.gras.wording import wording_tests
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from benchmarks.gras_worlds import World
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from fp2.commands.plan import plan_run
-from fp2.compose import load_config
+from fp2.compose import build_protocol, load_config
 from fp2.errors import Fp2Error
 from fp2.protocols.gras.options import GrasOptions
-from fp2.run_blocks import options_of
 
 WRONG: list[tuple[str, Any]] = [
     ("permutations", "abc"), ("permutations", 50.5), ("permutations", float("inf")), ("permutations", True),
@@ -38,4 +37,4 @@ def test_the_plan_without_data_refuses_too(word: str) -> None:
     with pytest.raises(Fp2Error, match=rf"probe\.options\.{word.split('=')[0]}"):
         plan_run(words)
     with pytest.raises(Fp2Error):
-        options_of(load_config(["experiment=gras", f"probe.options.{word}"]))
+        build_protocol(load_config(["experiment=gras", f"probe.options.{word}"]))

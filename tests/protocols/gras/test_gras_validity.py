@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from benchmarks.gras_validity import EFFECTS, null_coverage, null_mean, planted_cells, rate_coverage, sizes
 from benchmarks.gras_worlds import World
 

@@ -15,19 +15,14 @@ from fairlearn.metrics import MetricFrame
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from fp2.ask.row_answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
-from fp2.protocols.fingerprint.disparities import (
-    Comparison,
-    Fingerprint,
-    answers_by_group,
-    composite,
-    fingerprint,
-    severity,
-)
+from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
+from fp2.protocols.fingerprint.settings import Comparison
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.scoring import flag_refusals, score_answers
 from fp2.tables import Question
@@ -120,7 +115,7 @@ def world(truth: dict[str, Any], people: pd.DataFrame, choice: str = "valence") 
 
 def measure(
     truth: dict[str, Any], people: pd.DataFrame, cuts: Sequence[Cut], choice: str = "valence", **changes: Any
-) -> Fingerprint:
+) -> Disparities:
     _, scores = world(truth, people, choice)
     return fingerprint(scores, people, cuts, scorers_of(choice), comparison(**changes), BOUNDS)
 
@@ -293,7 +288,7 @@ def test_without_the_primary_scorer_there_is_no_composite() -> None:
 def test_counts_by_group_add_up() -> None:
     people = crowd(60)
     answers, scores = world({**TRUTH, "errors": {"rate": 0.1}}, people)
-    rows = answers_by_group(answers, people, [REGION])
+    rows = RowAnswers(answers).counts_by_group(people, [REGION])
     assert all(row["planned"] == row["answered"] + row["failed"] for row in rows)
     assert all(row["refused"] <= row["answered"] for row in rows)
     assert sum(row["planned"] for row in rows) == len(answers)

@@ -20,7 +20,7 @@ from fp2.protocols.gras.analysis import prepare
 from fp2.protocols.gras.groups import Relabeller, make_design
 from fp2.protocols.gras.wording import rank_agreement, sign_flips, wording_tests
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from benchmarks.gras_worlds import World
 
 QUICK = GrasOptions(permutations=40, bootstrap=40, min_subjects=5)
