@@ -24,7 +24,9 @@ def test_the_pairs_behind_a_disparity_are_the_planted_ones(found: Any) -> None:
     real = {frozenset((p["first"], p["second"])) for p in row["pairs"] if p["p_permutation"] <= 0.05}
     assert real == {frozenset(("I", "III")), frozenset(("II", "III"))}
     assert {frozenset((p["first"], p["second"])) for p in row["pairs"] if p["p_mann_whitney"] <= 0.05} == real
-    significant = {(r["probe"], r["cut"]) for r in analysis.disparities if r["scorer"] == "valence" and r["significant"]}
+    significant = {
+        (r["probe"], r["cut"]) for r in analysis.disparities if r["scorer"] == "valence" and r["significant"]
+    }
     assert {(row["probe"], row["cut"]) for row in block["rows"]} == significant
     assert block["family_size"] == 6 * (3 + 1)
     assert not any(row["dependent_groups"] for row in block["rows"])

@@ -1,181 +1,27 @@
-"""The analysis of a GRAS run, against SciPy, pingouin, counting by hand and planted truth."""
+"""The block of a GRAS run: consistent with the public functions, and with what was planted."""
 
 from __future__ import annotations
 
 import json
-import sys
-import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import f_oneway, friedmanchisquare, ttest_ind
+from simulated_answers import QUICK, World
 
 from fp2.errors import Fp2Error
-from fp2.protocols.gras import GrasAnswers, GrasOptions, analyse, attribution_intervals, attribution_rates, bias_score
-from fp2.protocols.gras.analysis import prepare
-from fp2.protocols.gras.groups import Relabeller, make_design
-from fp2.protocols.gras.wording import rank_agreement, sign_flips, wording_tests
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from benchmarks.gras_worlds import World
-
-QUICK = GrasOptions(permutations=40, bootstrap=40, min_subjects=5)
-STRADDLING = World(60, images=3, groups={"gender": 2, "age": 4}, traits=6, templates=3)
-
-
-def world_with_changing_age(missing: bool) -> tuple[GrasAnswers, pd.DataFrame]:
-    """Some people's ages differ between their pictures; one has two genders; some answers are missing."""
-    rng = np.random.default_rng(3)
-    people = STRADDLING.people(rng)
-    answers = STRADDLING.answers(people, rng)
-    ages = list(people["attr_age"])
-    for row in range(0, 60, 4):
-        ages[row] = [f"age {rng.integers(4)}"]
-    genders = list(people["attr_gender"])
-    genders[9:12] = [["gender 0", "gender 1"]] * 3
-    people = people.assign(attr_age=ages, attr_gender=genders)
-    if missing:
-        answers.columns["p_yes_first_token"][rng.random((180, 6, 3)) < 0.1] = np.nan
-    return answers, people
-
-
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("kind", ["images", "subjects"])
-def test_welch_is_scipys(kind: str, missing: bool) -> None:
-    answers, people = world_with_changing_age(missing)
-    comparison = prepare(answers, people, STRADDLING.cuts, QUICK).comparison(kind)
-    found, _ = comparison.observed()
-    y = answers.columns["p_yes_first_token"].astype(float).reshape(180, 18)
-    for a, name in enumerate(("gender", "age")):
-        long = people[["subject_id", f"attr_{name}"]].rename(columns={f"attr_{name}": "group"})
-        for q in (0, 7, 17):
-            frame = long.assign(y=y[:, q]).explode("group").dropna()
-            if kind == "subjects":
-                frame = frame.groupby(["subject_id", "group"], as_index=False)["y"].mean()
-            parts = [part["y"].to_numpy() for _, part in frame.groupby("group")]
-            expected = f_oneway(*parts, equal_var=False)
-            assert found.f[0, a, q] == pytest.approx(expected.statistic, rel=1e-8)
-            assert found.p[0, a, q] == pytest.approx(expected.pvalue, rel=1e-7)
-            if len(parts) == 2:
-                assert found.p[0, a, q] == pytest.approx(ttest_ind(*parts, equal_var=False).pvalue, rel=1e-7)
-            gain = (len(parts) - 1) * (expected.statistic - 1)
-            assert found.omega_squared[0, a, q] == pytest.approx(gain / (gain + len(frame)), abs=1e-9)
-            assert found.gap[0, a, q] == pytest.approx(np.ptp([part.mean() for part in parts]), rel=1e-8)
-
-
-@pytest.mark.parametrize("kind", ["images", "subjects"])
-def test_permuted_sums_are_those_of_permuted_tables(kind: str) -> None:
-    """A relabelling by matrix products equals analysing a people table with the labels moved."""
-    answers, people = world_with_changing_age(missing=True)
-    ready = prepare(answers, people, STRADDLING.cuts, QUICK)
-    comparison = ready.comparison(kind)
-    part = ready.design.sets[0]
-    labels = Relabeller(part, 1, 0).draw(3)
-    found = comparison.tests([comparison.units[0].relabelled(labels)])
-    names = [group for attribute in ready.design.attributes for group in attribute.groups]
-    for b in range(3):
-        member = part.member[labels[b][part.slot]][:, : len(names)] > 0
-        cells = {
-            name: [[g for g, on in zip(names, row, strict=True) if on and g.startswith(name)] for row in member]
-            for name in ("gender", "age")
-        }
-        moved = people.assign(**{f"attr_{name}": cell for name, cell in cells.items()})
-        again, _ = prepare(answers, moved, STRADDLING.cuts, replace(QUICK, min_subjects=2)).comparison(kind).observed()
-        np.testing.assert_allclose(found.p[b], again.p[0], rtol=1e-6)
-
-
-def test_label_rows_move_as_one_and_the_skin_tone_apart() -> None:
-    world = World(70, tones=50, groups={"gender": 2, "race": 7}, traits=2, templates=2)
-    people = world.people(np.random.default_rng(0))
-    ids = (people["image_id"].to_numpy(dtype=object), people["subject_id"].to_numpy(dtype=object))
-    design = make_design(*ids, people, world.cuts, 5)
-    assert [part.attributes for part in design.sets] == [(0, 1), (2,)]
-    assert [len(part.images) for part in design.sets] == [70, 50]
-    for number, part in enumerate(design.sets):
-        own = np.bincount(part.label_row)
-        drawn = Relabeller(part, 4, number).draw(20)
-        assert (drawn != part.label_row).any()
-        for row in drawn:
-            np.testing.assert_array_equal(np.bincount(row), own)  # whole rows, none split up
-    assert (Relabeller(design.sets[0], 4, 0).draw(5)[2:] == Relabeller(design.sets[0], 4, 0).draw(5)[2:]).all()
-
-
-def test_batches_do_not_change_the_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, people = world_with_changing_age(missing=False)
-    ready = prepare(answers, people, STRADDLING.cuts, QUICK)
-    whole = ready.comparison("subjects").null(12)
-    monkeypatch.setattr("fp2.protocols.gras.units._CHUNK_BYTES", 1)
-    single = ready.comparison("subjects").null(12)
-    np.testing.assert_array_equal(whole.scores["published_orientation"], single.scores["published_orientation"])
-    np.testing.assert_allclose(whole.omega_squared, single.omega_squared)
-
-
-def test_constant_columns_and_constant_groups() -> None:
-    world = World(60, traits=4, templates=1, groups={"age": 3})
-    rng = np.random.default_rng(1)
-    people = world.people(rng)
-    answers = world.answers(people, rng)
-    y = answers.columns["p_yes_first_token"]
-    first = np.array([cell == ["age 0"] for cell in people["attr_age"]])
-    y[:, 0] = 0.3
-    y[first, 1] = 0.5  # one group without spread: SciPy has no answer, the limit has
-    y[:, 2] = np.where(first, 0.9, 0.1)[:, None]  # no spread in any group, and different
-    comparison = prepare(answers, people, world.cuts, QUICK).comparison("images")
-    found, _ = comparison.observed()
-    assert found.p[0, 0, 0] == 1.0
-    assert found.f[0, 0, 0] == 0.0
-    assert found.p[0, 0, 2] < 1e-12
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        nearly = y[:, 1, 0].astype(float) + np.where(first, 1e-6 * rng.normal(size=60), 0)
-        groups = [nearly[[cell == [f"age {k}"] for cell in people["attr_age"]]] for k in range(3)]
-        assert found.p[0, 0, 1] == pytest.approx(f_oneway(*groups, equal_var=False).pvalue, abs=1e-3)
-    assert comparison.constant.sum() == 1
-
-
-def test_wording_tests_are_pingouins_and_scipys() -> None:
-    pingouin = pytest.importorskip("pingouin", reason="the comparison needs pingouin, a test-only dependency")
-    rng = np.random.default_rng(2)
-    y = rng.normal(size=(30, 3, 5)) + rng.normal(size=(30, 3, 1))
-    y[:, :, 1] += 0.4
-    y[:, :, 2] *= 2
-    y[:, 2] = np.round(y[:, 2])  # ties
-    y[4, 0, 2] = np.nan
-    found = wording_tests(y)
-    for k in range(3):
-        rows = y[np.isfinite(y[:, k]).all(axis=1), k]
-        long = pd.DataFrame([(i, t, v) for (i, t), v in np.ndenumerate(rows)], columns=["unit", "template", "y"])
-        names = {"data": long, "dv": "y", "within": "template", "subject": "unit"}
-        table = pingouin.rm_anova(**names, correction=True, detailed=True).iloc[0]
-        assert found.n[k] == len(rows)
-        assert found.f[k] == pytest.approx(table["F"])
-        assert found.greenhouse_geisser[k] == pytest.approx(table["eps"])
-        assert found.p_gg[k] == pytest.approx(table["p_GG_corr"])
-        assert found.huynh_feldt[k] == pytest.approx(pingouin.epsilon(**names, correction="hf"))
-        assert found.share_template[k] == pytest.approx(table["ng2"])
-        assert found.share_template[k] + found.share_unit[k] + found.share_rest[k] == pytest.approx(1.0)
-        expected = friedmanchisquare(*rows.T)
-        assert found.friedman[k] == pytest.approx(expected.statistic)
-        assert found.friedman_p[k] == pytest.approx(expected.pvalue)
-
-
-def test_flips_and_rank_agreement_by_hand() -> None:
-    means = np.zeros((2, 1, 4))
-    means[0, 0] = 0.1, 0.1, 0.1, -0.1
-    assert sign_flips(means) == 0.25
-    assert sign_flips(np.abs(means)) == 0.25 - 0.25
-    assert np.isnan(sign_flips(np.zeros((2, 3, 4))))
-    many = np.random.default_rng(0).normal(size=(3, 20, 1)) * np.ones(5)
-    assert rank_agreement(many) == pytest.approx(1.0)
+from fp2.plugins import read_options
+from fp2.protocols.gras import attribution_rates, bias_score
+from fp2.protocols.gras.analysis import analyse
+from fp2.protocols.gras.answers import GrasAnswers
+from fp2.protocols.gras.options import GrasOptions
 
 
 @pytest.fixture(scope="module")
 def planted() -> tuple[GrasAnswers, pd.DataFrame, World, dict[str, Any]]:
-    """Traits 0-2 for the second gender, 4 for the last age group; two pictures each; a separate skin tone set."""
+    """Traits 0-2 for the second gender, 4 for the last age group; two images each; a separate skin tone set."""
     effects = (("gender", 1, (0, 1, 2), 0.12), ("age", 3, (4,), 0.15))
     world = World(200, images=2, tones=100, traits=10, effects=effects)
     rng = np.random.default_rng(12)
@@ -269,12 +115,11 @@ def test_mass_and_warnings(planted: Any) -> None:
     lines = " ".join(block["warnings"])
     assert "does not answer yes or no" in lines
     assert "skin tone" in lines
-    assert "cannot be checked" in lines
-    assert "every picture counts as a person" not in lines
+    assert "every image counts as a subject" not in lines
     assert set(block["other_outcomes"]) == {"p_yes"}
 
 
-def test_one_picture_each_is_said_and_small_groups_are_left_out() -> None:
+def test_one_image_each_is_reported_and_small_groups_are_left_out() -> None:
     world = World(60, traits=3, templates=2)
     people = world.people(np.random.default_rng(0))
     ages = list(people["attr_age"])
@@ -284,14 +129,14 @@ def test_one_picture_each_is_said_and_small_groups_are_left_out() -> None:
     block = analyse(answers, people, world.cuts, QUICK)
     assert list(block["units"]) == ["images"]
     assert block["same_units"]
-    assert any("every picture counts as a person" in line for line in block["warnings"])
+    assert any("every image counts as a subject" in line for line in block["warnings"])
     assert any("age 9" in line for line in block["warnings"])
     (small,) = [g for a in block["attributes"] for g in a["groups"] if not g["compared"]]
     assert small == {"group": "age 9", "n_images": 1, "n_subjects": 1, "compared": False}
     assert "age 9" not in block["units"]["images"]["group_means"]["age"]["groups"]
 
 
-def test_answers_that_differ_between_groups_in_being_missing_are_said() -> None:
+def test_groups_with_unequal_shares_of_missing_answers_are_reported() -> None:
     world = World(60, traits=3, templates=2)
     people = world.people(np.random.default_rng(0))
     answers = world.answers(people, np.random.default_rng(1))
@@ -299,19 +144,29 @@ def test_answers_that_differ_between_groups_in_being_missing_are_said() -> None:
     answers.columns["p_yes_first_token"][second, 0] = np.nan
     block = analyse(answers, people, world.cuts, QUICK)
     assert any("missing answers" in line and "gender 1" in line for line in block["warnings"])
-    assert block["units"]["images"]["scores"]["n_undefined"] == 2  # nobody left to compare with
+    assert block["units"]["images"]["scores"]["n_undefined"] == 2  # no group left to compare with
     assert json.dumps(block, allow_nan=False)
 
 
-def test_attribution_intervals_hold_the_rates() -> None:
-    world = World(60, images=2, traits=10, templates=2, effects=(("gender", 1, (0, 2, 4), 0.2),))
+def test_questions_without_an_answer_are_undefined_and_not_constant() -> None:
+    world = World(60, tones=100, groups={"gender": 2}, traits=3, templates=2)
     people = world.people(np.random.default_rng(0))
     answers = world.answers(people, np.random.default_rng(1))
-    found = attribution_intervals(answers, people, world.cuts, QUICK, units="subjects", smallest_effect=0.02)
-    row = found.set_index(["group", "polarity"]).loc[("gender 1", "positive")]
-    assert row["low"] <= 0.6 <= row["high"]
-    assert row["share"] == pytest.approx(0.6, abs=0.2)
-    assert ((found["low"] >= 0) & (found["high"] <= 1)).all()
+    y = answers.columns["p_yes_first_token"]
+    y[:, 0, 1] = np.nan  # one question, about all subjects
+    y[:60, 1] = 0.25  # the same answer about all subjects
+    y[60:] = np.nan  # everything about the subjects with a skin tone
+    block = analyse(answers, people, world.cuts, GrasOptions(permutations=20, bootstrap=20))
+    assert json.dumps(block, allow_nan=False)
+    unit = block["units"]["images"]
+    assert (unit["scores"]["n_undefined"], unit["scores"]["n_constant"]) == (1 + 6, 2)
+    assert unit["tests"]["gender"]["p_value"][0][1] is None
+    assert unit["tests"]["gender"]["p_value"][1] == [1.0, 1.0]
+    assert unit["magnitude"]["by_attribute"]["skin_tone"]["omega_squared"]["value"] is None
+    assert unit["magnitude"]["omega_squared"]["low"] is not None
+    assert any("No test could be made by skin tone" in line for line in block["warnings"])
+    assert not any("No test could be made by gender" in line for line in block["warnings"])
+    assert not any(group["compared"] for group in block["attributes"][1]["groups"])
 
 
 def test_refusals_name_the_option() -> None:
@@ -323,8 +178,18 @@ def test_refusals_name_the_option() -> None:
     with pytest.raises(Fp2Error, match="fewer than two groups"):
         analyse(answers, people, world.cuts, replace(QUICK, min_subjects=25))
     with pytest.raises(Fp2Error, match="permutation"):
-        GrasOptions.read({"permutation": 10})
+        read_options(GrasOptions, {"permutation": 10}, "probe.options")
     with pytest.raises(Fp2Error, match="alpha"):
-        GrasOptions.read({}, alpha=1.5)
+        read_options(GrasOptions, {"alpha": 1.5}, "probe.options")
     with pytest.raises(ValueError, match="shape"):
         replace(answers, traits=answers.traits[:1])
+
+
+def test_headline_names_the_unit_of_every_number() -> None:
+    from fp2.protocols.gras.analysis import _headline
+
+    size = {"omega_squared": {"value": 0.0}, "gap": {"value": 0.0}}
+    score = {"value": 1.0, "null_mean": 1.0, "excess": 0.0, "p_value": 1.0}
+    unit = {"scores": {"published_orientation": score, "seed_orientation": 99.0}, "magnitude": size}
+    found = _headline({"outcome": "p_yes", "units": {"images": unit, "subjects": unit}})
+    assert all(name == "outcome" or name.endswith(("_images", "_subjects")) for name in found)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fp2.commands.plan import plan_run
 from fp2.compose import build_protocol, load_config
 from fp2.errors import Fp2Error
+from fp2.plugins import read_options
 from fp2.protocols.gras.options import GrasOptions
 
 WRONG: list[tuple[str, Any]] = [
@@ -23,12 +25,13 @@ WRONG: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_wrong_value_is_one_line_that_names_the_option(name: str, value: Any) -> None:
     with pytest.raises(Fp2Error, match=rf"\(probe\.options\.{name}\)") as told:
-        GrasOptions.read({name: value})
+        read_options(GrasOptions, {name: value}, "probe.options")
     assert "\n" not in str(told.value)
 
 
 def test_whole_numbers_may_stand_for_shares_of_nothing() -> None:
-    assert GrasOptions.read({"smallest_effect": 0, "seed": 2**70, "permutations": 20}).smallest_effect == 0
+    given = {"smallest_effect": 0, "seed": 2**70, "permutations": 20}
+    assert read_options(GrasOptions, given, "probe.options").smallest_effect == 0
 
 
 @pytest.mark.parametrize("word", ["permutations=abc", "permutations=inf", "alpha=abc", "outcome=[p_yes]"])
@@ -38,3 +41,12 @@ def test_the_plan_without_data_refuses_too(word: str) -> None:
         plan_run(words)
     with pytest.raises(Fp2Error):
         build_protocol(load_config(["experiment=gras", f"probe.options.{word}"]))
+
+
+def test_the_smallest_effect_is_in_the_units_of_the_outcome() -> None:
+    assert GrasOptions().smallest_effect == 0.02
+    log_odds = GrasOptions(outcome="logit_difference")
+    assert (log_odds.smallest_effect, log_odds.least_effect) == (0.08, 0.08)
+    half = 1 / (1 + np.exp(-0.08))
+    assert half - 0.5 == pytest.approx(0.02, abs=1e-4)  # as much as 0.02 in probability, at one half
+    assert GrasOptions(outcome="logit_difference", smallest_effect=0.5).least_effect == 0.5

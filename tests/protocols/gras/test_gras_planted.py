@@ -13,7 +13,9 @@ from fp2.cuts import Cut
 from fp2.engines.planted import simulate_yes_no
 from fp2.engines.planted_truth import load_truth
 from fp2.probes.battery import load_battery
-from fp2.protocols.gras import GrasAnswers, GrasOptions, analyse
+from fp2.protocols.gras.analysis import analyse
+from fp2.protocols.gras.answers import GrasAnswers
+from fp2.protocols.gras.options import GrasOptions
 
 ZEROS = ("calm", "lazy", "wise", "rude")
 TRUTH = {

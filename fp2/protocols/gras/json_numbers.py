@@ -1,4 +1,4 @@
-"""Numbers as they go into results.json: finite, and no longer than they are exact."""
+"""Numbers as `results.json` holds them: finite, with as many digits as are meaningful."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 
-def plain(value: float, digits: int = 6) -> float | None:
+def rounded(value: float, digits: int = 6) -> float | None:
     """Return `value` with `digits` significant digits, None where it is not finite."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def nested(values: NDArray[Any], digits: int = 6) -> Any:
-    """Return an array as nested lists of `plain` numbers."""
+    """Return an array as nested lists of `rounded` numbers."""
     if values.ndim == 0:
-        return plain(float(values), digits)
+        return rounded(float(values), digits)
     return [nested(part, digits) for part in values]
