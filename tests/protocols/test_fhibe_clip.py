@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fp2.protocols.registry import Analysed
 
 from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
@@ -16,7 +17,6 @@ from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.clip.protocol import tables as clip
 from fp2.protocols.fingerprint.disparities import Comparison
-from fp2.protocols.registry import Analysed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "engines"))
@@ -157,9 +157,9 @@ def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
 
 def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
     from family_checkpoints.duals import DUALS
+    from fp2.jobs import run_job
 
     from fp2.compose import load_config
-    from fp2.jobs import run_job
     from fp2.progress import Progress
 
     checkpoint = DUALS["clip"](tmp_path / "clip", 0)

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fp2.analysis import scored
+from fp2.prepare import comparison_of
+from fp2.protocols.registry import Analysed
 from scipy.stats import mannwhitneyu
 
-from fp2.analysis import scored
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_person, sample_picture
 from fp2.errors import Fp2Error
 from fp2.models.planted import Planted, load_planted, see
 from fp2.models.planted_vqa import vqa_means
-from fp2.prepare import comparison_of
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
 from fp2.protocols.fhibe.vqa.protocol import block, read_options, section
 from fp2.protocols.fingerprint.disparities import fingerprint
-from fp2.protocols.registry import Analysed
 from fp2.report import dashboard
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import toxic_words

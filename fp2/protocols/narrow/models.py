@@ -85,9 +85,9 @@ def load_spec(name: str) -> ModelSpec:
     Fp2Error
         If there is none.
     """
-    from fp2.compose import conf_dir
+    from fp2.config import choices
 
-    known = {file.stem: file for file in (conf_dir() / "narrow").glob("*.yaml")}
+    known = {file.stem: file for file in choices("narrow").values()}
     if name not in known:
         fix = f"{nearest(name, known)}; a YAML file of your own goes into task.files.model=FILE"
         raise Fp2Error(f"there is no narrow model {name!r}", where="task.options.models", fix=fix)

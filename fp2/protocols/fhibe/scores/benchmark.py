@@ -23,7 +23,7 @@ from fp2.tables import ATTRIBUTE_PREFIX
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats import DisparityRow
+    from fp2.stats.rows import DisparityRow
 
 SENSITIVE = ("pronoun", "age", "region", "subregion", "skin_tone")
 """The paper's sensitive attributes (P, A, AR, AS, ST); ancestry enters an intersection as region or as subregion."""
@@ -236,7 +236,8 @@ def _one_cut(
     cut: Cut, joined: pd.DataFrame, values: np.ndarray, options: BenchmarkOptions, scale: tuple[float, float],
     n_cuts: int, negative: bool,
 ) -> _Cut:  # fmt: skip
-    from fp2.stats import default_permutations, disparity
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.disparities import disparity
 
     table = _members(joined, cut).merge(joined[[*KEYS, "score"]].assign(turned=values), on=KEYS)
     groups = published.group_scores(table[["group", "subject_id"]].assign(score=table["turned"]), options.min_subjects)
@@ -290,7 +291,7 @@ def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 
 def _with_verdicts(found: Sequence[_Cut], options: BenchmarkOptions) -> list[dict[str, Any]]:
     """Correct our rows over all cuts, and say where the two columns disagree."""
-    from fp2.stats import adjust
+    from fp2.stats.adjustment import adjust
 
     adjusted = adjust([cut.ours for cut in found], options.correction, options.alpha)
     rows = []

@@ -315,7 +315,8 @@ def _gaps(
 ) -> list[dict[str, Any]]:
     """Return each sensitive attribute's gap in the score, and in what is left by a forest without such attributes."""
     from fp2.cuts import Cut, memberships
-    from fp2.stats import adjust, disparity
+    from fp2.stats.adjustment import adjust
+    from fp2.stats.disparities import disparity
 
     if not sensitive:
         return []

@@ -187,7 +187,7 @@ def _test(
     options: PatternOptions,
 ) -> list[Rule]:  # fmt: skip
     """Return the rules with what the held-out half says of them."""
-    from fp2.stats import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values
 
     if not rules:
         return []

@@ -1,7 +1,7 @@
 """Yes/no outcomes in FHIBE's pairwise analysis: shares in place of medians, which would be 0 or 1.
 
 Shares are means over people of each person's own share; their intervals know that several pictures come from one
-person (`fp2.stats.proportions_by_group`). The interval of a ratio of two shares combines those of the two (MOVER:
+person (`fp2.stats.proportions`). The interval of a ratio of two shares combines those of the two (MOVER:
 Donner and Zou 2012, Statistics in Medicine 31, section 2.2).
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from fp2.stats import Proportion
+    from fp2.stats.proportions import Proportion
 
 
 def shares_block(values: np.ndarray, groups: np.ndarray, subjects: np.ndarray, *, alpha: float, min_subjects: int,
@@ -22,7 +22,7 @@ def shares_block(values: np.ndarray, groups: np.ndarray, subjects: np.ndarray, *
 
     values (0, 1 or NaN), groups, subjects (n,), one entry per (image, group).
     """
-    from fp2.stats import proportions_by_group
+    from fp2.stats.proportions import proportions_by_group
 
     found = proportions_by_group(values, groups, subjects, alpha=alpha, min_subjects=min_subjects)
     by_name = {group.group: group for group in found.groups}
