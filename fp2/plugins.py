@@ -90,6 +90,17 @@ def check_members(value: Any, members: Collection[str], what: str, where: str) -
         raise Fp2Error(f"{value!r} is not {what}: it lacks {', '.join(missing)}", where=where)
 
 
+class Strict:
+    """Marks an option (`typing.Annotated`) whose type is not converted, so that `true` is not the number 1.
+
+    As `pydantic.Strict`, without the import.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema of the type that is marked, made strict."""
+        return {**handler(source), "strict": True}
+
+
 def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
     """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
 

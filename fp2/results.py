@@ -86,6 +86,8 @@ ABOUT = (
 """Keys that say what a run is."""
 HISTORY = ("purged", "rescored_from")
 """Keys that say what became of it."""
+PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit")
+"""Keys, at any depth, of sentences for the reader; later versions may word them differently."""
 
 
 def versions(severity_bounds: Mapping[str, float]) -> dict[str, Any]:

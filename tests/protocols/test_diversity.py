@@ -156,8 +156,9 @@ def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
 
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
-    from fp2.compose import load_config
     from fp2.jobs import run_job
+
+    from fp2.compose import load_config
     from fp2.progress import Progress
 
     words = [

@@ -2,9 +2,9 @@
 
 Attributes that are known of the same images belong to one *image set* (GRAS: gender, race and age of the FairFace
 images; the skin tone of the AI-Face images is a set of its own). Within a set, the *label row* of an image holds its
-groups in all attributes. A *record* is all images of one subject with one label row. Subjects with the same number of
-records exchange their rows, and the rows of one subject are shuffled among its records, so that a label row moves as
-one. Subjects in none of the compared groups keep their rows.
+groups in all attributes. A *record* is all images of one subject with one label row (an exchangeable unit of
+`fp2.stats.core.units`). Subjects with the same number of records exchange their rows, and the rows of one subject are
+shuffled among its records, so that a label row moves as one. Subjects in none of the compared groups keep their rows.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class LabelPermuter:
     """Draws permuted label rows of one image set, the same for all questions."""
 
     def __init__(self, part: ImageSet, seed: int, number: int) -> None:
-        from fp2.stats.permutation import stream
+        from fp2.stats.core.numeric import stream
 
         self._part = part
         self._streams = [

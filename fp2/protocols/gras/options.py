@@ -7,13 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, Lt
 
+from fp2.plugins import Strict
+
 Outcome = Literal["p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 SMALLEST_EFFECTS = {"p_yes_first_token": 0.02, "p_yes": 0.02, "p_yes_norm": 0.02, "logit_difference": 0.08}
 """The smallest gap of interest; 0.08 in log odds is 0.02 in probability at one half (0.02 / 0.25), less elsewhere."""
 
-Share = Annotated[float, Gt(0), Lt(1)]
-Draws = Annotated[int, Ge(20), Le(1_000_000)]
+Share = Annotated[float, Strict(), Gt(0), Lt(1)]
+Draws = Annotated[int, Strict(), Ge(20), Le(1_000_000)]
 """A number of random draws; a larger one is a typing error."""
 
 
@@ -41,17 +43,17 @@ class GrasOptions:
         Of every random draw.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
     outcome: Outcome = "p_yes_first_token"
     alpha: Share = 0.05
     permutations: Draws = 1_000
     bootstrap: Draws = 500
-    min_subjects: Annotated[int, Ge(2)] = 10
-    smallest_effect: Annotated[float, Ge(0)] | None = None
+    min_subjects: Annotated[int, Strict(), Ge(2)] = 10
+    smallest_effect: Annotated[float, Strict(), Ge(0)] | None = None
     mass_bound: Share = 0.5
     unanswered_share: Share = 0.1
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Annotated[int, Strict(), Ge(0)] = 0
 
     def __post_init__(self) -> None:
         """Set the smallest effect of the outcome where none is given."""

@@ -212,6 +212,6 @@ def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
     if not n:
         return []
     return [
-        f"{n / n_answered:.1%} of the answers have no {outcome}, possibly unequally between groups: a server that lists "
-        "only the likeliest tokens omits Yes where it is unlikely. p_yes and p_yes_norm may be available."
+        f"{n / n_answered:.1%} of the answers have no {outcome}, possibly unequally between groups: a server that "
+        "lists only the likeliest tokens omits Yes where it is unlikely. p_yes and p_yes_norm may be available."
     ]

@@ -158,7 +158,7 @@ class TraitTests:
 
     def resamples(self, n: int) -> Iterator[list[Sums]]:
         """Yield the sums of `n` bootstrap resamples of the subjects of each image set, in batches."""
-        from fp2.stats.permutation import stream
+        from fp2.stats.core.numeric import stream
 
         streams = [stream(self.seed, _BOOTSTRAP + 2 * k) for k in range(len(self.values))]
         for b in self._batches(n):

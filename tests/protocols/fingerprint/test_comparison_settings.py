@@ -1,4 +1,4 @@
-"""The settings of the comparison: the correction follows the size of the family, and too few permutations are reported."""
+"""The correction follows the size of the family, and too few permutations are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_sets_keep_the_permutations_that_holm_needs() -> None:
 
 def test_a_large_family_is_corrected_by_its_joint_permutations(monkeypatch: pytest.MonkeyPatch, found: Any) -> None:
     """Planted effects are found with it too; a row's adjusted p is never smaller than its p."""
-    monkeypatch.setattr("fp2.stats.stepdown.LARGE_FAMILY", 3)
+    monkeypatch.setattr("fp2.stats.adjustment.LARGE_FAMILY", 3)
     stepped, run = analysed({"each": ["skin", "age"]})
     assert run.comparison.correction == stepped.settings["correction"] == "step-down max-T"
     for old, new in zip(found[0].disparities, stepped.disparities, strict=True):

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.pairwise import Pairwise
 from fp2.scorers.registry import build_scorers
-from fp2.stats import adjust_p_values, pairwise_permutation, pairwise_permutation_panel, pairwise_tests
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
 
 
 def test_the_pairs_behind_a_disparity_are_the_planted_ones(found: Any) -> None:
@@ -40,7 +42,7 @@ def test_rank_tests_are_corrected_over_all_pairs_of_all_rows(found: Any) -> None
     for name in ("skin", "age"):
         entries = entries_of(wide, members(run.people, Cut(name, (name,))))
         for j, probe in enumerate(wide.columns.get_level_values("probe")):
-            tests = pairwise_tests(entries.values[:, j], entries.groups, entries.subjects, correction=None)
+            tests = pairwise_mann_whitney(entries.values[:, j], entries.groups, entries.subjects)
             if (probe, name) == ("occupation", "skin"):
                 mine = len(raw) + next(k for k, t in enumerate(tests) if {t.first, t.second} == {"I", "III"})
             raw += [test.p_value for test in tests]
@@ -60,7 +62,8 @@ def test_a_panel_of_pairs_equals_each_outcome_alone() -> None:
     panel = pairwise_permutation_panel(values, groups, people, yes_no=[False] * 3, **options)
     assert [len(rows) for rows in panel] == [3, 3, 1]
     for j in range(2):
-        for one, other in zip(panel[j], pairwise_permutation(values[:, j], groups, people, **options), strict=True):
+        (alone,) = pairwise_permutation_panel(values[:, [j]], groups, people, yes_no=[False], **options)
+        for one, other in zip(panel[j], alone, strict=True):
             assert asdict(one) == pytest.approx(asdict(other))
 
 
@@ -70,8 +73,6 @@ def test_shared_subjects_are_marked_and_shares_are_not_tested_as_yes_or_no(found
         attr_skin=[["I"] if image == "2-1" else cell
                    for image, cell in zip(run.people["image_id"], run.people["attr_skin"], strict=True)]
     )  # fmt: skip
-    from fp2.compose import load_config
-
     cuts = (Cut("skin", ("skin",)),)
     comparison = replace(run.comparison, primary="refusal")
     rows = [{"probe": "occupation", "cut": "skin", "scorer": "refusal", "significant": True}]
@@ -89,8 +90,8 @@ def test_shared_subjects_are_marked_and_shares_are_not_tested_as_yes_or_no(found
     assert row["dependent_groups"]
     wide = outcome_columns(share)
     entries = entries_of(wide, members(straddling, cuts[0]))
-    plain = pairwise_permutation(
-        entries.values[:, 0], entries.groups, entries.subjects, images=entries.images, yes_no=False,
+    (plain,) = pairwise_permutation_panel(
+        entries.values[:, [0]], entries.groups, entries.subjects, images=entries.images, yes_no=[False],
         n_permutations=1000, seed=comparison.seed,
     )  # fmt: skip
     expected = {frozenset((t.first, t.second)): t.adjusted_p for t in plain}

@@ -22,7 +22,7 @@ QUICK = GrasOptions(permutations=40, bootstrap=40, min_subjects=5)
 STRADDLING = World(60, images=3, groups={"gender": 2, "age": 4}, traits=6, templates=3)
 
 
-def tests_of(
+def trait_tests(
     answers: GrasAnswers, people: pd.DataFrame, cuts: Sequence[Cut], options: GrasOptions, units: str
 ) -> TraitTests:
     """Return the tests of these answers in one unit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from simulated_answers import World
+from simulated_answers import World, trait_tests
 
 from fp2.protocols.gras.analysis import analyse
 from fp2.protocols.gras.answers import GrasAnswers
@@ -43,7 +43,7 @@ def test_the_plain_gap_has_an_interval_and_grows_as_groups_shrink() -> None:
         for seed in range(20):
             people = world.people(np.random.default_rng([seed, 1]))
             answers = world.answers(people, np.random.default_rng([seed, 2]))
-            tests = tests_of(answers, people, world.cuts, GrasOptions(seed=seed), "images")
+            tests = trait_tests(answers, people, world.cuts, GrasOptions(seed=seed), "images")
             resampled = ResampledMeans()
             for sums in tests.resamples(60):
                 resampled.add(tests.tests(sums))

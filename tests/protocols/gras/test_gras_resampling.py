@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import f_oneway, ttest_ind
-from simulated_answers import QUICK, STRADDLING, World, tests_of, world_with_changing_age
+from simulated_answers import QUICK, STRADDLING, World, trait_tests, world_with_changing_age
 
 from fp2.protocols.gras.grouping import LabelPermuter
 
@@ -17,7 +17,7 @@ from fp2.protocols.gras.grouping import LabelPermuter
 @pytest.mark.parametrize("kind", ["images", "subjects"])
 def test_welch_is_scipys(kind: str, missing: bool) -> None:
     answers, people = world_with_changing_age(missing)
-    found, _ = tests_of(answers, people, STRADDLING.cuts, QUICK, kind).observed()
+    found, _ = trait_tests(answers, people, STRADDLING.cuts, QUICK, kind).observed()
     y = answers.columns["p_yes_first_token"].astype(float).reshape(180, 18)
     for a, name in enumerate(("gender", "age")):
         long = people[["subject_id", f"attr_{name}"]].rename(columns={f"attr_{name}": "group"})
@@ -40,7 +40,7 @@ def test_welch_is_scipys(kind: str, missing: bool) -> None:
 def test_permuted_sums_are_those_of_permuted_tables(kind: str) -> None:
     """A permutation by matrix products equals the analysis of a people table with permuted labels."""
     answers, people = world_with_changing_age(missing=True)
-    tests = tests_of(answers, people, STRADDLING.cuts, QUICK, kind)
+    tests = trait_tests(answers, people, STRADDLING.cuts, QUICK, kind)
     part = tests.grouping.sets[0]
     labels = LabelPermuter(part, 1, 0).draw(3)
     found = tests.tests([tests.values[0].permuted(labels)])
@@ -52,15 +52,15 @@ def test_permuted_sums_are_those_of_permuted_tables(kind: str) -> None:
             for name in ("gender", "age")
         }
         moved = people.assign(**{f"attr_{name}": cell for name, cell in cells.items()})
-        again, _ = tests_of(answers, moved, STRADDLING.cuts, replace(QUICK, min_subjects=2), kind).observed()
+        again, _ = trait_tests(answers, moved, STRADDLING.cuts, replace(QUICK, min_subjects=2), kind).observed()
         np.testing.assert_allclose(found.p[b], again.p[0], rtol=1e-6)
 
 
 def test_batches_do_not_change_the_null(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, people = world_with_changing_age(missing=False)
-    whole = tests_of(answers, people, STRADDLING.cuts, QUICK, "subjects").null(12)
+    whole = trait_tests(answers, people, STRADDLING.cuts, QUICK, "subjects").null(12)
     monkeypatch.setattr("fp2.protocols.gras.group_sums._CHUNK_BYTES", 1)
-    single = tests_of(answers, people, STRADDLING.cuts, QUICK, "subjects").null(12)
+    single = trait_tests(answers, people, STRADDLING.cuts, QUICK, "subjects").null(12)
     np.testing.assert_array_equal(whole.scores["published_orientation"], single.scores["published_orientation"])
     np.testing.assert_allclose(whole.omega_squared, single.omega_squared)
 
@@ -75,7 +75,7 @@ def test_constant_columns_and_constant_groups() -> None:
     y[:, 0] = 0.3
     y[first, 1] = 0.5  # one group without spread: SciPy has no answer, the limit has
     y[:, 2] = np.where(first, 0.9, 0.1)[:, None]  # no spread in any group, and different
-    tests = tests_of(answers, people, world.cuts, QUICK, "images")
+    tests = trait_tests(answers, people, world.cuts, QUICK, "images")
     found, _ = tests.observed()
     assert found.p[0, 0, 0] == 1.0
     assert found.f[0, 0, 0] == 0.0
