@@ -16,7 +16,7 @@ from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
 from fp2.report.statement import build_statement
-from fp2.report.terminal import print_fingerprint
+from fp2.report.terminal import print_results
 from fp2.results import bare_results
 from fp2.tracking.client import metrics_of
 
@@ -61,7 +61,7 @@ def test_the_dashboard_shows_what_there_is(bare: dict[str, Any]) -> None:
 
 def test_the_terminal_tells_no_composite_and_no_answers(bare: dict[str, Any]) -> None:
     told = io.StringIO()
-    print_fingerprint(bare, Console(file=told, width=100), {"results": "results.json"})
+    print_results(bare, Console(file=told, width=100), {"results": "results.json"})
     text = told.getvalue()
     assert "Keypoint errors of detector" in text
     assert "24 people, 24 images" in text

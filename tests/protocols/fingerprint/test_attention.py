@@ -160,14 +160,14 @@ def test_one_answer_counts_for_both_people_and_refusals_for_none():
 def test_what_cannot_be_known_is_said():
     people, answers = drawn(20)
     block = attention_block(scored(people, answers), people, CUTS, replace(COMPARISON, min_subjects=2))
-    assert {regression["reason"] for regression in block["regressions"]} == {"too few pictures for the terms"}
+    assert {regression["reason"] for regression in block["regressions"]} == {"too few images for the terms"}
     silent = answers.assign(text="Two people who smile.")
     block = attention_block(scored(people, silent), people, CUTS, COMPARISON)
     assert (block["first_known"], block["left_first"], block["same_person_first_when_mirrored"]) == (0, None, None)
     people, answers = drawn(60)
     same = people.assign(attr_pronoun=[["x"]] * len(people))
     regression = attention_block(scored(same, answers), same, CUTS[:1], COMPARISON)["regressions"][0]
-    assert regression["dropped"] == ["pronoun: it does not differ within any picture"]
+    assert regression["dropped"] == ["pronoun: it does not differ within any image"]
     assert [term["term"] for term in regression["terms"]] == [POSITION, "area (log ratio)"]
 
 
