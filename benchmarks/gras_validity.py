@@ -1,4 +1,4 @@
-"""Can the GRAS analysis be believed? Chance levels, null distributions, sizes and intervals where the truth is known.
+"""Validity of the GRAS analysis: null distributions, effect sizes and intervals on simulated answers.
 
 `python benchmarks/gras_validity.py` runs every study (about ten minutes of one core) and writes docs/gras_validity.md;
 `--share 0.1` takes a tenth of the data sets. A fast version runs with the tests.
@@ -117,10 +117,10 @@ def level_rows(n: Callable[[int], int]) -> list[Row]:
     claim = "score inside the central 95 % of its null, exchangeable labels"
     rows = []
     for name, world, kind in (
-        ("60 people, one picture each", World(60, trait_correlation=0.3), "images"),
-        ("60 people and 60 for the skin tone", World(60, tones=60, traits=15, trait_correlation=0.3), "images"),
-        ("30 people, 3 pictures each, pictures as units", World(30, images=3, trait_correlation=0.3), "images"),
-        ("30 people, 3 pictures each, people as units", World(30, images=3, trait_correlation=0.3), "subjects"),
+        ("60 subjects, one image each", World(60, trait_correlation=0.3), "images"),
+        ("60 subjects and 60 for the skin tone", World(60, tones=60, traits=15, trait_correlation=0.3), "images"),
+        ("30 subjects, 3 images each, images as units", World(30, images=3, trait_correlation=0.3), "images"),
+        ("30 subjects, 3 images each, subjects as units", World(30, images=3, trait_correlation=0.3), "subjects"),
     ):
         rows.append(Row(claim, name, null_coverage(world, n(1_000), 199, kind), n(1_000), 0.93, 0.97))
     for correlation, low, high in ((0.0, 21.6, 23.6), (0.5, 17.5, 19.5), (0.9, 9.5, 11.0), (1.0, 4.5, 5.5)):
@@ -153,11 +153,11 @@ def rate_coverage(spread: float, data_sets: int, first: int = 0) -> float:
 
 def rate_rows(n: Callable[[int], int]) -> list[Row]:
     """Intervals of attribution rates hold the true share."""
-    claim, data_sets = "interval of an attribution rate holds the true share", n(200)
+    claim, data_sets = "interval of an attribution rate covers the true share", n(200)
     rows = []
     for spread in (0.5, 1.0, 3.0):
         found = rate_coverage(spread * 0.1 * 2 / 200**0.5, data_sets)
-        rows.append(Row(claim, f"200 people, effects of {spread:g} standard errors", found, data_sets, 0.93, 1.0))
+        rows.append(Row(claim, f"200 subjects, effects of {spread:g} standard errors", found, data_sets, 0.93, 1.0))
     return rows
 
 
@@ -167,7 +167,7 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
     data_sets = n(200)
 
     def add(claim: str, people: str, values: list[float] | np.ndarray, low: float, high: float) -> None:
-        rows.append(Row(claim, f"{people} people", float(np.mean(values)), data_sets, low, high))
+        rows.append(Row(claim, f"{people} subjects", float(np.mean(values)), data_sets, low, high))
 
     worlds = {m: World(m, effects=EFFECTS, template_correlation=0.7) for m in (120, 480, 1920)}
     drawn = {m: sizes(world, data_sets) for m, world in worlds.items()}
@@ -175,7 +175,7 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
     planted = planted_cells(worlds[120])
     add("planted cells found (Holm)", "1920", [len(planted & s.found) / len(planted) for s in drawn[1920]], 0.98, 1.0)
     for m, found in drawn.items():
-        add("any planted zero called different (Holm)", str(m), [bool(s.found - planted) for s in found], 0.0, 0.07)
+        add("any planted zero significant (Holm)", str(m), [bool(s.found - planted) for s in found], 0.0, 0.07)
         add("significant cells (Holm); 6 planted", str(m), [len(s.found) for s in found], 0, 6.2)
         add("published orientation", str(m), [s.published for s in found], 0, 100)
         for which, true in truth.items():
@@ -196,10 +196,11 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
 def report(rows: list[Row], path: Path) -> None:
     """Write the table."""
     lines = [
-        "# Can the GRAS analysis be believed?",
+        "# Validity of the GRAS analysis",
         "",
-        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are made up: 0.5",
-        "+ 0.1 times a normal number + what is planted, correlated between templates, traits, one person's pictures.",
+        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are simulated: 0.5",
+        "plus 0.1 times a normal variable plus planted effects, correlated between templates, traits, and the images of",
+        "one subject.",
         "",
         "| claim | data | found | data sets (or permutations) | bound | holds |",
         "|---|---|--:|--:|---|---|",

@@ -50,7 +50,7 @@ class DisparitiesSection(Section):
             "svg": {"width": WIDTH, "height": HEIGHT},
             "tables": _tables(shown),
             "means": _means(shown),
-            "verdicts": reading.VERDICT_MEANINGS,
+            "verdicts": reading.verdict_meanings(results["disparities"]),
         }
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:

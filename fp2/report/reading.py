@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fp2.tables import CONTROLS
@@ -151,6 +151,12 @@ def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
 def verdict_words(verdict: str | None) -> str:
     """Return the label of a verdict; unknown ones without underscores."""
     return DASH if verdict is None else VERDICTS.get(verdict, verdict.replace("_", " "))
+
+
+def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the meanings of the verdicts that occur in the rows."""
+    occurring = {row["verdict"] for row in rows}
+    return {verdict: meaning for verdict, meaning in VERDICT_MEANINGS.items() if verdict in occurring}
 
 
 def correction_label(correction: str) -> str:

@@ -254,7 +254,7 @@ class MatchedSection(Section):
                 "the grey bar is the 95th percentile of the difference expected by chance"
                 for cut, name in drawn.items()
             },
-            "verdicts": reading.VERDICT_MEANINGS,
+            "verdicts": reading.verdict_meanings(block["rows"]),
         }
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:

@@ -22,10 +22,10 @@ MEASURES = {
 }
 UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}
 COLUMNS = {
-    "p_yes": "Yes in all spellings",
-    "p_yes_norm": "Yes relative to No",
+    "p_yes": "P(Yes) in all spellings",
+    "p_yes_norm": "P(Yes) / (P(Yes) + P(No))",
     "logit_difference": "log odds of Yes",
-    "p_yes_first_token": "first token of Yes (published)",
+    "p_yes_first_token": "P(first token of Yes), as published",
 }
 
 

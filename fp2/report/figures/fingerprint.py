@@ -151,7 +151,7 @@ def _radar_legend(drawn: Figure, runs: Sequence[Results]) -> None:
         ]
     point: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": LINES[0], "markersize": 5}
     marks += [
-        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null, up to its 95th percentile"),
+        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null distribution, up to its 95th percentile"),
         Line2D([], [], color=FAINT, linestyle=(0, (4, 3)), linewidth=0.9, label="null mean"),
         Line2D([], [], markerfacecolor=LINES[0], label="significant", **point),
         Line2D([], [], markerfacecolor="white", label="not significant", **point),
