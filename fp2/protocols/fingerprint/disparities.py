@@ -119,6 +119,7 @@ def fingerprint(
     worst: list[Bounds] = []
     panels: list[Panel] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
+    ends = _refusal_ends(scores, columns, scorers)
     for cut in cuts:
         table = members(people, cut)
         entries = entries_of(wide, table)
@@ -130,7 +131,7 @@ def fingerprint(
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
         composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
         coverage += _coverage(entries, columns, cut.name)
-        worst += _refusal_bounds(scores, table, columns, scorers, comparison.min_subjects)
+        worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
         tick()
     disparities = _adjusted(rows, panels, comparison)
     for row, (low, high) in zip(disparities, worst, strict=True):
@@ -178,39 +179,41 @@ def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds:
     }
 
 
-def _refusal_bounds(
-    scores: pd.DataFrame,
-    table: pd.DataFrame,
-    columns: list[tuple[str, str]],
-    scorers: Mapping[str, Scorer],
-    min_subjects: int,
-) -> list[Bounds]:
-    """Return per outcome the least and the largest max - min that the refused answers could have led to.
+def _refusal_ends(
+    scores: pd.DataFrame, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer]
+) -> list[pd.DataFrame | None]:
+    """Return per outcome the least (`low`) and largest (`high`) value of each (image, subject) with refused answers.
 
     Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
     outcome itself, which is never missing.
     """
-    from fp2.stats.bounds import bounds_between, refusal_ends
+    from fp2.stats.bounds import refusal_ends
 
-    out: list[Bounds] = []
+    out: list[pd.DataFrame | None] = []
     for probe, scorer in columns:
         if scorer == REFUSAL:
-            out.append((None, None))
+            out.append(None)
             continue
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
         ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
         keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
-        shown = keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean()
-        merged = shown.merge(table, on=["image_id", "subject_id"])
-        out.append(
-            bounds_between(
-                merged[["low", "high"]].to_numpy(dtype="float64"),
-                merged["group"].to_numpy(dtype=object),
-                merged["subject_id"].to_numpy(dtype=object),
-                min_subjects=min_subjects,
-            )
-        )
+        out.append(keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean())
     return out
+
+
+def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, min_subjects: int) -> Bounds:
+    """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
+    from fp2.stats.bounds import bounds_between
+
+    if ends is None:
+        return None, None
+    merged = ends.merge(table, on=["image_id", "subject_id"])
+    return bounds_between(
+        merged[["low", "high"]].to_numpy(dtype="float64"),
+        merged["group"].to_numpy(dtype=object),
+        merged["subject_id"].to_numpy(dtype=object),
+        min_subjects=min_subjects,
+    )
 
 
 def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:

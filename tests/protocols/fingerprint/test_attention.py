@@ -100,7 +100,7 @@ def test_the_planted_order_comes_out_and_nothing_else():
         assert low["ci_low"] > 0 > high["ci_high"]  # against a tone in the middle
         area = terms[None, "area (log ratio)"]
         assert area["ci_low"] < 0 < area["ci_high"]
-        assert terms[None, POSITION]["ci_low"] > 0  # whoever stands on the left comes first where the points are equal
+        assert terms[None, POSITION]["ci_low"] > 0  # the person on the left comes first where the points are equal
 
 
 def test_the_shares_of_being_first_are_the_truths_own():

@@ -80,7 +80,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def crowd(n: int, per_subject: int = 2, groups: Sequence[str] = ("A", "B", "C")) -> pd.DataFrame:
-    """`n` people with `per_subject` pictures each: `region` by turns, `gender` in blocks, `tag` sometimes two."""
+    """`n` people with `per_subject` images each: `region` alternates, `gender` in blocks, `tag` sometimes two."""
     rows = [(s, k) for s in range(n) for k in range(per_subject)]
     return people_table(
         {
@@ -121,7 +121,7 @@ def measure(
 
 
 def subject_means(scores: pd.DataFrame, people: pd.DataFrame, probe: str, attribute: str) -> pd.DataFrame:
-    """One value per (subject, group), worked out by pandas alone: refusals out, the subject's pictures averaged."""
+    """One value per (subject, group), computed by pandas alone: without refusals, the subject's images averaged."""
     own = scores[(scores["probe"] == probe) & (scores["scorer"] == "valence") & ~scores["refused"]]
     groups = people[["image_id", f"attr_{attribute}"]].explode(f"attr_{attribute}")
     merged = own.merge(groups, on="image_id").rename(columns={f"attr_{attribute}": "group"})
@@ -234,7 +234,7 @@ def test_a_small_group_is_listed_and_left_out_of_the_maximum() -> None:
     assert lowered["worst_group"] == "tiny"
 
 
-def test_several_questions_of_a_probe_are_averaged_over_the_picture_first() -> None:
+def test_several_questions_of_a_probe_are_averaged_over_the_image_first() -> None:
     people = crowd(40, per_subject=1)
     _, scores = world({"seed": 1}, people)
     again = scores.assign(question_id=scores["question_id"] + "2", value=scores["value"] / 2)
@@ -260,7 +260,7 @@ def test_bounds_are_the_gap_where_nothing_is_refused_and_contain_it_where_someth
     _, scores = world({"seed": 1, "effects": {"all": {"gender": {"f": -2.0}}}}, people)
     lost = scores["image_id"].str.endswith("i0") & (scores["subject_id"].str.len() == 3)
     again = scores.assign(question_id=scores["question_id"] + "2", value=(scores["value"] / 2).mask(lost))
-    twice = pd.concat([scores, again], ignore_index=True)  # a picture's second question has no value
+    twice = pd.concat([scores, again], ignore_index=True)  # an image's second question has no value
     for row in fingerprint(twice, people, [GENDER], scorers_of("valence"), comparison(), BOUNDS).disparities:
         assert row["bounds_low"] == pytest.approx(row["raw"], abs=1e-12)
         assert row["bounds_high"] == pytest.approx(row["raw"], abs=1e-12)
@@ -307,7 +307,7 @@ def test_a_strong_effect_is_found_with_its_worst_group_and_the_rest_is_not() -> 
 
 
 def test_family_wise_error_of_planted_zeros() -> None:
-    """No effect anywhere, people who differ, two pictures each: at most 5 % of worlds may have any significant row."""
+    """No effect anywhere, subjects differ, two images each: at most 5 % of data sets may have a significant row."""
     worlds, alpha = 200, 0.05
     people = crowd(36)
     noise = {"subject_sd": 1.5, "image_sd": 0.6, "shared": 0.4}

@@ -30,7 +30,7 @@ def trait_tests(
 
 
 def world_with_changing_age(missing: bool) -> tuple[GrasAnswers, pd.DataFrame]:
-    """Some people's ages differ between their pictures; one has two genders; some answers are missing."""
+    """The ages of some subjects differ between their images; one has two genders; some answers are missing."""
     rng = np.random.default_rng(3)
     people = STRADDLING.people(rng)
     answers = STRADDLING.answers(people, rng)

@@ -24,9 +24,9 @@ WRONG: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_a_wrong_value_is_one_line_that_names_the_option(name: str, value: Any) -> None:
-    with pytest.raises(Fp2Error, match=rf"\(probe\.options\.{name}\)") as told:
+    with pytest.raises(Fp2Error, match=rf"\(probe\.options\.{name}\)") as raised:
         read_options(GrasOptions, {name: value}, "probe.options")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_whole_numbers_may_stand_for_shares_of_nothing() -> None:

@@ -21,8 +21,8 @@ def test_exchangeable_labels_stay_inside_their_null() -> None:
     assert 0.93 <= null_coverage(SMALL, 400, 99) <= 0.97
 
 
-def test_whole_subjects_are_permuted_where_pictures_repeat_them() -> None:
-    """Five pictures of a person, much alike: permuted pictures would find bias almost everywhere."""
+def test_subjects_are_permuted_where_they_have_several_images() -> None:
+    """Five correlated images of a subject: permuting images would find bias almost everywhere."""
     world = World(24, images=5, groups={"gender": 2}, traits=10, templates=3, subject_correlation=0.7)
     for kind in ("images", "subjects"):
         assert null_coverage(world, 60, 99, kind) >= 0.88, kind
@@ -38,7 +38,7 @@ def test_what_a_model_without_bias_scores(correlation: float, expected: float, w
     assert null_mean(world, 60) == pytest.approx(expected, abs=within)
 
 
-def test_sizes_do_not_grow_with_the_number_of_pictures_and_significance_does() -> None:
+def test_sizes_do_not_grow_with_the_number_of_images_and_significance_does() -> None:
     """The same truth at n, 4n and 16n people."""
     worlds = {n: World(n, traits=12, templates=3, effects=EFFECTS, template_correlation=0.7) for n in (80, 320, 1280)}
     few, some, many = (sizes(worlds[n], 6) for n in worlds)
