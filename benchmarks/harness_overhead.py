@@ -30,7 +30,7 @@ def _inputs(root: Path, n_people: int) -> tuple[Any, Any]:
     """Return people (one picture each) and the six questions."""
     from dataclasses import asdict
 
-    from fp2.data.peeps.load import load_peeps
+    from fp2.data.peeps.source import load_peeps
     from fp2.data.peeps.spec import PeepsSpec
     from fp2.probes.battery import load_battery
 
@@ -70,7 +70,7 @@ def _bare(loaded: Any, processor: Any, people: Any, battery: Any, decoding: Deco
 def _harness(engine: Any, people: Any, battery: Any) -> tuple[float, float, int]:
     """Return seconds in all, seconds inside generate, and answers."""
     from fp2.data.pixels import PixelIndex
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with tempfile.TemporaryDirectory() as folder, ResponseStore(Path(folder) / "store.sqlite") as store:
         inside.clear()

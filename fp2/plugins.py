@@ -107,10 +107,12 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
     Raises
     ------
     Fp2Error
-        Naming the first key that is unknown, missing or out of range.
+        Naming the first key that is unknown, missing or out of range; or if `given` is not a mapping.
     """
     import pydantic
 
+    if not isinstance(given, Mapping):
+        raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
     try:
         return pydantic.TypeAdapter(model).validate_python(dict(given))
     except pydantic.ValidationError as error:

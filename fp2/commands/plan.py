@@ -156,7 +156,7 @@ def _print_plan(config: Config, console: Console) -> None:
     """Print what one run would ask, what the store has of it, and what the rest will take."""
     from fp2.compose import config_hash
     from fp2.progress import Progress
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         protocol, inputs, pixels = load_inputs(config, store, Progress())

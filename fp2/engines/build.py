@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fp2.engines.dual import DualEncoder
     from fp2.engines.hf_loading import HfSpec
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 ENGINES = ("hf", "openai_compat", "planted", "vllm", "dual")
 LATER_ENGINES = ("ray",)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.store.database import add_table, file_of, told_plainly, transaction
+from fp2.store.database import add_table, as_user_error, file_of, transaction
 
 _CREATE = "CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
 _QUERY = 500
@@ -31,7 +31,7 @@ class EmbeddingCache:
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         self._connection = connection
         if connection is not None:
-            with told_plainly(file_of(connection)):
+            with as_user_error(file_of(connection)):
                 add_table(connection, "embeddings", _CREATE)
 
     def get(self, keys: Sequence[str]) -> dict[str, Vector]:
@@ -42,7 +42,7 @@ class EmbeddingCache:
         for start in range(0, len(keys), _QUERY):
             some = list(keys[start : start + _QUERY])
             query = f"SELECT key, vector FROM embeddings WHERE key IN ({','.join('?' * len(some))})"
-            with told_plainly(file_of(self._connection)):
+            with as_user_error(file_of(self._connection)):
                 rows = self._connection.execute(query, some).fetchall()
             found |= {key: np.frombuffer(blob, _STORED).astype(np.float32) for key, blob in rows}
         return found

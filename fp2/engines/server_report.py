@@ -21,7 +21,7 @@ from fp2.engines.server_tokens import FirstTokens
 from fp2.engines.server_typed import TypedDecisions
 from fp2.engines.server_words import PATH, count_of, post_chat, words_body
 from fp2.errors import Fp2Error
-from fp2.store.database import add_table, file_of, told_plainly
+from fp2.store.database import add_table, as_user_error, file_of
 from fp2.tables import ChoiceOrders, Decoding, Question
 
 SCORINGS = ("auto", "systemone", "decisions", "logprobs")
@@ -63,7 +63,7 @@ class ServerReports:
     def __init__(self, connection: sqlite3.Connection | None = None) -> None:
         self._connection = connection
         if connection is not None:
-            with told_plainly(file_of(connection)):
+            with as_user_error(file_of(connection)):
                 add_table(connection, "server_reports", _CREATE)
 
     def recall(self, address: str, model: str) -> Report | None:
@@ -71,7 +71,7 @@ class ServerReports:
         if self._connection is None:
             return None
         query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
-        with told_plainly(file_of(self._connection)):
+        with as_user_error(file_of(self._connection)):
             row = self._connection.execute(query, (address, model)).fetchone()
         return None if row is None else Report(**json.loads(row[0]), asked=row[1])
 
@@ -80,7 +80,7 @@ class ServerReports:
         if self._connection is not None:
             held = json.dumps({"told": report.told, "ways": report.ways, "sees": report.sees})
             row = (address, model, report.asked, held)
-            with told_plainly(file_of(self._connection)):
+            with as_user_error(file_of(self._connection)):
                 self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
 
 

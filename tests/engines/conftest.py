@@ -13,7 +13,7 @@ from family_checkpoints import save
 from PIL import Image
 from tiny import save_tiny_llava
 
-from fp2.data.pixels import digest_picture
+from fp2.data.pixels import digest_image
 from fp2.tables import ImageTask, Question
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -54,6 +54,6 @@ def picture_task(path: Path, *, seed: int, size: tuple[int, int] = (48, 40), tur
     if turned:
         exif[0x0112] = 6  # orientation: turn by a quarter
     Image.fromarray(pixels).save(path, exif=exif)
-    digest = digest_picture(path).sha256
+    digest = digest_image(path).sha256
     assert digest is not None
     return ImageTask(path.stem, f"subject-{path.stem}", path, digest, QUESTIONS)

@@ -23,7 +23,7 @@ from fp2.engines.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
 from fp2.engines.server_report import Report, ServerReports
 from fp2.errors import Fp2Error
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 
 COMMIT = "a" * 40
 

@@ -19,7 +19,7 @@ from fp2.engines.dual import DualEncoder
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.zero_shot import cosine
 from fp2.errors import Fp2Error
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 from fp2.tables import ImageTask
 
 CLASSES = {

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fp2.data.peeps.load import load_peeps
+from fp2.data.peeps.source import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
-from fp2.data.pixels import digest_picture
+from fp2.data.pixels import digest_image
 from fp2.engines.hf import HfEngine
 from fp2.engines.hf_loading import HfSpec
 from fp2.engines.openai_compat import OpenAICompatEngine, ServerSpec
@@ -74,7 +74,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> list[ImageTask]:
     rows = load_peeps(tmp_path_factory.mktemp("peeps"), spec).people
     made = []
     for image_id, subject_id, path in zip(rows["image_id"], rows["subject_id"], rows["image_path"], strict=True):
-        digest = digest_picture(Path(path)).sha256
+        digest = digest_image(Path(path)).sha256
         assert digest is not None
         made.append(ImageTask(image_id, subject_id, Path(path), digest, WORDS))
     return made

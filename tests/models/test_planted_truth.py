@@ -22,8 +22,8 @@ from fp2.data.peeps.figure import (
     REGIONS,
     TONES,
     Cues,
+    sample_image_cues,
     sample_person,
-    sample_picture,
 )
 from fp2.errors import Fp2Error
 from fp2.models.planted import MODEL_FOLDER, PLANTED_FILE, load_planted, see, vader_compound
@@ -86,7 +86,7 @@ def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
     scores: dict[str, list[float]] = {"She/her/hers": [], "He/him/his": [], "They/them/their": []}
     groups = PLANTED.groups["pronoun"]
     for _ in range(12000):
-        cues = sample_picture(sample_person(rng), rng)
+        cues = sample_image_cues(sample_person(rng), rng)
         scores[groups[cues.pronoun]].append(float(PLANTED.level("authority", see(cues))))
     by_text = {PLANTED.say("authority", level, phrase): float(level) for level in range(10) for phrase in range(3)}
     exact = PLANTED.group_means("authority", "pronoun", by_text.__getitem__)
@@ -99,7 +99,7 @@ def test_exact_means_leave_refusals_out() -> None:
     rng = np.random.default_rng(6)
     found: dict[int, list[int]] = {tone: [] for tone in range(6)}
     for _ in range(12000):
-        cues = sample_picture(sample_person(rng), rng)
+        cues = sample_image_cues(sample_person(rng), rng)
         if not PLANTED.refuses("neighbourhood", see(cues)):
             found[cues.skin].append(PLANTED.level("neighbourhood", see(cues)))
     level = {PLANTED.say("neighbourhood", n, phrase): float(n) for n in range(10) for phrase in range(3)}
@@ -124,7 +124,7 @@ def test_a_hidden_person_counts_nothing_but_the_backdrop(variant: str) -> None:
     for region in range(5):
         said = {
             tuple(
-                PLANTED.answer(p, see(replace(sample_picture(sample_person(rng), rng), region=region), variant))
+                PLANTED.answer(p, see(replace(sample_image_cues(sample_person(rng), rng), region=region), variant))
                 for p in PLANTED.probes
             )  # type: ignore[arg-type]
             for _ in range(20)
@@ -158,7 +158,7 @@ def test_refusals_are_planted_by_group() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(0, 4))
 def test_region_never_moves_yes_or_no(seed: int, one: int, two: int) -> None:
     rng = np.random.default_rng(seed)
-    cues = sample_picture(sample_person(rng), rng)
+    cues = sample_image_cues(sample_person(rng), rng)
     trait = list(PLANTED.traits)[seed % 100]
     template = list(PLANTED.templates)[seed % 5]
     values = {PLANTED.p_yes(trait, template, see(replace(cues, region=r))) for r in (one, two)}

@@ -147,7 +147,7 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"sample": 1}, "sample is 1"),
         ({"variants": ["grey"]}, "cannot be embedded"),
         ({"order": -1}, "order is -1"),
-        ({"attributes": ["location_country"]}, "never leaves the data folder"),
+        ({"attributes": ["location_country"]}, "must not leave the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:

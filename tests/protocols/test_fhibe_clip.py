@@ -147,7 +147,7 @@ def test_an_attribute_that_the_data_lack_is_told() -> None:
         ({"table": []}, "unknown option 'table'"),
         ({"tables": ["gender"]}, "is no table"),
         ({"smallest_effect": 0}, "smallest_effect is 0"),
-        ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "never leaves the data folder"),
+        ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "must not leave the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:

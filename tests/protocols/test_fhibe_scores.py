@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.protocols.fhibe.scores.analysis import Analysis, analyse_scores, attributes_of, numbers_of
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.conditional_gaps import change, within_block

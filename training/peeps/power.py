@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fp2.data.peeps.figure import sample_person, sample_picture
+from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.models.planted import MODEL_FOLDER, Planted, Seen, load_planted, see, vader_compound
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
@@ -36,7 +36,7 @@ def simulate(planted: Planted, rng: np.random.Generator) -> Simulated:
         person = sample_person(rng)
         index = {"region": person.region, "pronoun": person.pronoun, "age": person.age, "skin_tone": person.skin}
         for _ in range(PICTURES):
-            seen = see(sample_picture(person, rng))
+            seen = see(sample_image_cues(person, rng))
             values.append([_valence(planted, probe, seen) for probe in planted.probes])
             rows.append([index[attribute] for attribute in planted.attributes])
     labels = np.array(rows)

@@ -159,7 +159,7 @@ def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str,
     """Return what is measured in the pixels of one picture; nothing where it cannot be read."""
     try:
         image = open_rgb(path)
-    except Exception:  # as `digest_picture`: whatever is wrong with a picture, its numbers are missing
+    except Exception:  # as `digest_image`: whatever is wrong with a picture, its numbers are missing
         return {}
     scale = min(1.0, _SIDE / max(image.size))
     small = image.convert("L").resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))

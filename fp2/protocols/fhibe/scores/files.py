@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.data.table import read_table
+from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fhibe.scores.conditions import holds
 from fp2.protocols.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
@@ -125,7 +125,7 @@ def own_run(
 
 def _without_salt(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
     """Return the ids that keys stand for; what is no key of somebody in `known` stays as it is."""
-    from fp2.data.identity import salted
+    from fp2.store.salted_keys import salted
 
     ids = list(dict.fromkeys(known))
     if salt is None or set(given) & set(ids):

@@ -149,7 +149,7 @@ def _check_files(config: Config, options: ScoresOptions) -> None:
 
 
 def _scores(config: Config, people: pd.DataFrame, options: ScoresOptions) -> tuple[pd.DataFrame, list[str]]:
-    from fp2.data.identity import local_salt
+    from fp2.store.salted_keys import local_salt
 
     if options.simulate is None:
         salt = local_salt(Path(config.paths.state))

@@ -24,11 +24,11 @@ def own_pronoun(values: Iterable[str]) -> str:
 def against_people(scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
     """Return the scores with 1 where she or he was said of somebody whose own pronouns are the other, else 0.
 
-    Only those of scorers that say so (`of_person`); missing for people whose own pronouns are neither, or unknown.
+    Only for scorers with `uses_subject_attributes`; missing for people whose own pronouns are neither, or unknown.
     """
     import numpy as np
 
-    names = [name for name, scorer in scorers.items() if getattr(scorer, "of_person", False)]
+    names = [name for name, scorer in scorers.items() if scorer.uses_subject_attributes]
     rows = scores["scorer"].isin(names)
     if not rows.any():
         return scores

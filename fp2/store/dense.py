@@ -1,13 +1,13 @@
-"""Answers to yes/no questions in blocks: one row per context and question set, where 500 rows would stand otherwise.
+"""Dense storage of answers to yes/no questions: one array per context and question set in place of a row per answer.
 
-A *context* is everything that an answer depends on but the question: who answers, and what is shown (`context_key`).
-A *question* is its text, its kind and the method it is asked by (`question_key`). A *question set* is a list of
-questions, stored once. A *block* holds what one context answered to one set: the float32 numbers of `YES_NO_NUMBERS`,
-each as it was answered, compressed without loss, NaN where a question has no answer or an answer lacks a number (a
-server that tells no mass). Questions that a set shares with another are found in the other's blocks of the context.
+A *context* is everything except the question that an answer depends on: the model and the stimulus (`context_key`). A
+*question* is identified by its text, its kind and the method by which it is asked (`question_key`). A *question set*
+is a list of questions, stored once. An array holds the answers of one context to one set: the float32 numbers of
+`YES_NO_NUMBERS`, compressed without loss, NaN where a question has no answer or an answer lacks a number (some servers
+return no mass). Questions that two sets share are found in the arrays of both.
 
-A number is written once and never changed. A failure is kept apart with its reason and is never served as an answer.
-Every row of numbers carries a checksum; the tables lie in the response store's file.
+A number is written once and never changed. A failure is stored separately with its reason, and is never returned as an
+answer. Every array has a checksum. The tables (`blocks` holds the arrays) are in the response store's file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
-from fp2.store.database import told_plainly, transaction
+from fp2.store.database import as_user_error, transaction
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -45,18 +45,18 @@ Places = NDArray[np.int64]
 def context_key(
     engine: Mapping[str, Any], pixel_sha256: str, variant: str, params: Mapping[str, Any], task: Mapping[str, Any]
 ) -> str:
-    """Return the hex SHA-256 of who answers (`Engine.identity()`) and of what is shown.
+    """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
 
     `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what
-    `fp2.store.keys.response_key` does for one answer.
+    `fp2.store.keys.response_key` covers for one answer.
 
     Raises
     ------
     ValueError
         If a float among the parameters is NaN or infinite.
     """
-    picture = {"pixels": pixel_sha256, "variant": variant, "params": dict(params)}
-    return digest({"schema": KEY_SCHEMA, "engine": dict(engine), "picture": picture, "task": dict(task)})
+    stimulus = {"pixels": pixel_sha256, "variant": variant, "params": dict(params)}
+    return digest({"schema": KEY_SCHEMA, "engine": dict(engine), "picture": stimulus, "task": dict(task)})
 
 
 def question_key(question: Question, method: Mapping[str, Any]) -> str:
@@ -77,7 +77,7 @@ def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Distinct question keys (hex), in the order of a block's columns."""
+    """Distinct question keys (hex), in the order of an array's columns."""
 
     questions: tuple[str, ...]
 
@@ -88,15 +88,15 @@ class QuestionSet:
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Column of each question."""
+        """Question key -> column."""
         return {question: place for place, question in enumerate(self.questions)}
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What came for one context: numbers (`YES_NO_NUMBERS`, k) of the questions at `places` (k), and failures.
+    """New answers of one context: numbers of shape (`YES_NO_NUMBERS`, k) for the columns `places` (k), and failures.
 
-    `seconds` is the wall time that the answers took; `failures` has (place, reason).
+    `seconds` is the wall time of the answers; `failures` are pairs of column and reason.
     """
 
     context: str
@@ -106,8 +106,8 @@ class Piece:
     seconds: float = 0.0
 
 
-class BlockStore:
-    """The blocks of a response store. One instance belongs to one thread; several processes may write at once.
+class DenseStore:
+    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class BlockStore:
         self._sets: dict[bytes, QuestionSet] = {}
 
     def register(self, wanted: QuestionSet) -> None:
-        """Keep the list of a set's questions, once.
+        """Store the questions of a set, unless they are stored already.
 
         Raises
         ------
@@ -137,14 +137,14 @@ class BlockStore:
             self.connection.execute("INSERT OR IGNORE INTO question_sets VALUES (?, ?, ?)", row)
 
     def read(self, contexts: Sequence[str], wanted: QuestionSet) -> Iterator[tuple[str, Numbers]]:
-        """Yield (context, numbers) for the contexts that have an answer to any question of `wanted`.
+        """Yield (context, numbers) of the contexts with an answer to any question of `wanted`.
 
-        Numbers are (`YES_NO_NUMBERS`, questions of the set), NaN where there is none.
+        Numbers have the shape (`YES_NO_NUMBERS`, questions of the set) and are NaN where there is no answer.
 
         Raises
         ------
         Fp2Error
-            If a row's checksum does not fit its contents: a damaged block is refused, never served.
+            If an array does not match its checksum: damaged answers are never returned.
         """
         for start in range(0, len(contexts), _CHUNK):
             keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
@@ -163,10 +163,10 @@ class BlockStore:
                     yield context.hex(), numbers
 
     def failures(self, contexts: Iterable[str], wanted: QuestionSet) -> dict[tuple[str, int], tuple[str, int]]:
-        """Return (context, place) -> (reason, how often it was tried), for the questions of a set that only failed."""
+        """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
         found = {}
         query = "SELECT question, error, attempts FROM block_failures WHERE context = ?"
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for context in contexts:
                 for question, error, attempts in self.connection.execute(query, (bytes.fromhex(context),)):
                     place = wanted.place.get(question.hex())
@@ -175,15 +175,15 @@ class BlockStore:
         return found
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
-        """Keep what came, in one transaction; numbers that a block has already stay as they are.
+        """Store new answers in one transaction; numbers that are stored already do not change.
 
-        An answer takes the place of an earlier failure; a failure raises the question's number of attempts, and is
-        ignored where there is an answer.
+        An answer replaces a failure; a failure raises the question's number of attempts, and is ignored if there is an
+        answer.
 
         Raises
         ------
         Fp2Error
-            If the disk is full, the store cannot be written, or a block that is to be completed is damaged.
+            If the disk is full, the store cannot be written, or an array to be completed is damaged.
         """
         body, now = canonical_json(dict(runtime or {})), time.time()
         mark = sha256_bytes(body)
@@ -213,7 +213,7 @@ class BlockStore:
         self.connection.executemany(_PUT_FAILURE, failed)
 
     def _own(self, context: bytes, wanted: QuestionSet) -> tuple[Numbers, float]:
-        """Return the numbers of a set's own block, and the seconds it took so far."""
+        """Return the numbers of a set's own array, and the seconds of its answers so far."""
         query = f"SELECT {_COLUMNS} FROM blocks WHERE context = ? AND question_set = ?"
         for fields in self.connection.execute(query, (context, wanted.key)):
             row = self._checked(fields)
@@ -221,16 +221,16 @@ class BlockStore:
         return np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32), 0.0
 
     def _rows(self, contexts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, Numbers]]:
-        """Yield (context, question set, numbers) of every block of `contexts`."""
+        """Yield (context, question set, numbers) of every array of `contexts`."""
         marks = ",".join("?" * len(contexts))
         query = f"SELECT {_COLUMNS} FROM blocks WHERE context IN ({marks})"
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for fields in self.connection.execute(query, contexts):
                 row = self._checked(fields)
                 yield row.context, row.question_set, self._unpacked(row, len(self._set(row.question_set).questions))
 
     def _shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
-        """Return where the questions that two sets share stand in `wanted`, and where in the other."""
+        """Return the columns in `wanted`, and in the other set, of the questions that both have."""
         theirs = self._set(other).place
         pairs = [(place, theirs[key]) for key, place in wanted.place.items() if key in theirs]
         here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
@@ -249,13 +249,13 @@ class BlockStore:
     def _checked(self, fields: Sequence[Any]) -> _Row:
         row = _Row(*fields[:-1])
         if row.checksum() != fields[-1]:
-            raise _damaged("a block of answers", row.context, self.path)
+            raise _damaged("an array of answers", row.context, self.path)
         return row
 
     def _unpacked(self, row: _Row, questions: int) -> Numbers:
         raw = zlib.decompress(row.numbers)
         if len(raw) != 4 * _WIDTH * questions:
-            raise _damaged("a block of answers", row.context, self.path)
+            raise _damaged("an array of answers", row.context, self.path)
         planes = np.frombuffer(raw, np.uint8).reshape(4, -1)
         numbers: Numbers = np.ascontiguousarray(planes.T).view("<f4").reshape(_WIDTH, questions)
         return numbers.astype(np.float32, copy=False)
@@ -281,7 +281,7 @@ class _Row:
         )  # fmt: skip
 
     def checksum(self) -> bytes:
-        """Return 16 bytes that change with any of the columns."""
+        """Return a digest of all columns in 16 bytes."""
         plain = f"{self.answered}\0{self.seconds!r}\0{self.runtime}\0{self.updated!r}".encode()
         return _checksum(self.context, self.question_set, self.numbers, plain)
 
@@ -295,12 +295,12 @@ ON CONFLICT (context, question) DO UPDATE SET error = ?3, attempts = attempts + 
 
 
 def answered(numbers: Numbers) -> NDArray[np.bool_]:
-    """Return which questions of numbers (..., `YES_NO_NUMBERS`, questions) have an answer: any number of theirs."""
+    """Return which questions of numbers (..., `YES_NO_NUMBERS`, questions) have an answer, that is, any number."""
     return np.asarray(~np.isnan(numbers).all(axis=-2))
 
 
 def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple[float, int]:
-    """Return the seconds that the stored answers of `contexts` took, and how many they are."""
+    """Return the total seconds and the number of the stored answers of `contexts`."""
     query = "SELECT seconds, answered FROM blocks WHERE context = ?"
     seconds, count = 0.0, 0
     for context in contexts:
@@ -310,7 +310,7 @@ def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple
 
 
 def _merge(numbers: Numbers, more: Numbers) -> None:
-    """Take from `more` the questions that `numbers` has no answer to."""
+    """Copy from `more` the questions to which `numbers` has no answer."""
     missing = ~answered(numbers)
     numbers[:, missing] = more[:, missing]
 
@@ -323,7 +323,7 @@ def _fill(found: dict[bytes, Numbers], context: bytes, more: Numbers) -> None:
 
 
 def _packed(numbers: Numbers) -> bytes:
-    """Return the numbers compressed: the four bytes of all numbers each in a row of their own, where they are alike."""
+    """Return the compressed numbers, with the first bytes of all numbers before their second bytes, and so on."""
     raw = np.ascontiguousarray(numbers, dtype="<f4").view(np.uint8).reshape(-1, 4)
     return zlib.compress(np.ascontiguousarray(raw.T).tobytes(), _LEVEL)
 
@@ -337,7 +337,7 @@ def _checksum(*parts: bytes) -> bytes:
 
 def _damaged(what: str, key: bytes, path: Path) -> Fp2Error:
     return Fp2Error(
-        f"{what} ({key.hex()}) does not fit its checksum: it was changed or the disk is failing",
+        f"{what} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
         where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model anew",
+        fix="Restore the file from a copy, or move it away and run again to ask the model again",
     )

@@ -1,4 +1,4 @@
-"""The user's own pictures, listed in a table of theirs: CSV, TSV, Parquet or JSON Lines."""
+"""The user's own images, listed in a table: CSV, TSV, Parquet or JSON Lines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fp2.data.dataset import Dataset, people_table
-from fp2.data.delimited import read_rows
+from fp2.data.base import Dataset, people_table
 from fp2.data.fhibe.vocab import age_group
+from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error, nearest
 
 _IMAGE = "image"
@@ -31,24 +31,27 @@ _SEPARATOR = ";"
 def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
     """Return the people of a table; `columns` maps our names to the table's columns.
 
-    Our names are `image` (required; a path, taken from `image_root` or else from the table's folder), `subject` (who
-    is in the picture; without it each picture is a subject of its own), where the person is (`box_x, box_y, box_w,
-    box_h` and `face_x, face_y, face_w, face_h` in pixels, `person_mask` the path of a picture that is not black there),
-    `set_id` (which counterfactual set a picture belongs to: the same scene with one attribute changed) and any
-    attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age in whole
-    years becomes an age group.
+    Our names are:
+
+    - `image` (required): a path, relative to `image_root` or else to the table's folder;
+    - `subject`: the subject's id; without it, each image is a subject of its own;
+    - `box_x, box_y, box_w, box_h` and `face_x, face_y, face_w, face_h`: boxes in pixels; `person_mask`: the path of an
+      image that is not black where the person is;
+    - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
+    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age
+      in whole years is replaced by its age group.
 
     Raises
     ------
     Fp2Error
-        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, maps a box in part or to
-        what is no number, or no picture is found.
+        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, has an incomplete or
+        malformed box, or none of the images is found.
     """
     return frame_people(read_table(path), columns, (image_root or path.parent).expanduser().absolute(), path)
 
 
 def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> Dataset:
-    """Return the people of a table that was read already, as `load_table` does; pictures' paths start from `root`."""
+    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`."""
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
     subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
@@ -81,12 +84,12 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Return the table as it is on disk; text stays text (`NA` is a word, not a missing value).
+    """Return a CSV, TSV, Parquet or JSON Lines file as a table; text is not converted (`NA` is not a missing value).
 
     Raises
     ------
     Fp2Error
-        If it is of another kind than CSV, TSV, Parquet and JSON Lines, or cannot be read.
+        If the file has another suffix, or cannot be read.
     """
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
         ".csv": _read_delimited,
@@ -97,7 +100,7 @@ def read_table(path: Path) -> pd.DataFrame:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise Fp2Error(
-            f"tables of kind {path.suffix!r} are not read", where=str(path), fix=nearest(path.suffix, readers)
+            f"a table cannot have the suffix {path.suffix!r}", where=str(path), fix=nearest(path.suffix, readers)
         )
     try:
         return reader(path)
@@ -109,14 +112,14 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
-    """Return a CSV or TSV file as text."""
+    """Return a CSV or TSV file, every cell as text."""
     header: list[str] = []
     rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter)]
     return pd.DataFrame(rows, columns=header, dtype="object")
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
-    """Return one row per line that is not blank; each must be a JSON object."""
+    """Return a JSON Lines file: one row per line that is not blank."""
     rows = []
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if not line.strip():
@@ -132,9 +135,9 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
 
 
 def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -> str | None:
-    """Raise for a mapping that cannot be followed; return our name for the subject column, if it is mapped."""
+    """Return our name of the subject column, if there is one; raise Fp2Error if `columns` does not fit the table."""
     if _IMAGE not in columns:
-        raise Fp2Error("data.columns does not say which column holds the picture", fix="Add image: <column>")
+        raise Fp2Error("no column is given for the image paths", where="data.columns", fix="Add image: COLUMN")
     for name in columns:
         if name in _RESERVED or not _NAME.fullmatch(name):
             raise Fp2Error(
@@ -151,7 +154,7 @@ def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -
 
 
 def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
-    """Return cells as text; none may be empty."""
+    """Return cells as text; raise Fp2Error if one is empty."""
     texts = [_text(cell) for cell in cells]
     if "" in texts:
         raise Fp2Error(f"column {column!r} is empty in row {texts.index('') + 1}", where=str(path))
@@ -159,7 +162,7 @@ def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
 
 
 def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple[list[str], list[Path]]:
-    """Return for each cell an id (the path relative to `root`, if it lies below) and the absolute path."""
+    """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
     paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
     outside = sum(not image.is_relative_to(root) for image in paths)
     if outside:
@@ -169,22 +172,22 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple
         )
     if not any(image.is_file() for image in paths):
         raise Fp2Error(
-            f"none of the {len(paths)} pictures was found, the first would be {paths[0]}",
+            f"none of the {len(paths)} images was found, the first is {paths[0]}",
             where=str(path),
-            fix="Paths are taken from data.image_root, or else from the table's folder",
+            fix="Paths are relative to data.image_root, or else to the table's folder",
         )
     ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
     return ids, paths
 
 
 def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> dict[str, list[object]]:
-    """Return the columns that say where the person is: boxes in pixels (NaN where a cell is empty), masks' paths."""
+    """Return the columns with the person's region: boxes in pixels (NaN for an empty cell) and the paths of masks."""
     found: dict[str, list[object]] = {}
     for box in _BOXES:
         given = [name for name in box if name in columns]
         if given and len(given) < len(box):
             lacking = ", ".join(name for name in box if name not in given)
-            raise Fp2Error(f"a box needs four columns, and {lacking} is not given", where="data.columns")
+            raise Fp2Error(f"a box needs four columns: {lacking} is not given", where="data.columns")
         for name in given:
             found[name] = [_pixels(cell, columns[name], path) for cell in frame[columns[name]].tolist()]
     if _MASK in columns:
@@ -194,32 +197,32 @@ def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: 
 
 
 def _pixels(cell: Any, column: str, path: Path) -> float:
-    """Return a cell of a box as a number; an empty one is NaN."""
+    """Return a cell of a box in pixels; NaN if it is empty."""
     text = _text(cell)
     try:
         value = float(text or "nan")
     except ValueError:
         value = float("inf")
     if value in (float("inf"), float("-inf")):
-        raise Fp2Error(f"column {column!r} holds {text!r}, which is no number of pixels", where=str(path))
+        raise Fp2Error(f"column {column!r} has {text!r}, which is not a number of pixels", where=str(path))
     return value
 
 
 def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> None:
-    """Raise for the first (image, subject) pair that comes again."""
+    """Raise Fp2Error for the first (image, subject) pair that is repeated."""
     seen: dict[tuple[str, str], int] = {}
     for number, pair in enumerate(zip(image_ids, subject_ids, strict=True), start=1):
         if pair in seen:
             raise Fp2Error(
-                f"rows {seen[pair]} and {number} are the same picture and person: {pair[0]!r}, {pair[1]!r}",
+                f"rows {seen[pair]} and {number} have one image and subject: {pair[0]!r}, {pair[1]!r}",
                 where=str(path),
-                fix='Several values of one person go into one cell, separated by ";"',
+                fix='Put several values of one subject into one cell, separated by ";"',
             )
         seen[pair] = number
 
 
 def _text(cell: Any) -> str:
-    """Return one scalar as stripped text; nothing (None, NaN) is empty, and 34.0 is 34."""
+    """Return a scalar as stripped text; None and NaN are empty, and 34.0 is 34."""
     if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
@@ -237,7 +240,7 @@ def _values(cell: Any) -> list[str]:
 
 
 def _age_groups(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
-    """Return ages in whole years as age groups; words (such as groups of the user's own) stay as they are."""
+    """Return ages in whole years as age groups; other values, such as the user's own groups, are kept."""
     minors = 0
     grouped = []
     for cell in cells:

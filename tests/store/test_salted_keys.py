@@ -1,4 +1,4 @@
-"""What leaves the data folder: a digest without paths, keys without ids."""
+"""What leaves the data folder: salted keys in place of ids, no paths, times or places."""
 
 import json
 import os
@@ -8,11 +8,9 @@ import threading
 import pandas as pd
 import pytest
 
-from fp2.data.dataset import people_table
-from fp2.data.identity import dataset_digest, local_salt, salted, shareable
+from fp2.data.base import people_table
 from fp2.errors import Fp2Error
-
-SHA = {"i1": "a" * 64, "i2": "b" * 64, "i3": None}
+from fp2.store.salted_keys import local_salt, salted, shareable
 
 
 def people(root="/one") -> pd.DataFrame:
@@ -30,32 +28,6 @@ def people(root="/one") -> pd.DataFrame:
             "attr_user_hour_captured": [["00:00-05:59"], [], []],
         }
     )
-
-
-def test_rows_paths_and_order_of_values_do_not_matter():
-    digest = dataset_digest(people(), SHA)
-    turned = people("/two").iloc[::-1]
-    turned["attr_region"] = [cell[::-1] for cell in turned["attr_region"]]
-    assert dataset_digest(turned[turned.columns[::-1]], dict(reversed(SHA.items()))) == digest
-    assert len(digest) == 64
-
-
-@pytest.mark.parametrize(("column", "value"), [("image_id", "i3"), ("subject_id", "s9"), ("attr_region", ["Africa"])])
-def test_everything_else_matters(column, value):
-    changed = people()
-    changed.at[0, column] = value
-    assert dataset_digest(changed, SHA) != dataset_digest(people(), SHA)
-
-
-def test_pixels_matter_and_an_image_without_an_entry_is_refused():
-    assert dataset_digest(people(), {**SHA, "i1": "c" * 64}) != dataset_digest(people(), SHA)
-    with pytest.raises(KeyError):
-        dataset_digest(people(), {"i1": None})
-
-
-def test_a_table_without_attributes_has_a_digest():
-    bare = people()[[name for name in people() if not name.startswith("attr_")]]
-    assert dataset_digest(bare, SHA) != dataset_digest(people(), SHA)
 
 
 def test_keys_depend_on_salt_and_kind_and_repeat():

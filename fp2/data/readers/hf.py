@@ -1,7 +1,7 @@
-"""A Hugging Face data set that lies on this disk: what `save_to_disk` writes, or Parquet files with pictures in them.
+"""A Hugging Face data set on the local disk: a folder that `save_to_disk` wrote, or Parquet files.
 
-Both are read with pyarrow; the `datasets` library is not needed. Pictures that lie inside the files are written out
-once, byte for byte, into the cache of this machine, because everything else here reads pictures from files.
+Both are read with pyarrow; the `datasets` library is not needed. Images that are stored inside the files are extracted
+once, byte for byte, into the cache of this machine, because every other part of the program reads images from files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from fp2.data.dataset import Dataset
-from fp2.data.table import frame_people
+from fp2.data.base import Dataset
+from fp2.data.readers.table import frame_people
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 
@@ -32,7 +32,7 @@ Tick = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One data file and the split that it belongs to."""
+    """One data file and its split."""
 
     path: Path
     split: str
@@ -48,19 +48,19 @@ def load_hf(
     root : Path
         The folder that `save_to_disk` wrote (one data set or several splits), or one with Parquet files.
     columns : mapping
-        Our names to the data set's columns, as for `fp2.data.table.load_table`; `image` is a column of pictures or of
-        paths below `root`. Class labels come as their names. The split is the attribute `split`.
+        Our names to the data set's columns, as for `load_table`; `image` is a column of images or of paths below
+        `root`. Class labels are read as their names. The split is the attribute `split`.
     cache : Path
-        Where pictures from inside the files are written, in a folder named by what the files are.
+        Where images from inside the files are written, into a folder named by the digest of the files' stamps.
     split : str, optional
-        Take this split only.
+        The only split to read.
     tick : callable
-        Told (pictures written, rows in all).
+        Called with (images written, rows in total).
 
     Raises
     ------
     Fp2Error
-        If there is no such data set or split, a file cannot be read, or as `load_table`.
+        If there is no data set, it lacks the split, a file cannot be read, or as `load_table`.
     """
     shards = _chosen(find_shards(root), split, root)
     column = columns.get("image", "")
@@ -68,7 +68,7 @@ def load_hf(
     try:
         frame, inside = _table(shards, column, root)
         if inside:
-            _write_out(shards, column, folder, len(frame), tick)
+            _extract(shards, column, folder, len(frame), tick)
     except (OSError, pa.ArrowException, ValueError) as error:
         reason = " ".join(str(error).split())
         raise Fp2Error(f"the data set cannot be read: {reason}", where=str(root)) from None
@@ -78,7 +78,7 @@ def load_hf(
 
 
 def find_shards(root: Path) -> list[Shard]:
-    """Return the data files at `root` with their splits, in order.
+    """Return the data files below `root` with their splits, in order.
 
     Raises
     ------
@@ -90,16 +90,16 @@ def find_shards(root: Path) -> list[Shard]:
         return [shard for name in splits for shard in _saved(root / name, name)]
     if (root / "state.json").is_file():
         return _saved(root, "all")
-    # written by the hub: data/train-00000-of-00002.parquet; by others: train.parquet, train/0.parquet
+    # of the hub: data/train-00000-of-00002.parquet; of others: train.parquet, train/0.parquet
     parquet = sorted(root.rglob("*.parquet")) if root.is_dir() else []
     if not parquet:
         fix = "data.root is the folder that save_to_disk wrote, or one with Parquet files"
-        raise Fp2Error("there is no Hugging Face data set in this folder", where=str(root), fix=fix)
+        raise Fp2Error("the folder has no Hugging Face data set", where=str(root), fix=fix)
     return [Shard(path, _split_of(path, root)) for path in parquet]
 
 
 def _saved(folder: Path, split: str) -> list[Shard]:
-    """Return the files that a `state.json` lists."""
+    """Return the data files of a `state.json`."""
     try:
         state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         return [Shard(folder / entry["filename"], split) for entry in state["_data_files"]]
@@ -116,7 +116,7 @@ def _split_of(path: Path, root: Path) -> str:
 def _chosen(shards: list[Shard], split: str | None, root: Path) -> list[Shard]:
     known = list(dict.fromkeys(shard.split for shard in shards))
     if split is not None and split not in known:
-        raise Fp2Error(f"there is no split {split!r}", where=str(root), fix=nearest(split, known))
+        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, known))
     return [shard for shard in shards if split in (None, shard.split)]
 
 
@@ -129,7 +129,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _batches(shard: Shard, only: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield a file's rows, some at a time; `only` names the columns that are wanted."""
+    """Yield the rows of a file in batches; `only` lists the columns to read."""
     if shard.path.suffix == ".parquet":
         with pq.ParquetFile(shard.path) as file:
             yield from file.iter_batches(_BATCH, columns=only)
@@ -147,9 +147,9 @@ def _schema(shard: Shard) -> pa.Schema:
 
 
 def class_names(schema: pa.Schema) -> dict[str, list[str]]:
-    """Return the names of each column of class labels, from the note that the library leaves in the file."""
-    note = (schema.metadata or {}).get(b"huggingface")
-    features = json.loads(note)["info"]["features"] if note else {}
+    """Return the label names of each column of class labels, from the file's `huggingface` metadata."""
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    features = json.loads(metadata)["info"]["features"] if metadata else {}
     return {
         name: list(feature["names"])
         for name, feature in features.items()
@@ -158,7 +158,7 @@ def class_names(schema: pa.Schema) -> dict[str, list[str]]:
 
 
 def _table(shards: list[Shard], column: str, root: Path) -> tuple[pd.DataFrame, bool]:
-    """Return all columns but the pictures' own bytes, with the pictures' files, and whether those lie inside."""
+    """Return all columns but the image bytes, with the image files, and whether images are stored inside the files."""
     parts: list[pd.DataFrame] = []
     inside = False
     for shard in shards:
@@ -180,20 +180,20 @@ def _table(shards: list[Shard], column: str, root: Path) -> tuple[pd.DataFrame, 
 
 
 def _files(shard: Shard, column: str, root: Path) -> list[str]:
-    """Return for each row the name its picture will have, or the absolute path of one that lies outside the file."""
+    """Return for each row the name that its image will be extracted to, or the absolute path of an image outside."""
     names = []
-    for picture in _pictures(shard, column):
-        if picture["bytes"] is None:
-            names.append(str((root / str(picture["path"] or "missing")).absolute()))
+    for image in _images(shard, column):
+        if image["bytes"] is None:
+            names.append(str((root / str(image["path"] or "missing")).absolute()))
         else:
-            names.append(_name(shard, len(names), picture["bytes"]))
+            names.append(_name(shard, len(names), image["bytes"]))
     return names
 
 
-def _pictures(shard: Shard, column: str) -> Iterator[Mapping[str, Any]]:
+def _images(shard: Shard, column: str) -> Iterator[Mapping[str, Any]]:
     for batch in _batches(shard, [column]):
-        for picture in batch.column(0).to_pylist():
-            yield picture or {"bytes": None, "path": None}
+        for image in batch.column(0).to_pylist():
+            yield image or {"bytes": None, "path": None}
 
 
 def _name(shard: Shard, row: int, data: bytes) -> str:
@@ -201,8 +201,8 @@ def _name(shard: Shard, row: int, data: bytes) -> str:
     return f"{shard.split}/{shard.path.stem}/{row:06d}{suffix}"
 
 
-def _write_out(shards: list[Shard], column: str, folder: Path, n_rows: int, tick: Tick) -> None:
-    """Write the pictures that lie inside the files, once: into a folder that gets its name when it is complete."""
+def _extract(shards: list[Shard], column: str, folder: Path, n_rows: int, tick: Tick) -> None:
+    """Write the images from inside the files, unless they are there; the folder is renamed when it is complete."""
     if folder.is_dir():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -212,12 +212,12 @@ def _write_out(shards: list[Shard], column: str, folder: Path, n_rows: int, tick
         building = folder.with_name(f".{folder.name}.building")
         shutil.rmtree(building, ignore_errors=True)
         try:
-            rows = ((shard, row, data) for shard in shards for row, data in enumerate(_pictures(shard, column)))
-            for done, (shard, row, picture) in enumerate(rows, start=1):
-                if picture["bytes"] is not None:
-                    path = building / _name(shard, row, picture["bytes"])
+            rows = ((shard, row, data) for shard in shards for row, data in enumerate(_images(shard, column)))
+            for done, (shard, row, image) in enumerate(rows, start=1):
+                if image["bytes"] is not None:
+                    path = building / _name(shard, row, image["bytes"])
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(picture["bytes"])
+                    path.write_bytes(image["bytes"])
                 tick(done, n_rows)
             building.rename(folder)
         except BaseException:

@@ -1,7 +1,7 @@
-"""Face data sets by their own labels: the image lists of GRAS, FairFace's label files, UTKFace's file names.
+"""Published face data sets with their own labels: GRAS's image lists, FairFace's label files, UTKFace's file names.
 
-Each picture is one person, seen once: none of these sets says who is in two of its pictures. Labels stay in the words
-of the set. Pictures labelled as of children are left out, since what is compared here is said of adults.
+Each image is a subject of its own, because none of these data sets says which of its images show the same person.
+Labels keep the data set's wording. Images labelled as of children are left out: the comparisons are about adults.
 
 Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label files; UTKFace's page
 (susanqq.github.io/UTKFace); GRAS (EACL 2026 Findings), section on data: FairFace for gender, race and age, and the real
@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fp2.data.dataset import Dataset
-from fp2.data.delimited import read_rows
+from fp2.data.base import Dataset
 from fp2.data.fhibe.vocab import age_group
-from fp2.data.labelled import Labelled, find_files, image_folder, labelled_people, pictures_below
+from fp2.data.readers.delimited import read_rows
+from fp2.data.readers.labelled import Labelled, find_files, image_folder, images_below, labelled_people
 from fp2.errors import Fp2Error
 
 GRAS_FACES, GRAS_TONES = "selected_images_fairface.csv", "selected_images_aiface.csv"
@@ -39,77 +39,77 @@ _UTK_RACES = ("White", "Black", "Asian", "Indian", "Others")
 
 
 def load_gras(root: Path, image_root: Path | None = None) -> Dataset:
-    """Return GRAS's pictures from the official lists, which the user has (they are not part of this program).
+    """Return GRAS's images by the official lists, from the user's own copy.
 
-    Two sub-sets, told apart by the attribute `subset`: `fairface` has gender, race and age; `aiface` has the skin tone
-    only, as `MST 01` to `MST 10`.
+    The attribute `subset` separates two sources: `fairface` has gender, race and age; `aiface` has the skin tone only,
+    as `MST 01` to `MST 10`.
 
     Raises
     ------
     Fp2Error
-        If a list or its pictures are missing, a list lacks a column, or a skin tone is not 1 to 10.
+        If a list or its images are missing, a list lacks a column, or a skin tone is not 1 to 10.
     """
     faces, tones = (_only(root, name) for name in (GRAS_FACES, GRAS_TONES))
-    pictures = [
+    images = [
         Labelled(row["file"].strip(), {"subset": ["fairface"], **_fairface(row)})
         for _, row in _rows(faces, ("file", "age", "gender", "race"))
     ]
-    pictures += [
+    images += [
         Labelled(row["file"].strip(), {"subset": ["aiface"], "skin_tone": [_monk(row["Skin Tone"], tones, number)]})
         for number, row in _rows(tones, ("file", "Skin Tone"))
     ]
-    folder = image_folder(faces.parent, [picture.path for picture in pictures], image_root)
+    folder = image_folder(faces.parent, [image.path for image in images], image_root)
     notes = (
         EACH_ITS_OWN,
         TONES_ALONE,
-        *_uneven(pictures, ("gender", "race", "age")),
-        *_uneven(pictures, ("skin_tone",)),
+        *_uneven(images, ("gender", "race", "age")),
+        *_uneven(images, ("skin_tone",)),
     )
-    return Dataset("gras", None, labelled_people(pictures, folder, faces), notes)
+    return Dataset("gras", None, labelled_people(images, folder, faces), notes)
 
 
 def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
-    """Return FairFace's pictures by its label files (`fairface_label_train.csv`, `fairface_label_val.csv`).
+    """Return FairFace's images by its label files (`fairface_label_train.csv`, `fairface_label_val.csv`).
 
     Attributes: gender, race, age and `split` (`train` or `val`).
 
     Raises
     ------
     Fp2Error
-        If no label file or none of the pictures is found, or a file lacks a column.
+        If no label file or none of the images is found, or a file lacks a column.
     """
     files = find_files(root, FAIRFACE_LABELS)
     if not files:
-        fix = "data.root is the folder that holds fairface_label_train.csv"
+        fix = "data.root is the folder with fairface_label_train.csv"
         raise Fp2Error("there are no FairFace label files", where=str(root), fix=fix)
-    pictures, children = [], 0
+    images, children = [], 0
     for file in files:
         for _, row in _rows(file, ("file", "age", "gender", "race")):
             if row["age"].strip() in _CHILDREN:
                 children += 1
                 continue
             path = row["file"].strip()
-            pictures.append(Labelled(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
-    folder = image_folder(files[0].parent, [picture.path for picture in pictures], image_root)
-    return Dataset("fairface", None, labelled_people(pictures, folder, files[0]), (EACH_ITS_OWN, *_left_out(children)))
+            images.append(Labelled(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
+    folder = image_folder(files[0].parent, [image.path for image in images], image_root)
+    return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN, *_left_out(children)))
 
 
 def load_utkface(root: Path) -> Dataset:
-    """Return UTKFace's pictures; gender, race and age (as age groups) are read from the files' names.
+    """Return UTKFace's images; gender, race and age (as age groups) are read from the file names.
 
     A name is `[age]_[gender]_[race]_[date and time]`, gender 0 male and 1 female, race 0 White, 1 Black, 2 Asian,
-    3 Indian, 4 Others; pictures with another name are left out and counted.
+    3 Indian, 4 Others; images with another name are left out and counted.
 
     Raises
     ------
     Fp2Error
-        If the folder is missing or no picture in it is named so.
+        If the folder is missing, or no image in it has such a name.
     """
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
-    pictures: list[Labelled] = []
+    images: list[Labelled] = []
     left_out: Counter[str] = Counter()
-    for path in pictures_below(root):
+    for path in images_below(root):
         match = _UTK_NAME.match(path.name)
         group = age_group(int(match.group(1))) if match else None
         if match is None or group is None:
@@ -120,19 +120,19 @@ def load_utkface(root: Path) -> Dataset:
             "race": [_UTK_RACES[int(match.group(3))]],
             "age": [group],
         }
-        pictures.append(Labelled(path.relative_to(root).as_posix(), attributes))
-    if not pictures:
-        fix = "A picture of UTKFace is named age_gender_race_date.jpg"
-        raise Fp2Error("no picture is named as UTKFace's are", where=str(root), fix=fix)
+        images.append(Labelled(path.relative_to(root).as_posix(), attributes))
+    if not images:
+        fix = "An image of UTKFace is named age_gender_race_date.jpg"
+        raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
     odd = left_out["name"]
     odd_note = (f"{odd} picture(s) whose name lacks a label were left out",) if odd else ()
     notes = (EACH_ITS_OWN, *_left_out(left_out["child"]), *odd_note)
-    return Dataset("utkface", None, labelled_people(pictures, root, root), notes)
+    return Dataset("utkface", None, labelled_people(images, root, root), notes)
 
 
-def _uneven(pictures: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
-    """Yield a note where the pictures with these attributes are not spread evenly over all their combinations."""
-    values = [[picture.attributes.get(name, []) for name in names] for picture in pictures]
+def _uneven(images: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
+    """Yield a note if the images with these attributes are not spread evenly over the combinations of values."""
+    values = [[image.attributes.get(name, []) for name in names] for image in images]
     cells = Counter(tuple(value[0] for value in row) for row in values if all(row))
     every = math.prod(len({cell[place] for cell in cells}) for place in range(len(names)))
     if len(set(cells.values())) > 1 or len(cells) < every:
@@ -143,14 +143,14 @@ def _uneven(pictures: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]
 
 
 def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return a row's labels in FairFace's own words."""
+    """Return the labels of a row in FairFace's wording."""
     age = row["age"].strip()
     found = {"gender": row["gender"].strip(), "race": row["race"].strip(), "age": _OLDEST.get(age, age)}
     return {name: [label] if label else [] for name, label in found.items()}
 
 
 def _monk(cell: str, where: Path, number: int) -> str:
-    """Return a tone of the Monk scale, with two digits so that names sort as numbers."""
+    """Return a tone of the Monk Skin Tone scale, with two digits so that names sort as numbers."""
     digits = re.sub(r"(?i)mst|[\s_-]", "", cell)
     tone = digits.removesuffix(".0")
     if not tone.isdecimal() or not 1 <= int(tone) <= _TONES:
@@ -166,7 +166,7 @@ def _only(root: Path, name: str) -> Path:
     found = find_files(root, name)
     if not found:
         raise Fp2Error(
-            f"GRAS's list {name} is not there",
+            f"GRAS's list {name} was not found",
             where=str(root),
             fix="data.root is the folder with both lists and the image folder beside them",
         )
@@ -174,7 +174,7 @@ def _only(root: Path, name: str) -> Path:
 
 
 def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    """Return a list's rows; every column of `needed` must be there, others are passed over."""
+    """Return the rows of a list with their numbers; raise Fp2Error if it lacks a column of `needed`."""
 
     def check(header: list[str]) -> None:
         missing = [name for name in needed if name not in header]

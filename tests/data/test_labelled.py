@@ -1,4 +1,4 @@
-"""Other people's sets on synthetic copies of their formats: GRAS's lists, FairFace, UTKFace, folders of groups."""
+"""Published face data sets on synthetic copies of their formats (GRAS, FairFace, UTKFace), and folders of groups."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -8,9 +8,9 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.face_sets import load_fairface, load_gras, load_utkface
-from fp2.data.folders import load_folders
 from fp2.data.load import load_configured
+from fp2.data.readers.faces import load_fairface, load_gras, load_utkface
+from fp2.data.readers.labelled import load_folders
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.balance import balance_block, balance_warnings
@@ -90,14 +90,14 @@ def test_the_two_sets_of_gras_are_compared_apart_and_said_to_be_confounded(tmp_p
     assert any(line.startswith("Nobody's skin tone is known together with gender, race, age") for line in told)
 
 
-def test_lists_that_are_not_balanced_are_told(tmp_path):
+def test_lists_that_are_not_balanced_are_reported(tmp_path):
     notes = load_gras(full_gras(tmp_path, drop=3)).notes
     assert "the pictures are not spread evenly over gender x race x age: 0 to 1 in each of 70 cells" in notes
 
 
 def test_an_image_folder_elsewhere(gras, tmp_path):
     (gras / "lists/selected_images").rename(tmp_path / "pictures")
-    with pytest.raises(Fp2Error, match="none of their pictures"):
+    with pytest.raises(Fp2Error, match="none of their images"):
         load_gras(gras)
     assert len(load_gras(gras, tmp_path / "pictures").people) == 4
 
@@ -120,7 +120,7 @@ def test_broken_lists_are_one_line(gras, name, content, said):
 
 def test_a_list_that_is_not_there(gras):
     (gras / "lists/selected_images_aiface.csv").unlink()
-    with pytest.raises(Fp2Error, match=r"selected_images_aiface\.csv is not there"):
+    with pytest.raises(Fp2Error, match=r"selected_images_aiface\.csv was not found"):
         load_gras(gras)
     with pytest.raises(Fp2Error, match="does not exist"):
         load_gras(gras / "nowhere")
@@ -160,7 +160,7 @@ def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
     assert people["attr_age"].tolist() == [["60+"], ["18-29"]]
     assert any("2 picture(s) whose name lacks a label" in note for note in dataset.notes)
     assert any("1 picture(s) labelled as of people below" in note for note in dataset.notes)
-    with pytest.raises(Fp2Error, match="named as UTKFace"):
+    with pytest.raises(Fp2Error, match="named like UTKFace"):
         load_utkface(tmp_path / "part1" / "..").people.empty or load_utkface(_empty(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Reading delimited text strictly: every cell is text as written, and a row of another length is an error."""
+"""Strict reading of delimited text: every cell is text, and a row of another length than the header is an error."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ from fp2.errors import Fp2Error
 _FIELD_LIMIT = 2**31 - 1
 
 
-def n_rows(path: Path) -> int:
-    """Return about how many rows a file has (its lines after the header), 0 where it cannot be read."""
-    try:
-        with path.open("rb") as handle:
-            return max(0, sum(1 for _ in handle) - 1)
-    except OSError:
-        return 0
-
-
 def read_rows(
     path: Path,
     check_header: Callable[[list[str]], None],
@@ -30,13 +21,13 @@ def read_rows(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield `(row number, cells by column)` of a UTF-8 file with a header; blank lines do not count.
 
-    `check_header` is called once, before the first row, and raises if the columns will not do. Columns in `skip` are
-    left out of the rows.
+    `check_header` is called once, before the first row, and raises if a column is lacking. Columns in `skip` are left
+    out of the rows.
 
     Raises
     ------
     Fp2Error
-        If the file is missing, not UTF-8 text, names a column twice or holds a row of another length.
+        If the file is missing or not UTF-8 text, a column occurs twice, or a row has another length than the header.
     """
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
@@ -46,7 +37,7 @@ def read_rows(
             header = next(lines, [])
             repeated = {name for name in header if header.count(name) > 1}
             if repeated:
-                raise Fp2Error(f"the header names {', '.join(sorted(repeated))} twice", where=str(path))
+                raise Fp2Error(f"the header has {', '.join(sorted(repeated))} twice", where=str(path))
             check_header(header)
             kept = [(place, name) for place, name in enumerate(header) if name not in skip]
             number = 0

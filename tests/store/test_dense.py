@@ -12,8 +12,8 @@ import pytest
 from fp2.errors import Fp2Error
 from fp2.protocols.gras.answers import COLUMNS
 from fp2.store import origins
-from fp2.store.blocks import BlockStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
-from fp2.store.responses import ResponseStore
+from fp2.store.dense import DenseStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
+from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Question
 
 WIDTH = len(YES_NO_NUMBERS)
@@ -35,19 +35,19 @@ def piece(context: str, places: list[int], values: Numbers, *failures: tuple[int
     return Piece(context, np.array(places, dtype=np.int64), values, failures, seconds)
 
 
-def only(store: BlockStore, context: str, wanted: QuestionSet) -> Numbers:
+def only(store: DenseStore, context: str, wanted: QuestionSet) -> Numbers:
     ((found, values),) = store.read([context], wanted)
     assert found == context
     return values
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> BlockStore:
+def store(tmp_path: Path) -> DenseStore:
     opened = ResponseStore(tmp_path / "s.sqlite")
-    return BlockStore(opened.connection, opened.path)
+    return DenseStore(opened.connection, opened.path)
 
 
-def registered(store: BlockStore, *places: int) -> QuestionSet:
+def registered(store: DenseStore, *places: int) -> QuestionSet:
     wanted = QuestionSet(tuple(QUESTIONS[place] for place in places))
     store.register(wanted)
     return wanted
@@ -57,14 +57,14 @@ def test_the_columns_are_those_that_the_analysis_knows() -> None:
     assert YES_NO_NUMBERS == COLUMNS
 
 
-def test_numbers_come_back_bit_by_bit(store: BlockStore) -> None:
+def test_numbers_come_back_bit_by_bit(store: DenseStore) -> None:
     wanted, values = registered(store, *range(9)), numbers(9)
     store.put([piece(HERE, list(range(9)), values)], wanted)
     assert only(store, HERE, wanted).tobytes() == values.tobytes()
     assert not list(store.read([THERE], wanted))
 
 
-def test_a_block_is_completed_and_what_it_has_never_changes(store: BlockStore) -> None:
+def test_a_block_is_completed_and_what_it_has_never_changes(store: DenseStore) -> None:
     wanted, first, second = registered(store, 0, 1, 2, 3), numbers(2, 1), numbers(3, 2)
     store.put([piece(HERE, [0, 2], first, (1, "no luck"))], wanted)
     assert answered(only(store, HERE, wanted)).tolist() == [True, False, True, False]
@@ -78,7 +78,7 @@ def test_a_block_is_completed_and_what_it_has_never_changes(store: BlockStore) -
     assert seconds_of(store.connection, [HERE, THERE]) == (1.0, 4)
 
 
-def test_failures_count_their_attempts_and_keep_the_last_reason(store: BlockStore) -> None:
+def test_failures_count_their_attempts_and_keep_the_last_reason(store: DenseStore) -> None:
     wanted, none = registered(store, 0, 1), numbers(0)
     store.put([piece(HERE, [], none, (0, "first"), (1, "other"))], wanted)
     store.put([piece(HERE, [], none, (0, "second"))], wanted)
@@ -86,7 +86,7 @@ def test_failures_count_their_attempts_and_keep_the_last_reason(store: BlockStor
     assert not list(store.read([HERE], wanted))
 
 
-def test_a_question_is_found_in_the_blocks_of_other_sets(store: BlockStore) -> None:
+def test_a_question_is_found_in_the_blocks_of_other_sets(store: DenseStore) -> None:
     old, new = registered(store, 4, 1, 0), registered(store, 0, 1, 2, 3)
     values, more = numbers(3, 3), numbers(1, 4)
     store.put([piece(HERE, [0, 1, 2], values)], old)
@@ -101,7 +101,7 @@ def test_a_question_is_found_in_the_blocks_of_other_sets(store: BlockStore) -> N
     assert not list(store.read([HERE], unrelated))
 
 
-def test_many_contexts_are_read_in_chunks(store: BlockStore) -> None:
+def test_many_contexts_are_read_in_chunks(store: DenseStore) -> None:
     wanted = registered(store, 0, 1)
     contexts = [context_key({}, str(k), "original", {}, {}) for k in range(900)]
     values = numbers(2)
@@ -125,36 +125,36 @@ def test_many_contexts_are_read_in_chunks(store: BlockStore) -> None:
 )
 def test_a_damaged_row_is_refused(tmp_path: Path, change: str) -> None:
     with ResponseStore(tmp_path / "s.sqlite") as opened:
-        store = BlockStore(opened.connection, opened.path)
+        store = DenseStore(opened.connection, opened.path)
         wanted = registered(store, 0, 1, 2)
         store.put([piece(HERE, [0, 1], numbers(2))], wanted)
         opened.connection.execute(change.format(there=THERE))
     with ResponseStore(tmp_path / "s.sqlite") as opened:
-        store = BlockStore(opened.connection, opened.path)
-        with pytest.raises(Fp2Error, match="does not fit its checksum"):
+        store = DenseStore(opened.connection, opened.path)
+        with pytest.raises(Fp2Error, match="does not match its checksum"):
             list(store.read([HERE, THERE], QuestionSet((QUESTIONS[8], QUESTIONS[0]))))
         if change.startswith("UPDATE blocks SET numbers"):
-            with pytest.raises(Fp2Error, match="does not fit its checksum"):
+            with pytest.raises(Fp2Error, match="does not match its checksum"):
                 store.put([piece(HERE, [2], numbers(1))], wanted)
 
 
-def test_a_question_twice_in_a_set_is_refused(store: BlockStore) -> None:
+def test_a_question_twice_in_a_set_is_refused(store: DenseStore) -> None:
     with pytest.raises(ValueError, match="twice"):
         registered(store, 1, 1)
 
 
-def test_a_failed_transaction_leaves_nothing_half_done(store: BlockStore) -> None:
+def test_a_failed_transaction_leaves_nothing_half_done(store: DenseStore) -> None:
     wanted = registered(store, 0, 1)
     with pytest.raises(IndexError):
         store.put([piece(HERE, [0], numbers(1)), piece(THERE, [5], numbers(1))], wanted)
     assert not list(store.read([HERE, THERE], wanted))
 
 
-def test_origins_know_contexts_and_forget_their_blocks(store: BlockStore) -> None:
+def test_origins_know_contexts_and_forget_their_blocks(store: DenseStore) -> None:
     wanted = registered(store, 0, 1)
     store.put([piece(c, [0], numbers(1), (1, "no")) for c in (HERE, THERE)], wanted)
     assert origins.all_keys(store.connection, store.path) == {HERE, THERE}
-    gone = origins.forget(store.connection, store.path, {HERE}, [], [])
+    gone = origins.delete(store.connection, store.path, {HERE}, [], [])
     assert (gone["blocks"], gone["block_failures"]) == (1, 1)
     assert [context for context, _ in store.read([HERE, THERE], wanted)] == [THERE]
     assert origins.all_keys(store.connection, store.path) == {THERE}
@@ -172,7 +172,7 @@ def test_a_store_of_an_earlier_version_gets_blocks(tmp_path: Path, version: int)
         if version == 1:
             opened.connection.execute("ALTER TABLE answers DROP COLUMN numbers")
     with ResponseStore(path) as opened:
-        store = BlockStore(opened.connection, opened.path)
+        store = DenseStore(opened.connection, opened.path)
         wanted = registered(store, 0)
         store.put([piece(HERE, [0], numbers(1))], wanted)
         assert answered(only(store, HERE, wanted)).all()
@@ -182,7 +182,7 @@ def test_a_store_of_an_earlier_version_gets_blocks(tmp_path: Path, version: int)
 
 def _writer(path: str, worker: int, contexts: list[str]) -> None:
     with ResponseStore(Path(path)) as opened:
-        store = BlockStore(opened.connection, opened.path)
+        store = DenseStore(opened.connection, opened.path)
         wanted = registered(store, *range(8))
         for context in contexts:
             store.put([piece(context, [worker, worker + 4], numbers(2, worker))], wanted)
@@ -197,7 +197,7 @@ def test_processes_that_write_at_once_complete_each_others_blocks(tmp_path: Path
         worker.join(60)
         assert worker.exitcode == 0
     with ResponseStore(path) as opened:
-        store = BlockStore(opened.connection, opened.path)
+        store = DenseStore(opened.connection, opened.path)
         wanted = QuestionSet(QUESTIONS[:8])
         found = dict(store.read(contexts, wanted))
         assert len(found) == 25

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
 from fp2.store.database import _wal
-from fp2.store.responses import ResponseStore, StoreCounts, count_stored
+from fp2.store.rows import ResponseStore, StoreCounts, count_stored
 from fp2.tables import Answer
 
 
@@ -163,7 +163,7 @@ def test_counting_sees_what_a_writer_has_put(store: ResponseStore) -> None:
 
 def test_counting_in_a_folder_that_cannot_be_written() -> None:
     script = (
-        "import os, sys; from pathlib import Path; from fp2.store.responses import count_stored\n"
+        "import os, sys; from pathlib import Path; from fp2.store.rows import count_stored\n"
         "if os.getuid() == 0: os.setuid(65534)\n"  # root may write anywhere, so become somebody who may not
         "print(count_stored(Path(sys.argv[1]), ['a', 'b']))"
     )
@@ -184,7 +184,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from fp2.engines.base import Answer
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 store, who, stop = ResponseStore(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 for batch in range(stop):
     rows = [(f"{who}-{batch}-{i}", Answer("i", "q", f"text {batch} {i}")) for i in range(8)]

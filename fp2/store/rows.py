@@ -1,7 +1,7 @@
-"""The response store: every answer ever given, under the digest of what it depends on.
+"""Row storage: one database row per answer, under its response key.
 
-An answer is written once and never changed. A failure is kept apart from the answers, is never served as one, and is
-tried again by the next run; when the answer comes, it takes the failure's place. Every row carries a checksum.
+An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
+retried by the next run; an answer replaces it. Every answer has a checksum.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Protocol
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, sha256_bytes
-from fp2.store.database import connect, connect_read_only, told_plainly, transaction
+from fp2.store.database import as_user_error, connect, connect_read_only, transaction
 
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 
 
 class AnswerLike(Protocol):
-    """What the store needs to know of an answer (`fp2.engines.base.Answer` has it)."""
+    """The fields of an answer that are stored (see `fp2.tables.Answer`)."""
 
     text: str | None
     error: str | None
@@ -35,9 +35,9 @@ class AnswerLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """Words that a model gave, with how long it took (seconds), and on what it ran (`runtime`, a digest).
+    """A stored answer: its text, the time that it took (seconds), and the digest of the runtime.
 
-    `numbers` is the JSON of what a scored question gave (`fp2.engines.base.Answer.numbers`), None for generated words.
+    `numbers` is the JSON of `fp2.tables.Answer.numbers`, None for generated text.
     """
 
     key: str
@@ -50,7 +50,7 @@ class StoredAnswer:
     numbers: str | None = None
 
     def checksum(self) -> bytes:
-        """Return 16 bytes that change with any of the fields; without numbers, those of schema version 1."""
+        """Return a digest of all fields in 16 bytes; without numbers, that of schema version 1."""
         fields = (self.key, repr(self.seconds), str(self.tokens), str(self.attempts), self.runtime, repr(self.created))
         if self.numbers is None:
             return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
@@ -60,7 +60,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoredFailure:
-    """A question that has no answer yet: the last reason, and how often it was tried."""
+    """A failed answer: the last reason, and the number of attempts."""
 
     key: str
     error: str
@@ -69,19 +69,19 @@ class StoredFailure:
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """How many of the keys asked about have an answer, and how many have only a failure."""
+    """The number of keys with an answer, and of keys with a failure only."""
 
     answered: int
     failed: int
 
 
 class ResponseStore:
-    """One SQLite file of answers. Several processes may hold it at once; one instance belongs to one thread.
+    """One SQLite file of answers. Several processes may use it at once; one instance belongs to one thread.
 
     Parameters
     ----------
     path : Path
-        The database file; made, with its folder, when it is not there.
+        The database file; it is created with its folder if it does not exist.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class ResponseStore:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.connection: sqlite3.Connection = connect(self.path)
-        """Open connection (autocommit); the tables of remembered pixel and file digests live in the same file."""
+        """The open connection (autocommit); the caches of pixel and file digests are in the same file."""
 
     def __enter__(self) -> ResponseStore:
         return self
@@ -103,20 +103,20 @@ class ResponseStore:
         self.close()
 
     def close(self) -> None:
-        """Close the file. What was put is already safe."""
+        """Close the file; everything that was stored is committed already."""
         self.connection.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
-        """Return the answers that exist for `keys`; a key without an answer is simply not in the result.
+        """Return the stored answers of `keys`; keys without an answer are not in the result.
 
         Raises
         ------
         Fp2Error
-            If a row's checksum does not fit its contents: a damaged answer is refused, never served.
+            If a row does not match its checksum: a damaged answer is never returned.
         """
         columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
         found: dict[str, StoredAnswer] = {}
-        with told_plainly(self.path):
+        with as_user_error(self.path):
             for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
                 answer = StoredAnswer(*fields)
                 if answer.checksum() != checksum:
@@ -125,30 +125,30 @@ class ResponseStore:
         return found
 
     def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
-        """Return the failures that stand for `keys` (those that were answered since are gone)."""
-        with told_plainly(self.path):
+        """Return the failures of `keys`; a failure is deleted once the question is answered."""
+        with as_user_error(self.path):
             rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
             return {row[0]: StoredFailure(*row) for row in rows}
 
     def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
-        """Keep a batch of (response key, answer) in one transaction: when this returns, all of them are safe.
+        """Store a batch of (response key, answer) in one transaction.
 
-        An answer takes the place of an earlier failure of the same key; a second answer to a key is ignored; a failure
-        raises the key's number of attempts, and is ignored when another process has the answer already.
+        An answer replaces a failure of its key; a second answer to a key is ignored. A failure raises the number of
+        attempts of its key, and is ignored if another process has stored an answer.
 
         Parameters
         ----------
         rows : iterable of (str, AnswerLike)
-            A row with an `error` is a failure, one with a `text` an answer.
+            A row with an `error` is a failure, a row with a `text` an answer.
         runtime : Mapping, optional
-            What is recorded but does not make the key: device, batch size, versions (JSON values).
+            What is recorded but not part of the key: device, batch size, versions (JSON values).
 
         Raises
         ------
         Fp2Error
-            If the disk is full or the store cannot be written. What earlier batches put is kept.
+            If the disk is full or the store cannot be written; earlier batches are kept.
         ValueError
-            If a row has neither words nor an error, or numbers that are not finite.
+            If a row has neither a text nor an error, or numbers that are not finite.
         TypeError
             If its numbers are not JSON values.
         """
@@ -164,8 +164,8 @@ class ResponseStore:
             self.connection.executemany(_PUT_FAILURE, failures)
 
     def runtimes(self) -> dict[str, dict[str, Any]]:
-        """Return what the `runtime` digests of the answers stand for."""
-        with told_plainly(self.path):
+        """Return the runtimes, by the digest in the column `runtime` of the answers."""
+        with as_user_error(self.path):
             rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
         return {mark: json.loads(body) for mark, body in rows}
 
@@ -181,18 +181,18 @@ ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated
 
 
 def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
-    """Count, without writing anything, how many of `keys` the store at `path` has (none when there is no such file).
+    """Return how many of `keys` the store at `path` has, without writing to it; none if there is no file.
 
     Raises
     ------
     Fp2Error
-        If the file is there but is not a readable response store.
+        If the file exists but cannot be read as a response store.
     """
     if not path.exists():
         return StoreCounts(0, 0)
     connection = connect_read_only(path)
     try:
-        with told_plainly(path):
+        with as_user_error(path):
             wanted = list(keys)
             answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
             return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))
@@ -211,7 +211,7 @@ def _split(
         if row.error is not None:
             failures.append((key, _storable(row.error), tries[key], runtime, now))
         elif row.text is None:
-            raise ValueError(f"the row of key {key} has neither words nor an error")
+            raise ValueError(f"the row of key {key} has neither a text nor an error")
         else:
             numbers = None if row.numbers is None else canonical_json(dict(row.numbers)).decode()
             kept = StoredAnswer(
@@ -222,7 +222,7 @@ def _split(
 
 
 def _storable(text: str) -> str:
-    """Return `text` with half characters (which no UTF-8 file can hold) replaced by the replacement character."""
+    """Return `text` with lone surrogates, which UTF-8 cannot encode, replaced by the replacement character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -237,7 +237,7 @@ def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> I
 
 def _damaged(key: str, path: Path) -> Fp2Error:
     return Fp2Error(
-        f"the stored answer {key} does not fit its checksum: it was changed or the disk is failing",
+        f"the stored answer {key} does not match its checksum: it was changed or the disk is failing",
         where=str(path),
-        fix="Restore the file from a copy, or move it away and run again to ask the model anew",
+        fix="Restore the file from a copy, or move it away and run again to ask the model again",
     )
