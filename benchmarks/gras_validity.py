@@ -198,9 +198,9 @@ def report(rows: list[Row], path: Path) -> None:
     lines = [
         "# Validity of the GRAS analysis",
         "",
-        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are simulated: 0.5",
-        "plus 0.1 times a normal variable plus planted effects, correlated between templates, traits, and the images of",
-        "one subject.",
+        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are simulated:",
+        "0.5 plus 0.1 times a normal variable plus planted effects, correlated between templates, traits, and the",
+        "images of one subject.",
         "",
         "| claim | data | found | data sets (or permutations) | bound | holds |",
         "|---|---|--:|--:|---|---|",
