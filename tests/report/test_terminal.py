@@ -9,12 +9,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fp2.report.terminal import print_results
+from fp2.report.terminal import print_fingerprint
 
 
 def printed(results: dict[str, Any], width: int, **more: Any) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    print_results(results, console, **more)
+    print_fingerprint(results, console, **more)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
