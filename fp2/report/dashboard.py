@@ -35,7 +35,7 @@ def write_dashboard(
     path: Path,
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
-    sections: Sequence[Section] | None = None,
+    sections: Sequence[Section] = (),
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -54,7 +54,7 @@ def write_dashboard(
         Groups with fewer subjects are shown without their numbers.
     figures : Path, optional
         The folder of the run's figures, which are embedded in the page.
-    sections : sequence of Section, optional
+    sections : sequence of Section
         Those of the run's protocol (`fp2.report.section.load_sections`).
 
     Raises
@@ -77,7 +77,7 @@ def render_dashboard(
     leaderboard: Sequence[Mapping[str, Any]],
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
-    sections: Sequence[Section] | None = None,
+    sections: Sequence[Section] = (),
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     applying = present(sections, results)

@@ -65,18 +65,18 @@ class Section:
         return []
 
 
-def load_sections(targets: Sequence[str] = ()) -> list[Section]:
-    """Return the sections that the import paths name, and the disparities, in reading order.
+def load_sections(targets: Sequence[str]) -> list[Section]:
+    """Return the sections that the import paths name.
 
     Raises
     ------
     Fp2Error
         If one cannot be imported.
     """
-    sections: list[Section] = [load_path(target, "report section")() for target in (*targets, DISPARITIES)]
-    return sorted(sections, key=lambda section: section.detail)
+    return [load_path(target, "report section")() for target in targets]
 
 
-def present(sections: Sequence[Section] | None, results: Results) -> list[Section]:
-    """Return the sections that apply to the results; None stands for those that every run has."""
-    return [section for section in (load_sections() if sections is None else sections) if section.applies(results)]
+def present(sections: Sequence[Section], results: Results) -> list[Section]:
+    """Return the sections that apply to the results, the disparities among them, in reading order."""
+    every = [*sections, *load_sections([DISPARITIES])]
+    return sorted((section for section in every if section.applies(results)), key=lambda section: section.detail)

@@ -28,7 +28,7 @@ def print_results(
     results: Mapping[str, Any],
     console: Console,
     paths: Mapping[str, object] | None = None,
-    sections: Sequence[Section] | None = None,
+    sections: Sequence[Section] = (),
     next_command: str | None = None,
 ) -> None:
     """Print the results of a run.
@@ -41,7 +41,7 @@ def print_results(
         Where to print; from 80 columns on nothing essential is cut.
     paths : mapping, optional
         Names and paths to print at the end, in the order given (never wrapped or cut, so that they can be copied).
-    sections : sequence of Section, optional
+    sections : sequence of Section
         Those of the run's protocol (`fp2.report.section.load_sections`).
     next_command : str, optional
         A command to suggest, on a line of its own.

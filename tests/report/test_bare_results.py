@@ -16,7 +16,7 @@ from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
 from fp2.report.statement import build_statement
-from fp2.report.terminal import print_fingerprint
+from fp2.report.terminal import print_results
 from fp2.tracking.client import metrics_of
 
 
@@ -45,24 +45,24 @@ def test_the_dashboard_shows_what_there_is(bare: dict[str, Any]) -> None:
     assert "Keypoint errors of" in page
     assert "detector" in page
     for absent in (
-        "h-radar",
+        "h-disparities",
         "h-table",
         "h-means",
         "h-answers",
         "h-diversity",
         "h-examples",
         "h-board",
-        "Severity by excess",
+        "Severity by",
     ):
         assert absent not in page, absent
 
 
 def test_the_terminal_shows_no_composite_and_no_answers(bare: dict[str, Any]) -> None:
-    told = io.StringIO()
-    print_fingerprint(bare, Console(file=told, width=100), {"results": "results.json"})
-    text = told.getvalue()
+    shown = io.StringIO()
+    print_results(bare, Console(file=shown, width=100), {"results": "results.json"})
+    text = shown.getvalue()
     assert "Keypoint errors of detector" in text
-    assert "24 people, 24 images" in text
+    assert "24 subjects, 24 images" in text
     for absent in ("composite", "answers:", "disparity"):
         assert absent not in text
 

@@ -1,14 +1,14 @@
-"""Details of a fingerprint in the dashboard: small groups are not told, and hostile names stay text."""
+"""Report sections of the supplements and of matched sets: small groups are not shown, and findings are named."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fp2.protocols.fingerprint.sections.intersections import IntersectionsSection
-from fp2.protocols.fingerprint.sections.matched import MatchedSection
-from fp2.protocols.fingerprint.sections.missing import MissingSection
-from fp2.protocols.fingerprint.sections.pairwise import PairwiseSection
-from fp2.protocols.fingerprint.sections.templates import TemplatesSection
+from fp2.protocols.fingerprint.intersections import IntersectionsSection
+from fp2.protocols.fingerprint.matched import MatchedSection
+from fp2.protocols.fingerprint.missing import MissingSection
+from fp2.protocols.fingerprint.pairwise import PairwiseSection
+from fp2.protocols.fingerprint.prompt_sensitivity import PromptSensitivitySection
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
@@ -45,7 +45,7 @@ def test_rates_of_small_groups_are_not_shown() -> None:
     assert "and 2 more" in line.plain
 
 
-def test_combinations_of_few_people_are_counted_and_not_shown() -> None:
+def test_combinations_of_few_subjects_are_counted_and_not_shown() -> None:
     sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
     groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
     cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
@@ -65,11 +65,11 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     assert (line["pair"]["low"], line["pair"]["high"]) == (0.3, 0.5)
     hidden = MatchedSection().context(block, RESULTS, 21)["tables"][0]["lines"][0]
     assert (hidden["pair"], hidden["hidden"]) == (None, True)
-    (told,) = MatchedSection().lines(block, RESULTS)
-    assert told.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
+    (line,) = MatchedSection().lines(block, RESULTS)
+    assert line.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
 
 
-def test_only_comparisons_that_hang_on_the_wording_are_told() -> None:
+def test_only_significant_prompt_sensitivity_is_reported() -> None:
     rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    (line,) = TemplatesSection().lines({"rows": rows, "alpha": 0.05}, RESULTS)
-    assert line.plain == "hangs on the wording: P4 Trust by gender"
+    (line,) = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS)
+    assert line.plain == "significant prompt sensitivity: P4 Trust by gender"

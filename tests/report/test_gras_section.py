@@ -11,7 +11,8 @@ import pytest
 from without_answers import results_with
 
 from benchmarks.gras_worlds import World
-from fp2.protocols.gras import GrasOptions, analyse
+from fp2.protocols.gras.analysis import analyse
+from fp2.protocols.gras.options import GrasOptions
 from fp2.protocols.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
 
@@ -29,7 +30,7 @@ def results() -> dict[str, Any]:
     return results_with({"gras": block}, "GRAS bias scores", "made-up", people, world.cuts, settings)
 
 
-def test_the_page_shows_both_orientations_beside_chance(results: dict[str, Any]) -> None:
+def test_the_page_shows_both_orientations_beside_the_null_mean(results: dict[str, Any]) -> None:
     page = render_dashboard(results, [], [], sections=[GRAS])
     for kind in ("images", "subjects"):
         score = results["gras"]["units"][kind]["scores"]
@@ -53,7 +54,7 @@ def test_groups_below_the_minimum_are_not_shown(results: dict[str, Any]) -> None
     rows = GRAS.context(results["gras"], results, 20)["rates"]
     assert {row["attribute"] for row in rows if row["hidden"]} == {"skin_tone"}
     page = render_dashboard(results, [], [], 20, sections=[GRAS])
-    assert page.count("too few people") >= 20
+    assert page.count("too few subjects") >= 20
 
 
 def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> None:
@@ -74,6 +75,6 @@ def test_terminal_lines_say_score_chance_size_and_warnings(results: dict[str, An
     told = "\n".join(line.plain for line in GRAS.lines(results["gras"], results))
     score = results["gras"]["units"]["subjects"]["scores"]["published_orientation"]
     assert f"{score['value']:.2f} published orientation (ideal 0)" in told
-    assert "by chance" in told
+    assert "null mean" in told
     assert "omega²" in told
     assert results["gras"]["warnings"][0] in told

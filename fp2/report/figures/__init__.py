@@ -20,7 +20,7 @@ __all__ = ["heatmap", "intervals", "radar", "write_figures"]
 def write_figures(
     results: Mapping[str, Any],
     folder: Path,
-    sections: Sequence[Section] | None = None,
+    sections: Sequence[Section] = (),
     tick: Callable[[], None] = lambda: None,
 ) -> dict[str, Path]:
     """Draw the figures of every section that applies and return them by file name; `tick` is called after each."""

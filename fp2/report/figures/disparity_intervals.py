@@ -87,7 +87,7 @@ def _interval_legend(drawn: Figure) -> None:
     from matplotlib.patches import Patch
 
     marks: list[Any] = [
-        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null distribution, up to its 95th percentile"),
+        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null, up to 95th percentile"),
         Line2D([], [], color=FAINT, marker="|", linestyle="", markersize=9, label="null mean"),
         Line2D([], [], color=INK, linewidth=1.8, label="95 % interval"),
     ]
