@@ -21,16 +21,6 @@ from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
 ASK = "ask"
 CONFIG_NAME = "config"
-DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
-ROOTED = {
-    "fhibe": "the folder of the release",
-    "gras": "the folder with the official lists",
-    "fairface": "the folder with the label files",
-    "utkface": "the folder of the pictures",
-    "folder": "the folder with one sub-folder per group",
-    "hf": "the folder of the data set",
-}
-"""Kinds of data that lie in a folder of the user's, and what it holds."""
 
 Share = Annotated[float, Ge(0), Le(1)]
 Level = Annotated[float, Gt(0), Lt(1)]
@@ -128,32 +118,6 @@ class CutConfig:
 
 
 @dataclass
-class DataConfig:
-    """Who is in the pictures."""
-
-    name: str = "peeps"
-    kind: str = "peeps"
-    root: str | None = None
-    path: str | None = None
-    image_root: str | None = None
-    columns: Any = None
-    seed: NotNegative = 20260101
-    n_subjects: Positive = 400
-    images_per_subject: Positive = 3
-    n_pairs: NotNegative = 60
-    n_sets: Positive = 40
-    limit: int | None = None
-    offset: NotNegative = 0
-    stratify: list[str] | None = None
-    ids: Any = None
-    attribute: str = "group"
-    split: str | None = None
-    form: str = "auto"
-    expand_regions: bool = False
-    accept_terms: bool = False
-
-
-@dataclass
 class VariantConfig:
     """What is shown of a picture (see `fp2/data/stimuli.py`); each kind takes its own parameters and no others.
 
@@ -226,7 +190,11 @@ class AnswersConfig:
 
 @dataclass
 class Config:
-    """Everything a run is made from."""
+    """Everything a run is made from.
+
+    `data` is a mapping while Hydra composes; validation makes it an instance of the data set's own options
+    (`fp2.data.base.DataOptions`).
+    """
 
     task: TaskConfig = field(default_factory=TaskConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -234,7 +202,7 @@ class Config:
     probe: ProbeConfig = field(default_factory=ProbeConfig)
     cut: CutConfig = field(default_factory=CutConfig)
     scorer: Any = field(default_factory=dict)
-    data: DataConfig = field(default_factory=DataConfig)
+    data: Any = field(default_factory=dict)
     variant: VariantConfig = field(default_factory=VariantConfig)
     analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
     report: ReportConfig = field(default_factory=ReportConfig)
@@ -247,7 +215,7 @@ class Config:
 
 
 for _section in (
-    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, VariantConfig, AnalysisConfig, ReportConfig,
+    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, VariantConfig, AnalysisConfig, ReportConfig,
     TrackingConfig, PathsConfig, AnswersConfig, TaskConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)

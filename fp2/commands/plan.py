@@ -63,11 +63,12 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
-    from fp2.config import ROOTED
+    from fp2.data.base import required
 
     composed = compose_config(job)
-    if composed.data.kind in ROOTED and not composed.data.root:
-        OmegaConf.update(composed, "data.root", _NOT_GIVEN)
+    for name, marker in required(composed.data).items():
+        if composed.data.get(name) is None and marker.is_folder:
+            OmegaConf.update(composed, f"data.{name}", _NOT_GIVEN, force_add=True)
     lacks_traits = _lacks_traits(composed)
     if lacks_traits:
         OmegaConf.update(composed, "probe.traits_file", None)
@@ -76,19 +77,21 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
 
 def _lacks_traits(composed: Any) -> bool:
     """Whether the trait words are with the data (`experiment=gras_paper`), and the data are not there."""
-    root = composed.data.root
+    root = composed.data.get("root")
     return bool(root) and composed.probe.traits_file == root and not Path(str(root)).expanduser().is_dir()
 
 
 def _missing(config: Config) -> str | None:
     """Return what is missing of the user's data, or None."""
-    from fp2.config import ROOTED
+    from fp2.data.base import required
 
-    root = config.data.root
-    if config.data.kind not in ROOTED or (root != _NOT_GIVEN and Path(str(root)).expanduser().is_dir()):
-        return None
-    state = "is not given" if root == _NOT_GIVEN else "does not exist on this machine"
-    return f"data.root ({ROOTED[config.data.kind]}) {state}"
+    for name, marker in required(asdict(config.data)).items():
+        value = getattr(config.data, name)
+        if str(value) == _NOT_GIVEN:
+            return f"data.{name} ({marker.what}) is not given"
+        if isinstance(value, Path) and not value.expanduser().exists():
+            return f"data.{name} ({marker.what}) does not exist on this machine"
+    return None
 
 
 def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:

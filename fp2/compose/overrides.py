@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
-"""Keys below which any name may be added to what a YAML file has."""
+OPEN = ("data.", "task.options.", "task.files.")
+"""Keys below which any name may be added to what a YAML file has: the data set or task checks them."""
 
 
 def project_root() -> Path:
@@ -78,7 +79,22 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
 
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
-    return validate(compose_config(prepare(overrides)))
+    return _checked(prepare(overrides))
+
+
+def _checked(overrides: Sequence[str]) -> Config:
+    """Compose and validate; refuse a key that the chosen data set does not have.
+
+    An experiment file may set options of its own data set beside another one; the command line may not.
+    """
+    config = validate(compose_config(overrides))
+    known = {one.name for one in fields(config.data)}
+    for word in overrides:
+        key = word.partition("=")[0].lstrip("+~")
+        section, _, name = key.partition(".")
+        if section == "data" and name and name.split(".")[0] not in known:
+            raise Fp2Error(f"data={config.data.name} has no {name!r}", where=key, fix=nearest(name, known))
+    return config
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
@@ -93,10 +109,10 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     """
     variants = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
-    config = validate(compose_config(first))
+    config = _checked(first)
     for place, options in enumerate(variants):
         for choice in options[1:]:
-            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+            _checked([*first[:place], choice, *first[place + 1 :]])
     return config
 
 

@@ -29,7 +29,7 @@ from annotated_types import Ge
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.plugins import DATA, check_members, load, read_options
+from fp2.plugins import DATA, check_members, installed, load, read_options
 from fp2.tables import PEOPLE
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class Required:
 
     what: str
     example: str = "PATH"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of the user's."""
+        return self.example == "PATH"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,11 +243,28 @@ def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
         As `source_class`, or if an option is unknown, missing or out of range.
     """
     found = source_class(given)
-    for name, marker in _marked(found.Options, Required):
+    for name, marker in required(given).items():
         if given.get(name) is None:
             what = f"data={given.get('name', given.get('kind'))} needs {marker.what}"
             raise Fp2Error(what, where=f"data.{name}", fix=f"Add data.{name}={marker.example}")
-    return found(read_options(found.Options, given, "data"))
+    return found(read_options(found.Options, own_options(found.Options, given), "data"))
+
+
+def required(given: Mapping[str, Any]) -> dict[str, Required]:
+    """Return the options that have to be given to the data set that `given` names, each with what it is."""
+    return dict(_marked(source_class(given).Options, Required))
+
+
+def own_options(model: type[DataOptions], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given` without options that only other data sets have: an experiment may set them for its own data."""
+    own = {one.name for one in fields(model)}
+    unknown = set(given) - own
+    others = (
+        {one.name for kind in installed(DATA) for one in fields(source_class({"kind": kind}).Options)}
+        if unknown
+        else set()
+    )
+    return {name: value for name, value in given.items() if name in own or name not in others}
 
 
 def identity(options: DataOptions) -> dict[str, Any]:

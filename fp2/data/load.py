@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fp2.data.base import Dataset, DataSource, LoadContext, data_source, source_class
+from fp2.data.base import Dataset, DataSource, LoadContext, source_class
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -36,16 +36,8 @@ def load_configured(config: Config, progress: Progress) -> Dataset:
 
 
 def configured_source(config: Config) -> DataSource[Any]:
-    """Return the data set of `config.data`; keys that it does not have are left out where they are at their default.
-
-    Raises
-    ------
-    Fp2Error
-        As `data_source`.
-    """
-    given, usual = asdict(config.data), asdict(type(config.data)())
-    known = {option.name for option in fields(source_class(given).Options)}
-    return data_source({name: value for name, value in given.items() if name in known or value != usual[name]})
+    """Return the data set of `config.data`, whose options are checked."""
+    return source_class(asdict(config.data))(config.data)
 
 
 def _is_local(base_url: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fp2.data.ages import AGE_GROUPS, age_group
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
 from fp2.data.peeps.build import MANIFEST, build_peeps
@@ -159,7 +160,7 @@ def test_the_loader_reads_the_attributes_that_were_drawn(tmp_path):
     assert len(people) == len(drawn) == 58
     assert Counter(people["n_people"]) == {1: 54, 2: 4}
     tones, regions = ("I", "II", "III", "IV", "V", "VI"), ("Africa", "Americas", "Asia", "Europe", "Oceania")
-    pronouns, ages = ("She/her/hers", "He/him/his", "They/them/their"), vocab.AGE_GROUPS
+    pronouns, ages = ("She/her/hers", "He/him/his", "They/them/their"), AGE_GROUPS
     for row in people.itertuples():
         cues = drawn[row.image_id, row.subject_id].cues
         assert row.attr_skin_tone == [tones[cues.skin]]

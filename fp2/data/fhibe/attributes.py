@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from fp2.data.ages import age_group
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.countries import find_country
 
@@ -83,7 +84,7 @@ class AttributeReader:
     def _age(self, cell: str) -> list[str]:
         """Return the age group of an age in years."""
         try:
-            group = vocab.age_group(int(float(cell)))
+            group = age_group(int(float(cell)))
         except (ValueError, OverflowError):
             group = None
         if group is None:

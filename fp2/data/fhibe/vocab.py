@@ -78,7 +78,6 @@ FITZPATRICK: dict[int, str] = {0: "VI", 1: "V", 2: "IV", 3: "III", 4: "II", 5: "
 SKIN_TONES: tuple[str, ...] = ("I", "II", "III", "IV", "V", "VI")
 _SKIN = "|".join(str(list(SKIN_RGB[index])) for index in sorted(SKIN_RGB))
 
-AGE_GROUPS: tuple[str, ...] = ("18-29", "30-39", "40-49", "50-59", "60+")
 
 _HAIR_COLOR = (
     "None|Very light blond|Light blond|Blond|Dark blond|Light brown to medium brown|Dark brown/black|Red|Red blond"
@@ -314,10 +313,3 @@ def fitzpatrick(value: str) -> str | None:
     """Return the Fitzpatrick type (I light .. VI dark) of a skin colour as written, or None if its index is unknown."""
     index, _ = split_value(value)
     return None if index is None else FITZPATRICK.get(index)
-
-
-def age_group(age: int) -> str | None:
-    """Return the age group of `age` in years (`'18-29'` .. `'60+'`), or None below 18: FHIBE has adults only."""
-    if age < 18:
-        return None
-    return AGE_GROUPS[min(max(age, 20) // 10 - 2, 4)]

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from fp2.data.ages import age_group
 from fp2.data.base import Dataset
-from fp2.data.fhibe.vocab import age_group
 from fp2.data.readers.delimited import read_rows
 from fp2.data.readers.labelled import Labelled, find_files, image_folder, images_below, labelled_people
 from fp2.errors import Fp2Error

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fp2.data.ages import age_group
 from fp2.data.base import Dataset, people_table
-from fp2.data.fhibe.vocab import age_group
 from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error, nearest
 
