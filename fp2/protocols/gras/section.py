@@ -97,7 +97,7 @@ def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -
     for key, words in (("omega_squared", "omega²"), ("gap", "gap")):
         value, low, high = (number(size[key][end], 4) for end in ("value", "low", "high"))
         sizes.append(f"{words} {value} ({low} to {high})")
-    return [first, null, Text(f"  effect sizes (independent of the number of images): {', '.join(sizes)}")]
+    return [first, null, Text(f"  effect sizes (they do not grow with the number of images): {', '.join(sizes)}")]
 
 
 def _file(attribute: str) -> str:
