@@ -27,8 +27,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gras_worlds import OFFICIAL, World
-from fp2.protocols.gras import GrasAnswers, GrasOptions, analyse
-from fp2.protocols.gras.analysis import prepare
+from fp2.protocols.gras.analysis import analyse
+from fp2.protocols.gras.answers import GrasAnswers
+from fp2.protocols.gras.grouping import group_answers
+from fp2.protocols.gras.options import GrasOptions
+from fp2.protocols.gras.resampling import TraitTests
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -103,8 +106,8 @@ def main() -> None:
     size = len(json.dumps(block, allow_nan=False))
 
     def same_work() -> Any:
-        comparison = prepare(answers, people, world.cuts, options).comparison("images")
-        return comparison.observed(), comparison.null(options.permutations)
+        tests = TraitTests(answers, group_answers(answers, people, world.cuts, options), options, "images")
+        return tests.observed(), tests.null(options.permutations)
 
     _, null_wall, null_cpu = timed(same_work)
     names = [cut.name for cut in world.cuts]

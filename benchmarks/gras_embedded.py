@@ -37,8 +37,8 @@ def kinds() -> dict[str, str]:
 def ask(root: Path, people: int = 150, framings: Sequence[str] = ()) -> dict[str, Any]:
     """Run experiment=gras on these words inside `root`; return its block, all framings by default."""
     from fp2.compose import load_config
-    from fp2.jobs import run_job
     from fp2.progress import Progress
+    from fp2.run import run
 
     traits = load_planted().traits
     words = ", ".join(f"{word}: {traits[word].valence}" for word in kinds())
@@ -47,7 +47,7 @@ def ask(root: Path, people: int = 150, framings: Sequence[str] = ()) -> dict[str
         "probe.options.bootstrap=100", "report=none", "tracking=none", f"paths.root={root}",
         f"paths.state={root / 'state'}", *([f"probe.select=[{','.join(framings)}]"] if framings else []),
     ]  # fmt: skip
-    found: dict[str, Any] = run_job(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results
+    found: dict[str, Any] = run(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results
     return dict(found["gras"])
 
 

@@ -1,4 +1,4 @@
-"""Can the GRAS analysis be believed? Chance levels, null distributions, sizes and intervals where the truth is known.
+"""Validity of the GRAS analysis: null distributions, effect sizes and intervals on simulated answers.
 
 `python benchmarks/gras_validity.py` runs every study (about ten minutes of one core) and writes docs/gras_validity.md;
 `--share 0.1` takes a tenth of the data sets. A fast version runs with the tests.
@@ -18,11 +18,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.gras_worlds import World
-from fp2.protocols.gras import GrasOptions
-from fp2.protocols.gras.analysis import holm_cells, prepare
-from fp2.protocols.gras.attribution import Errors, deviations, rate_intervals, rates
-from fp2.protocols.gras.compare import Comparison
-from fp2.protocols.gras.magnitude import Resampled, magnitude
+from fp2.protocols.gras.attribution import StandardErrors, deviations, rate_intervals, rates
+from fp2.protocols.gras.grouping import group_answers
+from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
+from fp2.protocols.gras.options import GrasOptions
+from fp2.protocols.gras.resampling import TraitTests
 
 SEED = 20260500
 MARK = "published_orientation"
@@ -47,31 +47,31 @@ class Row:
         return self.low <= self.value <= self.high
 
 
-def compare(world: World, seed: int, kind: str = "images", people_seed: int | None = None) -> Comparison:
-    """Return a comparison of freshly drawn answers; the same people for one `people_seed`."""
-    people = world.people(np.random.default_rng([SEED, seed if people_seed is None else people_seed, 1]))
+def drawn_tests(world: World, seed: int, units: str = "images") -> TraitTests:
+    """Return the tests of freshly drawn answers."""
+    people = world.people(np.random.default_rng([SEED, seed, 1]))
     answers = world.answers(people, np.random.default_rng([SEED, seed, 2]))
     options = GrasOptions(seed=seed, min_subjects=5)
-    return prepare(answers, people, world.cuts, options).comparison(kind)
+    return TraitTests(answers, group_answers(answers, people, world.cuts, options), options, units)
 
 
-def null_coverage(world: World, data_sets: int, permutations: int, kind: str = "images", first: int = 0) -> float:
+def null_coverage(world: World, data_sets: int, permutations: int, units: str = "images", first: int = 0) -> float:
     """Return the share of data sets without any effect whose score is in the central 95 % of its own null."""
     people = world.people(np.random.default_rng([SEED, 1]))
     inside = []
     for k in range(first, first + data_sets):
         answers = world.answers(people, np.random.default_rng([SEED, k, 2]))
-        ready = prepare(answers, people, world.cuts, GrasOptions(seed=k, min_subjects=5))
-        comparison = ready.comparison(kind)
-        value = float(comparison.scores(comparison.observed()[0].p)[MARK][0])
-        low, high = np.quantile(comparison.null(permutations).scores[MARK], [0.025, 0.975])
+        options = GrasOptions(seed=k, min_subjects=5)
+        tests = TraitTests(answers, group_answers(answers, people, world.cuts, options), options, units)
+        value = float(tests.scores(tests.observed()[0].p)[MARK][0])
+        low, high = np.quantile(tests.null(permutations).scores[MARK], [0.025, 0.975])
         inside.append(low <= value <= high)
     return float(np.mean(inside))
 
 
 def null_mean(world: World, permutations: int, seed: int = 0) -> float:
     """Return the mean of the published orientation under permuted labels."""
-    return float(compare(world, seed).null(permutations).scores[MARK].mean())
+    return float(drawn_tests(world, seed).null(permutations).scores[MARK].mean())
 
 
 @dataclass(frozen=True)
@@ -86,15 +86,14 @@ class Size:
 
 def size(world: World, seed: int, kind: str = "images", permutations: int = 200, bootstrap: int = 200) -> Size:
     """Analyse one data set."""
-    comparison = compare(world, seed, kind)
-    observed, _ = comparison.observed()
-    resampled = Resampled()
-    for sums in comparison.resamples(bootstrap):
-        resampled.add(comparison.tests(sums))
-    names = [attribute.name for attribute in comparison.design.attributes]
-    block = magnitude(observed, comparison.null(permutations), resampled, names)
-    cells = np.argwhere(holm_cells(comparison, observed))
-    published = float(comparison.scores(observed.p)[MARK][0])
+    tests = drawn_tests(world, seed, kind)
+    observed, _ = tests.observed()
+    resampled = ResampledMeans()
+    for sums in tests.resamples(bootstrap):
+        resampled.add(tests.tests(sums))
+    block = magnitude(observed, tests.null(permutations), resampled, tests.grouping.names)
+    cells = np.argwhere(tests.holm_cells(observed))
+    published = float(tests.scores(observed.p)[MARK][0])
     omega, gap = (
         (float(block[name]["low"]), float(block[name]["value"]), float(block[name]["high"]))
         for name in ("omega_squared", "gap")
@@ -118,10 +117,10 @@ def level_rows(n: Callable[[int], int]) -> list[Row]:
     claim = "score inside the central 95 % of its null, exchangeable labels"
     rows = []
     for name, world, kind in (
-        ("60 people, one picture each", World(60, trait_correlation=0.3), "images"),
-        ("60 people and 60 for the skin tone", World(60, tones=60, traits=15, trait_correlation=0.3), "images"),
-        ("30 people, 3 pictures each, pictures as units", World(30, images=3, trait_correlation=0.3), "images"),
-        ("30 people, 3 pictures each, people as units", World(30, images=3, trait_correlation=0.3), "subjects"),
+        ("60 subjects, one image each", World(60, trait_correlation=0.3), "images"),
+        ("60 subjects and 60 for the skin tone", World(60, tones=60, traits=15, trait_correlation=0.3), "images"),
+        ("30 subjects, 3 images each, images as units", World(30, images=3, trait_correlation=0.3), "images"),
+        ("30 subjects, 3 images each, subjects as units", World(30, images=3, trait_correlation=0.3), "subjects"),
     ):
         rows.append(Row(claim, name, null_coverage(world, n(1_000), 199, kind), n(1_000), 0.93, 0.97))
     for correlation, low, high in ((0.0, 21.6, 23.6), (0.5, 17.5, 19.5), (0.9, 9.5, 11.0), (1.0, 4.5, 5.5)):
@@ -141,12 +140,12 @@ def rate_coverage(spread: float, data_sets: int, first: int = 0) -> float:
     for k in range(first, first + data_sets):
         size_of = np.random.default_rng([SEED, k, 3]).normal(size=20) * spread
         effects = tuple(("gender", 1, (t,), float(size_of[t])) for t in range(20))
-        comparison = compare(World(200, groups={"gender": 2}, effects=effects), k)
-        own, errors = deviations(comparison, comparison.observed()[1])[0], Errors()
-        for sums in comparison.resamples(100):
-            errors.add(deviations(comparison, sums))
+        tests = drawn_tests(World(200, groups={"gender": 2}, effects=effects), k)
+        own, errors = deviations(tests, tests.observed()[1])[0], StandardErrors()
+        for sums in tests.resamples(100):
+            errors.add(deviations(tests, sums))
         polarity = ["negative" if t % 2 else "positive" for t in range(20)]
-        low, high = rate_intervals(own, errors.all(), polarity)
+        low, high = rate_intervals(own, errors.result(), polarity)
         true = rates(np.stack([-size_of, size_of])[:, :, None], polarity)  # by the sign of each group's deviation
         inside += [bool(a <= b <= c) for a, b, c in zip(low - 1e-9, true, high + 1e-9, strict=True)]
     return float(np.mean(inside))
@@ -154,11 +153,11 @@ def rate_coverage(spread: float, data_sets: int, first: int = 0) -> float:
 
 def rate_rows(n: Callable[[int], int]) -> list[Row]:
     """Intervals of attribution rates hold the true share."""
-    claim, data_sets = "interval of an attribution rate holds the true share", n(200)
+    claim, data_sets = "interval of an attribution rate covers the true share", n(200)
     rows = []
     for spread in (0.5, 1.0, 3.0):
         found = rate_coverage(spread * 0.1 * 2 / 200**0.5, data_sets)
-        rows.append(Row(claim, f"200 people, effects of {spread:g} standard errors", found, data_sets, 0.93, 1.0))
+        rows.append(Row(claim, f"200 subjects, effects of {spread:g} standard errors", found, data_sets, 0.93, 1.0))
     return rows
 
 
@@ -168,7 +167,7 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
     data_sets = n(200)
 
     def add(claim: str, people: str, values: list[float] | np.ndarray, low: float, high: float) -> None:
-        rows.append(Row(claim, f"{people} people", float(np.mean(values)), data_sets, low, high))
+        rows.append(Row(claim, f"{people} subjects", float(np.mean(values)), data_sets, low, high))
 
     worlds = {m: World(m, effects=EFFECTS, template_correlation=0.7) for m in (120, 480, 1920)}
     drawn = {m: sizes(world, data_sets) for m, world in worlds.items()}
@@ -176,7 +175,7 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
     planted = planted_cells(worlds[120])
     add("planted cells found (Holm)", "1920", [len(planted & s.found) / len(planted) for s in drawn[1920]], 0.98, 1.0)
     for m, found in drawn.items():
-        add("any planted zero called different (Holm)", str(m), [bool(s.found - planted) for s in found], 0.0, 0.07)
+        add("any planted zero significant (Holm)", str(m), [bool(s.found - planted) for s in found], 0.0, 0.07)
         add("significant cells (Holm); 6 planted", str(m), [len(s.found) for s in found], 0, 6.2)
         add("published orientation", str(m), [s.published for s in found], 0, 100)
         for which, true in truth.items():
@@ -197,10 +196,11 @@ def size_rows(n: Callable[[int], int]) -> list[Row]:
 def report(rows: list[Row], path: Path) -> None:
     """Write the table."""
     lines = [
-        "# Can the GRAS analysis be believed?",
+        "# Validity of the GRAS analysis",
         "",
-        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are made up: 0.5",
-        "+ 0.1 times a normal number + what is planted, correlated between templates, traits, one person's pictures.",
+        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are simulated:",
+        "0.5 plus 0.1 times a normal variable plus planted effects, correlated between templates, traits, and the",
+        "images of one subject.",
         "",
         "| claim | data | found | data sets (or permutations) | bound | holds |",
         "|---|---|--:|--:|---|---|",

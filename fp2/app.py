@@ -123,14 +123,14 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     from rich.console import Console
 
     from fp2.progress import Progress
-    from fp2.report.terminal import print_fingerprint
+    from fp2.report.terminal import print_results
     from fp2.run import run
 
     config = validate(cfg)
     if not sweep:
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
-    print_fingerprint(outcome.results, Console(), places_of(config, outcome), outcome.sections)
+    print_results(outcome.results, Console(), places_of(config, outcome), outcome.sections)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,

@@ -13,21 +13,17 @@ from typing import Any
 from fp2 import __version__
 
 SCHEMA_VERSION = 1
-NO_COMPOSITE: Mapping[str, Any] = {
-    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
-}  # fmt: skip
-
 LIMITATIONS = (
-    "A disparity says that descriptions differ between groups in these pictures; it does not say why.",
-    "Valence is VADER's: polite refusals can score positive and some occupation words carry valence of their own.",
-    "A raw max-min gap is above zero by chance alone; read it beside its chance level.",
+    "A disparity means that the model's answers differ between groups in these images; it does not say why.",
+    "Valence is VADER's compound score: polite refusals can score positive, and some occupation words carry valence.",
+    "A raw max-min gap is above zero by chance alone; read it beside its null mean.",
     "Lexicons and the valence scorer are for English answers.",
-    "A signature proves origin and integrity of this result, not that the measurement is true.",
+    "A signature proves the origin and integrity of these results, not that the measurement is valid.",
 )
 ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
-SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
-EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
+SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
+EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,8 @@ ABOUT = (
 """Keys that say what a run is."""
 HISTORY = ("purged", "rescored_from")
 """Keys that say what became of it."""
+PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit", "dropped")
+"""Keys, at any depth, of sentences for the reader; later versions may word them differently."""
 
 
 def versions(severity_bounds: Mapping[str, float]) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     analysis : Analysis
         What the protocol found. The composite and severity of the run are those of its first cut.
     """
-    first = (analysis.composites.get(about["cuts"][0]) if about["cuts"] else None) or NO_COMPOSITE
+    first = analysis.composites.get(about["cuts"][0], {}) if about["cuts"] else {}
     about = {**about, **analysis.about}
     head = {key: about[key] for key in (*ABOUT, *HISTORY) if key in about and key != "limitations"}
     return {
@@ -119,8 +117,8 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         "refusal_rates": list(counts.refusal_rates),
         "coverage": list(analysis.coverage),
         "balance": list(counts.balance),
-        "composite": first["value"],
-        "severity": first["severity"],
+        "composite": first.get("value"),
+        "severity": first.get("severity"),
         "composites": dict(analysis.composites),
         "disparities": analysis.disparities,
         "diversity": list(counts.diversity),

@@ -24,7 +24,7 @@ from fp2.commands.rerun import differences
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
-PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit")
+PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit", "dropped")
 """Sentences for the reader, which may be written better."""
 INPUTS = {
     "fhibe_narrow": ("task.files.person_detection=boxes.json",),

@@ -17,6 +17,7 @@ from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.results import PROSE
 from fp2.runs.local_paths import missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
@@ -172,9 +173,9 @@ def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`."""
+    """Yield where two JSON values differ beyond `PROSE`, as dotted places; numbers may differ by `TOLERANCE`."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in {**old, **new}:
+        for key in (key for key in {**old, **new} if key not in PROSE):
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):

@@ -24,7 +24,7 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
     """
     from fp2.app import fresh_folder, places_of
     from fp2.progress import Progress
-    from fp2.report.terminal import print_fingerprint
+    from fp2.report.terminal import print_results
     from fp2.runs.rescore import rescore as again
     from fp2.runs.rescore_config import composable
 
@@ -33,7 +33,7 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         source = _source(run_id, given, Path(scratch))
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
-    print_fingerprint(outcome.results, Console(), places_of(given, outcome))
+    print_results(outcome.results, Console(), places_of(given, outcome), outcome.sections)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
     return outcome.exit_status
 

@@ -1,4 +1,4 @@
-"""Whether a cut's groups also differ in something else: then a gap between them cannot be laid to the cut alone."""
+"""Balance: whether the groups of a cut also differ in other attributes, and so may be confounded."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 DEMOGRAPHIC = ("region", "pronoun", "gender", "race", "age", "skin_tone", "location_un_region")
-"""Attributes that a cut is held against where the data have them; those of the other cuts always are."""
+"""Attributes that a cut is compared with where the data set has them, besides those of the other cuts."""
 CONFOUNDED = 0.3
 """Corrected Cramer's V from which on a pair is called confounded (Cohen 1988: medium)."""
 SMALL_CELL = 10
 AS_FIRST = "as_of_first_run"
-"""Key of an entry that was taken over, because the tables it would be made from again lack one of its attributes."""
+"""Key of an entry that was taken over from the first run, because the tables lack one of its attributes."""
 
 
 def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
     """Return one entry per cut attribute and other attribute, strongest association first.
 
     Each has `cut, attribute, other, n_subjects` (with both labels), `cramers_v` (bias-corrected, Bergsma 2013),
-    `confounded`, and the table of subjects: `rows`, `columns`, `counts` (None where a cell has 1 to 9 people).
+    `confounded`, and the table of subjects: `rows`, `columns`, `counts` (None where a cell has 1 to 9 subjects).
     """
     from fp2.stats.association import balance_table
 
     used = dict.fromkeys(name for cut in cuts for name in cut.by)
-    names = [*used, *(name for name in _told(people) if name not in used)]
+    names = [*used, *(name for name in _known(people) if name not in used)]
     columns = {name: people[ATTRIBUTE_PREFIX + name].tolist() for name in names}
     found: dict[frozenset[str], Any] = {
         frozenset((pair.first, pair.second)): pair
@@ -49,9 +49,9 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
 def later_block(
     found: Sequence[Mapping[str, Any]], cuts: Sequence[Cut], before: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the entries of a run made again from its tables, which keep only the attributes of its cuts.
+    """Return the entries of a run that is computed again from its tables, which keep only the attributes of its cuts.
 
-    `found` is what these say; of the pairs that they lack, the entries of `before` stay, marked with `AS_FIRST`.
+    `found` are those of the tables; pairs that they lack are taken over from `before` and marked with `AS_FIRST`.
     """
     known = {(entry["cut"], entry["attribute"], entry["other"]) for entry in found}
     entries = [dict(entry) for entry in found]
@@ -68,10 +68,10 @@ def _sorted(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: -(entry["cramers_v"] or 0.0))
 
 
-def _told(people: pd.DataFrame) -> list[str]:
-    """Return the demographic attributes of which the data say anything."""
-    there = attribute_columns(people)
-    return [name for name in DEMOGRAPHIC if name in there and people[ATTRIBUTE_PREFIX + name].map(len).any()]
+def _known(people: pd.DataFrame) -> list[str]:
+    """Return the demographic attributes with any value."""
+    columns = attribute_columns(people)
+    return [name for name in DEMOGRAPHIC if name in columns and people[ATTRIBUTE_PREFIX + name].map(len).any()]
 
 
 def _entry(cut: str, attribute: str, other: str, pair: Any) -> dict[str, Any]:
@@ -96,42 +96,50 @@ def _count(cell: float) -> float | None:
 
 
 def balance_warnings(block: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line per pair that is confounded, and one per attribute that nothing is known to go with or not.
-
-    And one on the entries that were taken over from a run as it was first made.
-    """
-    lines, told = [], set()
+    """Return a line per confounded pair, per attribute with unknown associations, and per one taken over."""
+    lines: list[str] = []
+    seen: set[frozenset[str]] = set()
     unknown: list[tuple[str, str]] = []
     first: list[tuple[str, str]] = []
     for entry in block:
         pair = frozenset((entry["attribute"], entry["other"]))
-        if pair in told:
+        if pair in seen:
             continue
-        told.add(pair)
-        names = [name.replace("_", " ") for name in (entry["attribute"], entry["other"])]
+        seen.add(pair)
+        names = (entry["attribute"].replace("_", " "), entry["other"].replace("_", " "))
         if entry["confounded"]:
             lines.append(
-                f"{names[0]} and {names[1]} go together in these pictures (Cramer's V {entry['cramers_v']:.2f}): "
-                "a difference between groups of the one may be the other's."
+                f"{names[0]} and {names[1]} {_PARTS[0]} (Cramer's V {entry['cramers_v']:.2f}): "
+                "a difference between groups of one may be due to the other."
             )
         elif not entry["n_subjects"]:
-            unknown.append((names[0], names[1]))
+            unknown.append(names)
         if entry.get(AS_FIRST):
-            first.append((names[0], names[1]))
+            first.append(names)
     lines += [
-        f"Nobody's {name} is known together with {', '.join(others)}: whether they are confounded cannot be checked."
+        f"No subject's {name} {_PARTS[1]} {', '.join(others)}: whether they are confounded cannot be checked."
         for name, others in _by_first(unknown)
     ]
     lines += [
-        f"How {name} goes together with {', '.join(others)} is told as of the first run: the tables that this one was "
-        "made from keep only the attributes of the cuts."
+        f"The association of {name} with {', '.join(others)} {_PARTS[2]}: the tables of this run keep only the "
+        "attributes of the cuts."
         for name, others in _by_first(first)
     ]
     return lines
 
 
+_PARTS = ("are associated in these images", "is known together with", "is that of the first run")
+_EARLIER = ("go together in these pictures (Cramer's V", "is told as of the first run: the tables")
+"""Parts of the warnings, and of those of version 0.3.0 that are worded otherwise."""
+
+
+def is_balance_warning(line: str) -> bool:
+    """Return whether a limitation in logged results is one of `balance_warnings`."""
+    return any(part in line for part in (*_PARTS, *_EARLIER))
+
+
 def _by_first(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return every pair once, under the names that stand in the most of them."""
+    """Return every pair once, under the names that occur in most of them."""
     left, found = list(pairs), []
     while left:
         counts = Counter(name for pair in left for name in pair)

@@ -1,8 +1,8 @@
-"""What a protocol is: a method that turns answers of a model, or files of the user's, into results.
+"""The interface of a protocol: a method that turns answers of a model, or the user's files, into results.
 
 The pipeline (`fp2.run`) knows this interface and no protocol. It loads what the protocol needs, asks the model or lets
-the protocol collect its own tables, and hands the tables to `analyse`: on a first run, and whenever they are read back
-from a logged run (purge, rescoring). A protocol imports nothing of the pipeline.
+the protocol collect its own tables, and passes the tables to `analyse`: on a first run, and whenever they are read from
+a logged run (purge, rescoring). A protocol imports nothing of the pipeline.
 
 A third party derives from `EvaluationProtocol`, and names the class by an entry point of the group `fp2.protocols` or
 by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`).
@@ -48,7 +48,7 @@ class Inputs:
     ----------
     config : Config
     dataset : Dataset
-        The people that the run is about, chosen and sampled.
+        The sampled data set.
     cuts : tuple of Cut
     store : ResponseStore
         Open; protocols may keep what they compute from images in its database.
@@ -101,16 +101,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Collected:
-    """The tables of a task, which asks no model, and what its results say about where they came from.
+    """The tables of a task, which asks no model, and their provenance.
 
     Attributes
     ----------
     tables : RunTables
         People (with the columns that the analysis adds), no answers, scores.
     model : mapping
-        Whose outputs were scored: at least `name`; `embedded` where effects were planted.
+        The model whose outputs were scored: at least `name`; `embedded` where effects were planted.
     probes, scorers : sequence of mappings
-        Outcomes and metrics, as reports name probes and scorers.
+        Outcomes and metrics, in the place of probes and scorers in reports.
     attributes : collection of str
         Attributes of the people that the tables keep, besides those of the cuts.
     facts : mapping
@@ -175,7 +175,7 @@ class EvaluationProtocol(Generic[Given]):
     # -- before anything is asked
 
     def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
-        """Return the protocol that fits the battery: this one, or a more special one of the same package."""
+        """Return the protocol that fits the battery: this one, or a more specific one of the same package."""
         return self
 
     def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
@@ -197,7 +197,7 @@ class EvaluationProtocol(Generic[Given]):
         return self.sections
 
     def check_battery(self, battery: Battery, config: Config) -> None:
-        """Refuse a battery, or settings that do not fit it, before any data are loaded.
+        """Raise for a battery that does not fit, or settings that do not fit it, before any data are loaded.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class EvaluationProtocol(Generic[Given]):
             raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
 
     def check_scorers(self, battery: Battery, scorers: Mapping[str, Scorer]) -> None:
-        """Refuse scorers that cannot read the battery's answers.
+        """Raise for scorers that cannot score the battery's answers.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class EvaluationProtocol(Generic[Given]):
                 raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=where, fix=f"Use {fitting}")
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse everything that can be refused before anything is asked or computed.
+        """Raise for every mistake that can be found before anything is asked or computed.
 
         Raises
         ------
@@ -246,11 +246,11 @@ class EvaluationProtocol(Generic[Given]):
         yield inputs.people, variant.kind, show(inputs.people, variant)
 
     def n_variants(self, battery: Battery) -> int:
-        """Return in how many variants every image is shown."""
+        """Return the number of variants in which every image is shown."""
         return max(1, len(battery.variants))
 
     def storage(self, plan: Plan, inputs: Inputs) -> Storage:
-        """Return where the answers are kept: a row per answer, unless the protocol says otherwise."""
+        """Return the storage of the answers: a row per answer by default."""
         from fp2.ask.rows import RowStorage
 
         assert inputs.engine is not None
@@ -258,7 +258,7 @@ class EvaluationProtocol(Generic[Given]):
         return RowStorage(plan, inputs.engine, inputs.battery.decoding, inputs.store)
 
     def disk(self, answers: int, new: int) -> str:
-        """Return what store and run folder will take, in words: `new` of `answers` are not in the store yet."""
+        """Return the disk space that the answers will take, as text; `new` of `answers` are not in the store yet."""
         from fp2.ask.rows import BYTES_PER_ANSWER
 
         return f"about {new * BYTES_PER_ANSWER / 1e6:.1f} MB"
@@ -301,7 +301,7 @@ class EvaluationProtocol(Generic[Given]):
         return RowAnswers(flagged), score_answers(flagged, scorers)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
-        """Return how many permutations and bootstrap resamples the analysis draws; None where it does not say."""
+        """Return the numbers of permutations and bootstrap resamples of the analysis; None where unknown."""
         return None, None
 
     def n_steps(self, job: Job, tables: RunTables) -> int:
@@ -309,10 +309,10 @@ class EvaluationProtocol(Generic[Given]):
         return len(job.cuts)
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Return what the protocol finds in the tables; ids may be salted keys.
+        """Return the analysis of the tables; ids may be salted keys.
 
         The order of ids decides which subjects a permutation moves: p-values of the same tables under other ids differ
-        within their Monte-Carlo error, sizes do not.
+        within their Monte-Carlo error, effect sizes do not.
         """
         raise NotImplementedError
 
@@ -321,12 +321,12 @@ class EvaluationProtocol(Generic[Given]):
         return {}
 
     def follows(self, line: str) -> bool:
-        """Whether a limitation in logged results is a note of `analyse`, which an analysis of other tables replaces."""
+        """Return whether a limitation in logged results is a note of `analyse`, which another analysis replaces."""
         return False
 
 
 def counterfactual_error(config: Config) -> Fp2Error:
-    """Return the error that refuses counterfactual sets for a protocol that compares populations."""
+    """Return the error for counterfactual sets in a protocol that compares populations."""
     what = f"probe={config.probe.name}" if config.task.name == "ask" else f"task={config.task.name}"
     return Fp2Error(
         f"counterfactual sets are compared within the set, which {what} cannot do",

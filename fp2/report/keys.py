@@ -1,6 +1,6 @@
-"""Ed25519 signing keys: made once, kept owner-only, with the public half beside them for whoever verifies.
+"""Ed25519 signing keys: created once, readable by their owner only, with the public key beside them for verification.
 
-The files are plain PEM: PKCS#8 for the private key (optionally under a passphrase), SubjectPublicKeyInfo for the other.
+The files are PEM: PKCS#8 for the private key (optionally with a passphrase), SubjectPublicKeyInfo for the public key.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ KEY_NAME = "passport_key.pem"
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key that is ready to sign.
+    """A loaded private key.
 
-    `keyid` names the key in an envelope (an unauthenticated hint, as DSSE says). `note` is a line for the user when
-    the file system cannot keep the key to its owner, otherwise None.
+    `keyid` names the key in an envelope (an unauthenticated hint, see DSSE). `note` is a line for the user where the
+    file system cannot restrict the key to its owner, otherwise None.
     """
 
     signer: CryptoSigner
@@ -49,23 +49,23 @@ class SigningKey:
 
 
 def public_path_of(private_path: Path) -> Path:
-    """Return where the public half of `private_path` lies: `NAME.pem` -> `NAME.pub.pem`."""
+    """Return the path of the public key of `private_path`: `NAME.pem` -> `NAME.pub.pem`."""
     return private_path.with_name(f"{private_path.name.removesuffix('.pem')}.pub.pem")
 
 
 def generate_key(path: Path, passphrase: str | None = None, overwrite: bool = False) -> SigningKey:
-    """Make a new Ed25519 key pair at `path` (mode 0600, a new folder 0700) and `NAME.pub.pem` beside it.
+    """Create an Ed25519 key pair at `path` (mode 0600, a new folder 0700) and `NAME.pub.pem` beside it.
 
-    The private key appears under its name in one step, complete or not at all, and of several processes that make it
-    at the same moment exactly one succeeds.
+    The private key is written atomically, and of several processes that create it at the same moment exactly one
+    succeeds.
 
     Raises
     ------
     Fp2Error
-        If a key is already there (and `overwrite` is False), the passphrase is empty, or the files cannot be written.
+        If the key exists (and `overwrite` is False), the passphrase is empty, or the files cannot be written.
     """
     if passphrase == "":
-        raise Fp2Error("the passphrase is empty", fix="Leave it out for a key without a passphrase")
+        raise Fp2Error("the passphrase is empty", fix="Omit it for a key without a passphrase")
     private = Ed25519PrivateKey.generate()
     sealed: KeySerializationEncryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, sealed)
@@ -75,7 +75,7 @@ def generate_key(path: Path, passphrase: str | None = None, overwrite: bool = Fa
         _publish(public_path_of(path), _public_pem(private), 0o644, overwrite=True)
     except FileExistsError:
         raise Fp2Error(
-            "there is a signing key already",
+            "the signing key exists already",
             where=str(path),
             fix="Choose another file, or overwrite it on purpose",
         ) from None
@@ -85,7 +85,7 @@ def generate_key(path: Path, passphrase: str | None = None, overwrite: bool = Fa
 
 
 def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
-    """Read the private key at `path`; its mode is tightened to 0600, a missing public half is written again.
+    """Read the private key at `path`; its mode is set to 0600, and a missing public key is written again.
 
     Raises
     ------
@@ -95,10 +95,10 @@ def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
     try:
         private = load_pem_private_key(path.read_bytes(), passphrase.encode() if passphrase else None)
     except TypeError:
-        fix = "Give its passphrase" if not passphrase else "Leave the passphrase out: the key has none"
+        fix = "Give its passphrase" if not passphrase else "Omit the passphrase: the key has none"
         raise Fp2Error("the passphrase does not fit the signing key", where=str(path), fix=fix) from None
     except ValueError as error:
-        what = "this is no private key in PEM"
+        what = "not a private key in PEM"
         raise Fp2Error(
             f"the passphrase is wrong, or {what}" if passphrase else what,
             where=str(path),
@@ -116,7 +116,7 @@ def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
 
 
 def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[SigningKey, bool]:
-    """Return the signing key of `key_dir` and whether it was made just now (the caller says so to the user).
+    """Return the signing key of `key_dir`, created if there is none, and whether it was created.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def load_or_create_key(key_dir: Path, passphrase: str | None = None) -> tuple[Si
         try:
             return generate_key(path, passphrase), True
         except Fp2Error:
-            if not path.exists():  # somebody else's key, made in the meantime, is ours too
+            if not path.exists():  # another process created it in the meantime
                 raise
     return load_key(path, passphrase), False
 
@@ -139,29 +139,29 @@ def load_public_key(path: Path) -> SSlibKey:
     Raises
     ------
     Fp2Error
-        If the file is missing, or holds anything else (a private key above all, which nobody should hand around).
+        If the file is missing, or is not a public key (in particular if it is a private one).
     """
     try:
         data = path.read_bytes()
         if b"PRIVATE KEY" in data:
-            raise Fp2Error("this is a private key", where=str(path), fix="Verify with the public half, NAME.pub.pem")
+            raise Fp2Error("this is a private key", where=str(path), fix="Verify with the public key, NAME.pub.pem")
         public = load_pem_public_key(data)
     except OSError as error:
         raise Fp2Error(f"the public key cannot be read: {error.strerror or error}", where=str(path)) from error
     except ValueError as error:
-        raise Fp2Error("this is no public key in PEM", where=str(path)) from error
+        raise Fp2Error("not a public key in PEM", where=str(path)) from error
     if not isinstance(public, Ed25519PublicKey):
         raise Fp2Error("the public key is not an Ed25519 key", where=str(path))
     return SSlibKey.from_crypto(public)
 
 
 def _make_folder(folder: Path) -> None:
-    """Make an owner-only folder for the key; one that is there keeps its mode.
+    """Create an owner-only folder for the key; an existing one keeps its mode.
 
     Raises
     ------
     NotADirectoryError
-        If a file has that name.
+        If a file has its name.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,12 +170,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def _public_pem(private: Ed25519PrivateKey) -> bytes:
-    """Return the public half as SubjectPublicKeyInfo in PEM."""
+    """Return the public key as SubjectPublicKeyInfo in PEM."""
     return private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _publish(path: Path, data: bytes, mode: int, overwrite: bool) -> None:
-    """Write `data` to `path` in one step; the bytes are owner-only from the first moment.
+    """Write `data` to `path` atomically; the temporary file is readable by its owner only.
 
     Raises
     ------
@@ -199,18 +199,18 @@ def _publish(path: Path, data: bytes, mode: int, overwrite: bool) -> None:
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Give `draft` its name without ever replacing what has it already (a rename would)."""
+    """Give `draft` its name without replacing an existing file, as a rename would."""
     try:
         os.link(draft, path)
     except FileExistsError:
         raise
-    except OSError:  # no hard links on this file system: exclusive creation, then
+    except OSError:  # no hard links on this file system: exclusive creation
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             stream.write(draft.read_bytes())
 
 
 def _mode_note(path: Path) -> str | None:
-    """Tighten the private key to its owner; return a line for the user where the file system will not have it."""
+    """Restrict the private key to its owner; return a line for the user where the file system cannot."""
     if os.name != "posix":
         return None
     shared = stat.S_IRWXG | stat.S_IRWXO
@@ -218,5 +218,5 @@ def _mode_note(path: Path) -> str | None:
         try:
             path.chmod(0o600)
         except OSError:
-            return f"others on this machine can read the signing key {path}, and its mode cannot be changed"
-    return f"this file system cannot keep {path} to its owner" if path.stat().st_mode & shared else None
+            return f"other users can read the signing key {path}, and its mode cannot be changed"
+    return f"this file system cannot restrict {path} to its owner" if path.stat().st_mode & shared else None

@@ -1,9 +1,8 @@
-"""The leaderboard: runs of one cut, in order, with the ranks that they may hold where those are known.
+"""The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
-Where runs of one cut are about the same people, `with_places` orders them by shrunken composite and gives each its rank
-interval and tie letters (A6, `fp2.runs.ranking`). Otherwise the order is that of the composite's excess over
-chance, and neighbours may differ by chance alone. Runs on changed pictures (controls, crops) are ranked among
-themselves: they answer another question.
+Where the runs of one cut are on the same subjects, `with_places` orders them by shrunken composite and adds rank
+intervals and tie letters (A6, `fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
+mean, and differences between neighbours may be due to chance. Image variants (controls, crops) are ranked separately.
 """
 
 from __future__ import annotations
@@ -22,15 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeaderboardRow:
-    """One run in one cut. `rank` counts from 1 within cut and variant; None where the run has no composite to rank.
+    """One run in one cut.
 
-    `variant` names how the pictures were changed, None for the pictures as they are.
-
-    `composite`, `chance` and `excess` are in valence units: the mean over the run's probes of max - min of the group
-    means, what that is by chance, and the difference (a comparison with chance, not an estimate of the gap).
-    `refused` is the share of answers that were refusals. `shrunken` (the composite's estimate), `rank_low`, `rank_high`
-    (the ranks that the model may hold, simultaneously over all pairs) and `ties` (models that share a letter are not
-    told apart) are None where ranks have no intervals.
+    Attributes
+    ----------
+    rank : int or None
+        From 1, within cut and variant; None without a composite.
+    composite, chance, excess : float or None
+        The composite, its null mean, and the difference of both (not an estimate of the gap), in units of the scorer.
+    variant : str or None
+        Name of the image variant; None for unchanged images.
+    refused : float or None
+        Share of refusals among the answers.
+    shrunken : float or None
+        Estimate of the composite. None, as the following, where ranks have no intervals.
+    rank_low, rank_high : int or None
+        Simultaneous confidence interval of the rank.
+    ties : str or None
+        Models that share a letter do not differ significantly.
     """
 
     rank: int | None
@@ -86,7 +94,7 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Order summaries by cut (in order of appearance), variant and excess, smallest first; those without come last."""
+    """Return the rows by cut (in order of appearance), variant and excess, smallest first and missing ones last."""
     by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for summary in summaries:
         by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
@@ -94,9 +102,9 @@ def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
-    """Order the rows of every ranked cut by shrunken composite, with their rank intervals and tie letters.
+    """Return the rows of every ranked cut by shrunken composite, with rank intervals and tie letters.
 
-    A run that the ranking leaves out comes last in its cut and has no rank; cuts without a ranking stay as they are.
+    A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
     """
     found = {(r.cut, r.variant): {place.run_id: (x, place) for x, place in enumerate(r.places, 1)} for r in rankings}
     boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
@@ -127,7 +135,7 @@ def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> Leade
 
 
 def rank_interval(row: LeaderboardRow) -> str:
-    """Return the ranks that a model may hold: `1`, `2–4`, or a dash where they are not known."""
+    """Return the rank interval of a model: `1`, `2–4`, or a dash where it is unknown."""
     if row.rank_low is None:
         return DASH
     return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
@@ -139,7 +147,7 @@ def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
 
 
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:
-    """Return the rows as CSV with a header; text that a spreadsheet would run as a formula is quoted with '."""
+    """Return the rows as CSV with a header; text that a spreadsheet would read as a formula is quoted with '."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
     writer.writeheader()
@@ -149,14 +157,14 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
-    """Return the rows as a Markdown table for people: rounded numbers, partial and calibration runs marked.
+    """Return the rows as a Markdown table with rounded numbers; partial and calibration runs are marked.
 
-    Rank intervals, ties and shrunken composites are columns where some row has them; `notes` are a list below.
+    Rank intervals, ties and shrunken composites are columns where some row has them; `notes` follow as a list.
     """
     ranked = any(row.rank_low is not None for row in rows)
     more = ("ranks | ties | shrunken | ", "---|---|--:|") if ranked else ("", "")
     lines = [
-        f"| # | {more[0]}model | data set | cut | composite | by chance | excess | p | severity | refused | people |",
+        f"| # | {more[0]}model | data set | cut | composite | null mean | excess | p | severity | refused | subjects |",
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
     ]
     for row in rows:
@@ -197,6 +205,6 @@ def _harmless(value: Any) -> Any:
 
 
 def _markdown(text: str) -> str:
-    """Escape what Markdown or the HTML inside it would act on."""
+    """Escape characters with a meaning in Markdown or HTML."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

@@ -1,7 +1,7 @@
-"""The Bias Passport: a statement about a run (see `statement`), in canonical bytes, signed with Ed25519.
+"""The Bias Passport: a statement about a run (see `statement`) as canonical JSON, signed with Ed25519.
 
-DSSE envelope: https://github.com/secure-systems-lab/dsse. What is signed is `DSSEv1 <len type> <type> <len payload>
-<payload>`; the payload is RFC 8785 canonical JSON, so the same statement always is the same bytes.
+DSSE envelope: https://github.com/secure-systems-lab/dsse. The signature is over `DSSEv1 <len type> <type> <len payload>
+<payload>`; the payload is RFC 8785 canonical JSON, so equal statements are equal bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def canonical_bytes(statement: Mapping[str, Any]) -> bytes:
     Raises
     ------
     Fp2Error
-        With the place of the first NaN, infinity, integer beyond 2^53 - 1, or value that is not JSON.
+        Naming the first NaN, infinity, integer beyond 2^53 - 1, or value that is not JSON.
     """
     try:
         return rfc8785.dumps(dict(statement))
@@ -45,7 +45,7 @@ def canonical_bytes(statement: Mapping[str, Any]) -> bytes:
 
 
 def sign(statement: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
-    """Return the signed DSSE envelope; the same statement and key give the same envelope, byte for byte.
+    """Return the signed DSSE envelope; equal statements and keys give equal envelopes, byte for byte.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def sign(statement: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
 
 
 def countersign(envelope: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
-    """Return the envelope with a further signature (an auditor's beside the lab's) over the very same payload bytes.
+    """Return the envelope with a further signature (an auditor's, for instance) over the same payload bytes.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def countersign(envelope: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
     try:
         read = Envelope.from_dict(copy.deepcopy(dict(envelope)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Fp2Error("this is not a signed passport: it has no DSSE envelope") from error
+        raise Fp2Error("not a signed passport: it has no DSSE envelope") from error
     read.sign(key.signer)
     return dict(read.to_dict())
 
@@ -76,7 +76,7 @@ def countersign(envelope: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
 def write_passport(
     folder: Path, results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], key: SigningKey
 ) -> Path:
-    """Build, sign and write `passport.json` in `folder` (in one step: never half a passport); return its path.
+    """Build, sign and write `passport.json` in `folder` (atomically); return its path.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def write_passport(
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 beside `path` and give it its name only when it is complete."""
+    """Write `text` as UTF-8 to a temporary file and rename it to `path`."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     draft = Path(name)
     try:
@@ -106,7 +106,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _first_not_finite(value: Any, place: str) -> str | None:
-    """Return where the first NaN or infinity is, like `statement.predicate.disparities[3].raw`, or None."""
+    """Return the place of the first NaN or infinity, as `statement.predicate.disparities[3].raw`, or None."""
     if isinstance(value, float):
         return None if math.isfinite(value) else place
     items: list[tuple[str, Any]] = []

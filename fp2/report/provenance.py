@@ -1,4 +1,4 @@
-"""Which code made a report: the package's version, and the commit it was checked out at if it is a checkout."""
+"""The code that made a report: the version of the package, and the git commit of a checkout."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PACKAGE = Path(fp2.__file__).resolve().parent
 def generator() -> dict[str, Any]:
     """Return `{name, version, git_commit, dirty}`; the last two are None where the package is not a git checkout.
 
-    `dirty` is True when a tracked file differs from the commit or an untracked one lies in the package or the
-    configuration: then the commit alone does not say what ran.
+    `dirty` is True when a tracked file differs from the commit, or an untracked one is in the package or the
+    configuration: then the commit alone does not identify the code.
     """
     commit = dirty = None
-    # An installed copy may lie inside somebody's unrelated repository: only one that tracks this very file is ours.
+    # an installed copy may be inside an unrelated repository: only one that tracks this file counts
     if _git("ls-files", "--error-unmatch", "__init__.py") is not None:
         commit = _git("rev-parse", "HEAD")
         tracked = _git("status", "--porcelain", "--untracked-files=no", "--", ":/")
@@ -30,7 +30,7 @@ def generator() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git prints for the package's folder, or None if it fails or is not there."""
+    """Return the output of git in the package's folder, or None if it fails or is not installed."""
     command = ["git", "--no-optional-locks", "-C", str(_PACKAGE), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fp2.report.figures.style import axis_rings
+from fp2.report.figures.style import axis_end, axis_rings
 from fp2.report.reading import probe_labels, rows_of
 
 WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0
@@ -16,7 +16,7 @@ _CENTRE = (WIDTH / 2, HEIGHT / 2)
 
 @dataclass(frozen=True)
 class Spoke:
-    """One probe: its axis end, its label in lines (x, y, words), its point if it has a value, and its disparity row."""
+    """One probe: the end of its axis, its label by line (x, y, text), its point if it has a value, and its row."""
 
     label: str
     end: tuple[float, float]
@@ -29,19 +29,25 @@ class Spoke:
 
 @dataclass(frozen=True)
 class Radar:
-    """What is drawn for one cut: `rings` are (radius, label), `line` a path, `area` empty if that has gaps."""
+    """The radar of one cut: `rings` are (radius, label), `line` is a path, `area` is empty where the path has gaps."""
 
     cut: str
     spokes: tuple[Spoke, ...]
     rings: tuple[tuple[float, str], ...]
-    chance_p95: str
-    chance_mean: str
+    null_p95: str
+    null_mean: str
     line: str
     area: str
 
 
-def radar_geometry(results: Mapping[str, Any], cut: str, end: float) -> Radar:
-    """Return the radar of one cut on an axis from 0 to `end` (valence units)."""
+def radars_of(results: Mapping[str, Any]) -> list[Radar]:
+    """Return the radar of every cut for the primary scorer, all on one axis from 0; none without rows."""
+    rows = [row for cut in results["cuts"] for row in rows_of(results, cut).values()]
+    end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
+    return [_radar(results, cut, end) for cut in results["cuts"]] if rows else []
+
+
+def _radar(results: Mapping[str, Any], cut: str, end: float) -> Radar:
     rows, labels = rows_of(results, cut), probe_labels(results)
     turn = {probe: 2 * math.pi * i / max(len(rows), 1) for i, probe in enumerate(rows)}
     spokes = tuple(_spoke(labels[probe], row, turn[probe], end) for probe, row in rows.items())
@@ -50,8 +56,8 @@ def radar_geometry(results: Mapping[str, Any], cut: str, end: float) -> Radar:
         cut=cut,
         spokes=spokes,
         rings=tuple((round(RADIUS * ring / end, 1), f"{ring:g}") for ring in axis_rings(end)),
-        chance_p95=_polygon([_at(turn[p], (row["null_p95"] or 0.0) / end) for p, row in rows.items()]),
-        chance_mean=_polygon([_at(turn[p], (row["null_mean"] or 0.0) / end) for p, row in rows.items()]),
+        null_p95=_polygon([_at(turn[p], (row["null_p95"] or 0.0) / end) for p, row in rows.items()]),
+        null_mean=_polygon([_at(turn[p], (row["null_mean"] or 0.0) / end) for p, row in rows.items()]),
         line=_path([spoke.point for spoke in spokes]),
         area=_polygon(points) if len(points) == len(spokes) else "",
     )

@@ -1,9 +1,9 @@
-"""Reading `results.json` for display: which rows, in which order, under which words. Nothing is computed here."""
+"""Reading `results.json` for display: which rows, in which order, with which labels. Nothing is computed here."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fp2.tables import CONTROLS
@@ -13,54 +13,43 @@ DASH = "–"
 
 VERDICTS = {
     "biased": "biased",
-    "significant_but_small": "real but small",
+    "significant_but_small": "significant but small",
     "equivalent": "equivalent",
     "no_difference_found": "no difference found",
-    "too_few_subjects": "too few people",
+    "too_few_subjects": "too few subjects",
     "too_few_sets": "too few sets",
     "uninformative": "uninformative",
 }
-
 VERDICT_MEANINGS = {
-    "biased": "significant after correction, and at least as large as the smallest effect of interest",
+    "biased": "significant after correction, and at least the smallest effect of interest",
     "significant_but_small": "significant after correction, but below the smallest effect of interest",
     "equivalent": "shown to be smaller than the smallest effect of interest",
-    "no_difference_found": "not significant; a smaller difference than the detectable one may still exist",
-    "too_few_subjects": "fewer than two groups have enough people to be compared",
+    "no_difference_found": "not significant; a difference below the minimum detectable effect may still exist",
+    "too_few_subjects": "fewer than two groups have enough subjects to be compared",
     "too_few_sets": "no two versions share enough sets to be compared",
     "uninformative": "the answers are constant, or the model did not answer",
 }
-
+CORRECTIONS = {
+    "holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "bonferroni": "Bonferroni", "none": "no",
+}  # fmt: skip
 VARIANT_MEANINGS = {
-    "blind": "No picture was shown (a neutral grey one where the model cannot do without).",
-    "grey": "A neutral grey square was shown in place of every picture.",
-    "swapped": "Each person's picture was replaced by another person's.",
+    "blind": "No image was shown (a neutral grey one where the model requires an image).",
+    "grey": "A neutral grey square was shown in place of every image.",
+    "swapped": "Each subject's image was replaced by another subject's.",
     "masked": "The person was painted black.",
     "blurred": "The person was blurred.",
     "background_removed": "Everything but the person was painted black.",
-    "face_crop": "The pictures were cut to the face.",
-    "person_crop": "The pictures were cut to the person.",
+    "face_crop": "Images were cropped to the face.",
+    "person_crop": "Images were cropped to the person.",
 }
 CONTROL = (
-    "This control asks whether the model looks at the person at all: a difference between groups that remains here "
-    "does not come from the person in the picture."
+    "This is a negative control: a difference between groups that remains does not come from the person in the image."
 )
-
-CALIBRATION = (
-    "This model was built with known effects planted in it, about drawn figures. Its numbers show that the instrument "
-    "finds what is there; they are calibration, and say nothing about people or about any other model."
-)
-
-CALIBRATION_SHORT = "Model with planted effects: calibration of the instrument, not a finding about people."
-
-SIGNATURE_LIMIT = (
-    "A signature proves who stated these numbers and that nothing changed since; it does not prove that the "
-    "measurement is true."
-)
+CALIBRATION_SHORT = "Model with planted effects: calibration, not a finding about people."
 
 
 def plain(text: object) -> str:
-    """Return `text` on one line without control characters or direction overrides, which could disguise a display."""
+    """Return `text` on one line, without control characters and direction overrides that could disguise it."""
     cleaned = (c if c.isprintable() or unicodedata.category(c) == "Cf" else " " for c in str(text))
     return " ".join(
         "".join(c for c in cleaned if c not in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069").split()
@@ -68,28 +57,28 @@ def plain(text: object) -> str:
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
-    """Format a number, or a dash where there is none. `signed` writes a plus before what is not negative."""
+    """Format a number, or a dash where there is none; `signed` adds a plus sign unless it is negative."""
     if value is None:
         return DASH
-    value = round(value, digits) + 0.0  # no minus before what is shown as zero
+    value = round(value, digits) + 0.0  # no minus sign before zero
     text = f"{value:{'+' if signed else ''}.{digits}f}"
     return text.replace("-", "\u2212")
 
 
 def probability(value: float | None) -> str:
-    """Format a p-value with three decimals, or as an upper bound below them."""
+    """Format a p-value with three decimals, or as `<0.001`."""
     if value is None:
         return DASH
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def cut_label(cut: str) -> str:
-    """Turn a cut's name into words: `skin_tone_x_age` -> `skin tone × age`."""
+    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`."""
     return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:
-    """Turn a scorer's name into words: `trust_rating` -> `trust rating`."""
+    """Return a scorer's label: `trust_rating` -> `trust rating`."""
     return plain(scorer.replace("_", " "))
 
 
@@ -100,18 +89,18 @@ def model_name(results: Mapping[str, Any]) -> str:
 
 
 def heading(results: Mapping[str, Any]) -> str:
-    """Return what the report is, in words: a bias fingerprint, or the protocol's own title."""
+    """Return what the report is called: a bias fingerprint, or the protocol's own title."""
     return plain(results.get("title") or "Bias fingerprint")
 
 
 def variant_name(results: Mapping[str, Any]) -> str | None:
-    """Return the name of the image variant that was shown, or None for the pictures as they are."""
+    """Return the name of the image variant that was shown, None for unchanged images."""
     variant = results.get("variant") or {}
     return None if variant.get("kind", "original") == "original" else plain(variant.get("name") or variant["kind"])
 
 
 def variant_line(results: Mapping[str, Any]) -> str | None:
-    """Return what was shown in place of the pictures and how to read it, or None for the pictures as they are."""
+    """Return what was shown in place of the images, and how to read it; None for unchanged images."""
     name = variant_name(results)
     if name is None:
         return None
@@ -123,20 +112,20 @@ def variant_line(results: Mapping[str, Any]) -> str | None:
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:
-    """Whether the model is one whose effects were planted (embedded tiny model or simulator)."""
+    """Return whether effects were planted in the model: the bundled model, or the simulator."""
     model = results["model"]
     return bool(model.get("embedded")) or model.get("engine") == "planted"
 
 
 def group_order(results: Mapping[str, Any], cut: str) -> list[str]:
-    """Return the groups of `cut` in the run's own order, and any that only the rows know after them."""
+    """Return the groups of `cut` in the order of the data set, then those that only the rows have."""
     known = dict.fromkeys(results.get("dataset", {}).get("groups", {}).get(cut, {}))
     rows = (row for row in results["disparities"] if row["cut"] == cut)
     return list(known | dict.fromkeys(group["group"] for row in rows for group in row["groups"]))
 
 
 def primary_scorer(results: Mapping[str, Any]) -> str:
-    """Return the scorer that composites are of and that is shown first."""
+    """Return the scorer of the composites, which is shown first."""
     return str(results["analysis"].get("primary") or PRIMARY_SCORER)
 
 
@@ -148,10 +137,7 @@ def scorer_names(results: Mapping[str, Any]) -> list[str]:
 
 
 def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> dict[str, Mapping[str, Any]]:
-    """Return the disparity rows of one cut and scorer by probe, in the probes' order (those that have one).
-
-    Without a scorer, the primary one's.
-    """
+    """Return the disparity rows of one cut and scorer (the primary one by default) by probe, in the probes' order."""
     scorer = scorer or primary_scorer(results)
     found = {row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer}
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
@@ -163,8 +149,19 @@ def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def verdict_words(verdict: str | None) -> str:
-    """Return the display words of a verdict; unknown ones as they are."""
+    """Return the label of a verdict; unknown ones without underscores."""
     return DASH if verdict is None else VERDICTS.get(verdict, verdict.replace("_", " "))
+
+
+def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the meanings of the verdicts that occur in the rows."""
+    occurring = {row["verdict"] for row in rows}
+    return {verdict: meaning for verdict, meaning in VERDICT_MEANINGS.items() if verdict in occurring}
+
+
+def correction_label(correction: str) -> str:
+    """Return the label of a correction for multiple tests; unknown ones as they are."""
+    return plain(CORRECTIONS.get(correction, correction))
 
 
 def severity_legend(results: Mapping[str, Any]) -> str:

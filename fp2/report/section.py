@@ -1,7 +1,7 @@
-"""How one block of the results is shown: in the dashboard, as figures, and in the terminal.
+"""How one part of the results is shown: in the dashboard, as figures, and in the terminal.
 
-A protocol names its sections by import path (`EvaluationProtocol.sections`), so that its figures load with the report
-and not before. A section reads a block and computes nothing.
+A protocol names its sections by import path (`EvaluationProtocol.section_targets`), so that they are imported with the
+report and not before. A section reads the results and computes nothing.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+DISPARITIES = "fp2.report.disparities:DisparitiesSection"
+"""The section that every run with disparities has."""
 Block = Mapping[str, Any]
 Results = Mapping[str, Any]
 
 
 class Section:
-    """What a reader sees of one block of `results.json`.
+    """What a reader sees of one part of `results.json`.
 
     Attributes
     ----------
     name : str
-        The block's key in the results.
+        The key in the results: a block, as a rule.
     title : str
         The heading in the dashboard.
     detail : bool
-        Whether the section follows the fingerprint's tables, which it explains, or precedes them.
+        Whether the section follows the disparities, which it explains, or precedes them.
     """
 
     name: ClassVar[str]
@@ -41,19 +44,24 @@ class Section:
         """The Jinja2 template of the dashboard: `<name>.html.j2` beside the module of the class."""
         return Path(inspect.getfile(type(self))).with_name(f"{self.name}.html.j2")
 
+    def applies(self, results: Results) -> bool:
+        """Return whether the results have something to show."""
+        return bool(results.get(self.name))
+
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return what the template reads, as `section`; groups of fewer than `min_cell` subjects are left out.
 
-        The key `alts` (file name -> text) lists the figures that the template shows.
+        Two keys are read by the dashboard itself: `alts` (file name -> text) lists the figures that the template
+        shows, and `scorers` those that the reader can switch between.
         """
         return {}
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw PNG files named `<name>_*.png` into `folder` and yield their paths."""
+        """Draw PNG files into `folder` and yield their paths."""
         return iter(())
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return the headline for the terminal."""
+    def lines(self, block: Block, results: Results) -> Sequence[RenderableType]:
+        """Return what the terminal shows."""
         return []
 
 
@@ -69,5 +77,6 @@ def load_sections(targets: Sequence[str]) -> list[Section]:
 
 
 def present(sections: Sequence[Section], results: Results) -> list[Section]:
-    """Return the sections that the results have a block for."""
-    return [section for section in sections if results.get(section.name)]
+    """Return the sections that apply to the results, the disparities among them, in reading order."""
+    every = [*sections, *load_sections([DISPARITIES])]
+    return sorted((section for section in every if section.applies(results)), key=lambda section: section.detail)

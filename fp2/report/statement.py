@@ -1,8 +1,8 @@
-"""What a Bias Passport states: an in-toto Statement v1 about one run, built from `results.json` and the artifacts.
+"""The statement of a Bias Passport: an in-toto Statement v1 about one run, from `results.json` and the artifacts.
 
-Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. A `subject` is a thing with a digest;
-ours are files (by their name relative to the passport) and, as URNs, what the run stood on: the data set's manifest,
-the prompts with the lexicons, and the model.
+Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. A `subject` of a statement is a thing
+with a digest: the files (by their name relative to the passport) and, as URNs, the inputs of the run (the data set's
+manifest, the prompts with the lexicons, and the model).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-an
 EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
 
 _TESTS = {
-    "p_value": "permutation of whole subjects, studentised maximum over pairs of groups",
+    "p_value": "permutation of group labels across subjects, studentised maximum over pairs of groups",
     "chance_level": "mean and 95th percentile of max - min under the same permutations",
     "interval": "studentised bootstrap of subjects, simultaneous over pairs of groups, for max - min",
-    "reference_only": "Kruskal-Wallis and Welch (asymptotic; they decide no verdict)",
+    "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",
 }
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -48,9 +48,9 @@ def build_statement(
     Parameters
     ----------
     results : mapping
-        What `results.json` holds.
+        The content of `results.json`.
     artifacts : mapping of str to Path
-        Every file the run made, by its name relative to the passport's folder (forward slashes).
+        Every file of the run, by its name relative to the passport's folder (forward slashes).
     extra : mapping
         `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given) and
         `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`).
@@ -58,7 +58,7 @@ def build_statement(
     Raises
     ------
     Fp2Error
-        If an artifact is missing or its name would not stay below the passport's folder.
+        If an artifact is missing, or its name is not a path below the passport's folder.
     ValueError
         If `extra` has a key that is not listed above.
     """
@@ -73,7 +73,7 @@ def build_statement(
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether `name` is a relative path that stays below its folder, written one way only."""
+    """Return whether `name` is a relative path below its folder in normal form."""
     pure = PurePosixPath(name)
     return not pure.is_absolute() and ".." not in pure.parts and str(pure) == name and name != "." and "\\" not in name
 
@@ -93,7 +93,7 @@ def _file_subjects(artifacts: Mapping[str, Path]) -> list[dict[str, Any]]:
 
 
 def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the subjects that are no file beside the passport, marked by a URN."""
+    """Return the inputs of the run, which are no files beside the passport, each with a URN."""
     model = results["model"]
     digests: dict[str, dict[str, str]] = {
         DATASET_SUBJECT: _sha256(results["dataset_digest"]),
@@ -107,13 +107,13 @@ def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _sha256(value: object) -> dict[str, str]:
-    """Return a digest set for a hex SHA-256 (with or without its prefix), empty if it is anything else."""
+    """Return a digest set for a hex SHA-256 (with or without its prefix), empty for anything else."""
     match = _SHA256.fullmatch(str(value or ""))
     return {"sha256": match[1]} if match else {}
 
 
 def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the predicate; numbers of groups below the reporting minimum are already blank in `results`."""
+    """Return the predicate; in `results`, numbers of groups below the reporting minimum are blank."""
     dataset, analysis = results["dataset"], results["analysis"]
     predicate = {
         "schema_version": SCHEMA_VERSION,
@@ -152,5 +152,5 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
 
 
 def _has_headline(block: object) -> bool:
-    """Return whether a part of the results is a protocol's own block with something for the passport."""
+    """Return whether a part of the results is a block with a headline for the passport."""
     return isinstance(block, Mapping) and isinstance(block.get("headline"), Mapping)

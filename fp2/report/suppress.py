@@ -1,4 +1,4 @@
-"""Small cells: a number about a handful of people stays inside; reports show how many they were, and nothing else."""
+"""Small cells: of groups with few subjects, reports show the size and no other number."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _OUTCOMES = ("refused", "failed", "answered")
 
 
 def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -> dict[str, Any]:
-    """Return a copy of `results` in which groups of fewer than `min_cell` subjects keep their sizes only.
+    """Return a copy of `results` without the numbers of groups of fewer than `min_cell` subjects, except their sizes.
 
     Parameters
     ----------
     results : mapping
-        What `results.json` holds.
+        The content of `results.json`.
     min_cell : int
-        Subjects below which a group's mean and spread (per disparity row) and its answer counts become None; such
-        entries carry `suppressed: true`. A group whose size is unknown counts as small.
+        For smaller groups, mean and standard deviation (per disparity row) and the counts of answers become None, with
+        `suppressed: true`. A group of unknown size counts as small.
 
     Returns
     -------
     dict
-        A new dict; `results` is left as it is. Doing it twice changes nothing more.
+        A new dict; `results` is unchanged. The function is idempotent.
     """
     kept = dict(results)
     kept["disparities"] = [
@@ -39,7 +39,7 @@ def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -
 
 
 def _group(group: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    """Blank the mean and spread of a small group of one disparity row."""
+    """Blank mean and standard deviation of a small group of one disparity row."""
     small = group["n_subjects"] < min_cell
     return {**group, "mean": None, "sd": None, "suppressed": True} if small else {**group, "suppressed": False}
 

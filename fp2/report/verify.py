@@ -1,7 +1,7 @@
-"""Verifying a Bias Passport: the signatures over the exact bytes first, then what the bytes say, then every file.
+"""Verification of a Bias Passport: the signatures over the exact bytes, then the statement, then every file.
 
-A signature proves who stated the numbers and that nothing changed since, not that the measurement is true. Trust is in
-the public keys that the verifier brings along; the key names inside an envelope are hints and decide nothing.
+A signature proves who stated the numbers and that they are unchanged, not that the measurement is valid. Only the
+public keys that the verifier provides are trusted; key ids inside an envelope are unauthenticated hints.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fp2.report.statement import (
 
 @dataclass
 class Verification:
-    """The outcome: `failures` and `notes` are one line each; `statement` is None until its bytes are trusted."""
+    """The outcome: `failures` and `notes` are one line each; `statement` is None unless its signatures are valid."""
 
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed."""
+        """Whether the passport is valid."""
         return not self.failures
 
 
 def verify_passport(
     path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False
 ) -> Verification:
-    """Check a passport and everything that lies beside it.
+    """Verify a passport and the files beside it.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def verify_passport(
     threshold : int
         How many different trusted keys must have signed.
     allow_missing : bool
-        An artifact that is not there is a note instead of a failure (a passport that travels alone).
+        Report a missing artifact as a note instead of a failure (for a passport without its files).
 
     Raises
     ------
     Fp2Error
-        If a public key cannot be used or the threshold cannot be met; what is wrong with the passport is a failure.
+        If a public key cannot be used, or the threshold exceeds their number. Defects of the passport are failures.
     """
     keys = {key.keyid: key for key in map(load_public_key, public_keys)}
     if not 1 <= threshold <= len(keys):
@@ -101,11 +101,11 @@ def payload_digest(path: Path) -> str:
 
 
 def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
-    """Parse the DSSE envelope; nothing in it is trusted yet."""
+    """Parse the DSSE envelope, without trusting it."""
     try:
         raw = json.loads(path.read_bytes())
         base64.b64decode(raw["payload"], validate=True)
-        # Named by position: several signatures may claim one key, and the claim means nothing anyway.
+        # named by position: key ids are unauthenticated, and several signatures may claim one
         signatures = {
             str(index): Signature(str(index), base64.b64decode(entry["sig"], validate=True).hex())
             for index, entry in enumerate(raw["signatures"])
@@ -119,14 +119,14 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
 
 
 def _signers(envelope: Envelope, keys: Sequence[SSlibKey]) -> list[str]:
-    """Return the key ids of the trusted keys that signed exactly these bytes under exactly this payload type."""
+    """Return the ids of the trusted keys with a valid signature over payload and payload type."""
     return [key.keyid for key in keys if any(_verifies(key, sig, envelope) for sig in envelope.signatures.values())]
 
 
 def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
-    """Whether `signature` is this key's over the envelope."""
+    """Return whether `signature` is a valid one of this key over the envelope."""
     try:
-        # The library refuses a signature that claims another key id; the claim is only a hint, so ours is put there.
+        # the library rejects a signature that claims another key id; the claim is only a hint, so it is replaced
         key.verify_signature(Signature(key.keyid, signature.signature), envelope.pae())
     except UnverifiedSignatureError:
         return False
@@ -134,11 +134,11 @@ def _verifies(key: SSlibKey, signature: Signature, envelope: Envelope) -> bool:
 
 
 def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: int, outcome: Verification) -> bool:
-    """Demand `threshold` trusted signatures and our payload type; say how many there are."""
+    """Check that there are `threshold` trusted signatures and the payload type of a passport."""
     signers = _signers(envelope, keys)
     if len(signers) < threshold:
         outcome.failures.append(
-            f"signature: {len(signers)} of {threshold} needed trusted signature(s) fit the payload "
+            f"signature: {len(signers)} of {threshold} required trusted signature(s) are valid for the payload "
             f"({len(envelope.signatures)} in the file): it was changed, or signed by another key"
         )
     if envelope.payload_type != PAYLOAD_TYPE:
@@ -148,7 +148,7 @@ def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: i
 
 
 def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:
-    """Parse the trusted bytes and check that they are a statement of ours."""
+    """Parse the payload and check that it is the statement of a passport."""
     try:
         statement = json.loads(payload)
         kinds = (statement["_type"], statement["predicateType"])
@@ -165,13 +165,13 @@ def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | N
 
 
 def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool, outcome: Verification) -> None:
-    """Hash every subject that is a file again."""
+    """Compare the SHA-256 of every file with the statement."""
     for subject in statement["subject"]:
         if "uri" in subject:
             continue
         name, stated = subject["name"], subject["digest"].get("sha256")
         if not is_plain_name(name) or not (folder / name).resolve().is_relative_to(folder.resolve()):
-            outcome.failures.append(f"{name}: leads out of the passport's folder")
+            outcome.failures.append(f"{name}: is not below the passport's folder")
             continue
         try:
             found = sha256_file(folder / name)
@@ -185,7 +185,7 @@ def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool
 
 
 def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verification) -> None:
-    """Compare what the run stood on with the results beside the passport, as far as they tell."""
+    """Compare the digests of the run's inputs with the results beside the passport."""
     stated = {s["name"]: s["digest"] for s in statement["subject"] if "uri" in s}
     known: dict[str, str] = {}
     try:
@@ -199,7 +199,7 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
     for name, digests in stated.items():
         if name not in known:
             listed = ", ".join(f"{kind} {value}" for kind, value in sorted(digests.items()))
-            outcome.notes.append(f"{name}: stated as {listed}; not a file, not hashed again")
+            outcome.notes.append(f"{name}: stated as {listed}; not a file, not verified")
         elif str(known[name]).removeprefix("sha256:") != digests.get("sha256"):
             outcome.failures.append(f"{name}: differs from results.json")
 
@@ -207,12 +207,12 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
 def _describe(
     statement: Mapping[str, Any], payload: bytes, path: Path, keys: Sequence[SSlibKey], outcome: Verification
 ) -> None:
-    """Note what a reader must know: a partial run, code that was not committed, earlier and later passports."""
+    """Add notes: a partial run, uncommitted code, earlier and later passports."""
     predicate = statement["predicate"]
     if predicate.get("complete") is not True:
         outcome.notes.append("the run is partial (complete: false)")
     if (predicate.get("generator") or {}).get("dirty"):
-        outcome.notes.append("made by code with uncommitted changes (generator.dirty)")
+        outcome.notes.append("written by code with uncommitted changes (generator.dirty)")
     if earlier := (predicate.get("supersedes") or {}).get("sha256"):
         outcome.notes.append(f"supersedes the passport with payload sha256 {earlier}")
     own = sha256_bytes(payload)
@@ -222,7 +222,7 @@ def _describe(
 
 
 def _supersedes(other: Path, own: str, keys: Sequence[SSlibKey]) -> bool:
-    """Whether `other` is a passport, signed by a trusted key, that replaces the one with payload digest `own`."""
+    """Return whether `other` is a passport, signed by a trusted key, that supersedes the payload digest `own`."""
     probe = Verification()
     if (envelope := _read_envelope(other, probe)) is None or not _check_signatures(envelope, keys, 1, probe):
         return False

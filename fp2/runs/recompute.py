@@ -143,13 +143,12 @@ def recompute(
     """
     from dataclasses import replace
 
-    from fp2.protocols.balance import balance_warnings, later_block
+    from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
 
     analysis = protocol.analyse(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)
     counts = replace(counts, balance=later_block(counts.balance, job.cuts, before["balance"]))
-    replaced = {*balance_warnings(before["balance"])}
-    lines = [line for line in before["limitations"] if line not in replaced and not protocol.follows(line)]
+    lines = [line for line in before["limitations"] if not is_balance_warning(line) and not protocol.follows(line)]
     lines += [line for line in (*balance_warnings(counts.balance), *analysis.notes) if line not in lines]
     return counts, analysis, lines
 

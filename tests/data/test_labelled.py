@@ -87,7 +87,7 @@ def test_the_two_sets_of_gras_are_compared_apart_and_said_to_be_confounded(tmp_p
     assert {(e["attribute"], e["other"]): e["n_subjects"] for e in block}["skin_tone", "race"] == 0
     assert not any(entry["confounded"] for entry in block)
     told = balance_warnings(block)
-    assert any(line.startswith("Nobody's skin tone is known together with gender, race, age") for line in told)
+    assert any(line.startswith("No subject's skin tone is known together with gender, race, age") for line in told)
 
 
 def test_lists_that_are_not_balanced_are_reported(tmp_path):

@@ -13,6 +13,7 @@ from fp2.compose import load_config
 from fp2.config import Config, config_hash
 from fp2.errors import Fp2Error
 from fp2.models.planted import load_planted
+from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
 from fp2.probes.trait_battery import facts
 from fp2.probes.traits import OWN_FILE
@@ -60,7 +61,7 @@ def test_each_question_knows_its_template_trait_and_framing() -> None:
 
 
 def test_the_options_are_those_of_the_analysis_at_its_defaults() -> None:
-    assert GrasOptions.read(battery().options) == GrasOptions()
+    assert read_options(GrasOptions, battery().options, "probe.options") == GrasOptions()
 
 
 def test_results_can_say_which_words_and_wording_were_used() -> None:

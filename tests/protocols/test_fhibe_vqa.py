@@ -20,7 +20,8 @@ from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.errors import Fp2Error
-from fp2.models.planted import Planted, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import Planted, load_planted
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
 from fp2.protocols.fhibe.vqa.protocol import block, read_options, section

@@ -157,7 +157,7 @@ def test_small_groups_show_their_size_and_nothing_else(results: dict[str, Any]) 
     for line in lines:
         assert line[1] == "7"
         assert not re.search(r"0[.]77|53", " ".join(line))
-    hidden = [line for line in lines if any("too few people" in cell for cell in line)]
+    hidden = [line for line in lines if any("too few subjects" in cell for cell in line)]
     assert hidden
     assert "0.76989" not in html
 
@@ -180,16 +180,16 @@ def test_numbers_of_the_rows_are_on_the_page(results: dict[str, Any]) -> None:
     }
 
 
-def test_answers_that_came_once_are_counted_but_not_shown(results: dict[str, Any]) -> None:
+def test_answers_that_occur_once_are_counted_but_not_shown(results: dict[str, Any]) -> None:
     examples = [{"probe": "trust", "text": f"answer {n}", "count": n} for n in range(1, 13)]
     html, page = page_of(results, examples)
     quoted = [text for text in page.text["q"] if text.startswith("answer")]
     assert quoted == [f"answer {n}" for n in range(12, 4, -1)]
     assert "Further frequent answers: 3." in html
-    assert "Answers that came fewer than 2 times (1) are not shown" in html
+    assert "Answers that occur fewer than 2 times (1) are not shown" in html
 
 
-def test_calibration_and_partial_runs_are_said(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+def test_calibration_and_partial_runs_are_marked(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     first, _ = page_of(results, [])
     second, _ = page_of(other_results, [])
     assert "say nothing about people" in first
@@ -200,14 +200,14 @@ def test_calibration_and_partial_runs_are_said(results: dict[str, Any], other_re
     assert "say nothing about people" in page_of(other_results, [])[0]
 
 
-def test_changed_pictures_are_said(results: dict[str, Any]) -> None:
-    assert "Changed pictures" not in page_of(results, [])[0]
+def test_image_variants_are_reported(results: dict[str, Any]) -> None:
+    assert "Image variant" not in page_of(results, [])[0]
     results["variant"] = {"name": "<b>mine", "kind": "blind"}
     _, page = page_of(results, [])
     text = " ".join(" ".join(part) for part in page.text.values())
-    assert "Changed pictures." in text
-    assert "Stimulus: <b>mine. No picture was shown" in text
-    assert "looks at the person at all" in text
+    assert "Image variant." in text
+    assert "Stimulus: <b>mine. No image was shown" in text
+    assert "This is a negative control" in text
 
 
 def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fp2.report.terminal import print_fingerprint
+from fp2.report.terminal import print_results
 
 
 def printed(results: dict[str, Any], width: int, **more: Any) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    print_fingerprint(results, console, **more)
+    print_results(results, console, **more)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -56,15 +56,15 @@ def test_a_line_says_disparity_chance_verdict_and_groups(results: dict[str, Any]
     ]
 
 
-def test_changed_pictures_are_said_and_the_pictures_as_they_are_not(results: dict[str, Any]) -> None:
+def test_image_variants_are_reported_and_unchanged_images_are_not(results: dict[str, Any]) -> None:
     plain = printed(results, 100)
     assert printed(results | {"variant": {"name": "original", "kind": "original"}}, 100) == plain
     assert "Stimulus" not in plain
     swapped = " ".join(printed(results | {"variant": {"name": "mine", "kind": "swapped", "seed": 7}}, 80).split())
-    assert "Stimulus: mine (seed 7). Each person's picture was replaced by another person's." in swapped
-    assert "whether the model looks at the person at all" in swapped
+    assert "Stimulus: mine (seed 7). Each subject's image was replaced by another subject's." in swapped
+    assert "This is a negative control" in swapped
     crop = printed(results | {"variant": {"name": "face_crop", "kind": "face_crop", "margin": 0.25}}, 200)
-    assert "cut to the face" in crop
+    assert "cropped to the face" in crop
     assert "control" not in crop
 
 

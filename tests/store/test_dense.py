@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.protocols.gras.answers import COLUMNS
 from fp2.store import origins
 from fp2.store.dense import DenseStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
 from fp2.store.rows import ResponseStore
@@ -51,10 +50,6 @@ def registered(store: DenseStore, *places: int) -> QuestionSet:
     wanted = QuestionSet(tuple(QUESTIONS[place] for place in places))
     store.register(wanted)
     return wanted
-
-
-def test_the_columns_are_those_that_the_analysis_knows() -> None:
-    assert YES_NO_NUMBERS == COLUMNS
 
 
 def test_numbers_come_back_bit_by_bit(store: DenseStore) -> None:

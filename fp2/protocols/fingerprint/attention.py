@@ -1,11 +1,11 @@
-"""Attention priority: of two people in one picture, who is described first and with more words, and what decides it.
+"""Attention priority: which of two people in one image is described first, and with more words.
 
-Every picture is shown as it is and mirrored. Each answer is one comparison of the person who stands on the left in the
-original (A) with the other (B), and both people get a value of their own for the comparison of groups
-(`fp2.protocols.fingerprint.disparities`): being first, and the share of words. The regression is the page's:
-log(words A / words B) on log(area A / area B) and demographics, and the same for being first (a linear probability).
-Demographic terms are group indicators of A minus those of B; the position term says that A is shown on the left: the
-mirrored copy balances it.
+Every image is shown unchanged and mirrored. Each answer is one comparison of the person on the left of the original (A)
+with the other (B). Both people get values of their own for the comparison of groups
+(`fp2.protocols.fingerprint.disparities`): being first, and the share of words. The regression is that of the
+Fingerprint² page: log(words A / words B) on log(area A / area B) and demographics, and the same for being first (a
+linear probability model). Demographic terms are group indicators of A minus those of B. The position term is whether A
+is shown on the left, which the mirrored copy balances.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.text import Text
 
 from fp2.data.sampling import LEFT
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.report.reading import cut_label, plain
+from fp2.report.section import Block, Results, Section
 from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
 
 if TYPE_CHECKING:
@@ -38,6 +41,13 @@ if TYPE_CHECKING:
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"
 OTHER = "(smaller groups)"
+OUTCOMES = {"words": "more words", "first": "being described first"}
+READING = (
+    "Each description compares the two people in an image. The estimate for a group is the change, relative to the "
+    "reference group, in the log ratio of the words or in the probability of coming first; “shown on the left” is the "
+    "same for standing on the left rather than on the right. Left and right are read from the text. Standard errors "
+    "allow for people and images that occur repeatedly; the tests of one outcome are corrected by Holm's method."
+)
 Floats = npt.NDArray[np.float64]
 
 
@@ -45,29 +55,29 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
-    sections = ("fp2.protocols.fingerprint.sections.attention:AttentionSection",)
+    sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
 
     def check_battery(self, battery: Battery, config: Config) -> None:
-        """Refuse image variants, and the simulator, which knows no images of two people."""
+        """Raise for image variants, and for the simulator, which has no images of two people."""
         super().check_battery(battery, config)
         if config.variant.kind != ORIGINAL:
-            raise Fp2Error("images of two people are shown as they are, and mirrored", where="variant", fix="Omit it")
+            raise Fp2Error("images of two people are shown unchanged and mirrored", where="variant", fix="Omit it")
         if config.engine.name == "planted":
-            raise Fp2Error("the simulator knows no images of two people", where="model", fix="Use model=peeps_vlm")
+            raise Fp2Error("the simulator has no images of two people", where="model", fix="Use model=peeps_vlm")
 
     def n_variants(self, battery: Battery) -> int:
-        """Return 2: as it is, and mirrored."""
+        """Return 2: unchanged, and mirrored."""
         return 2
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
-        """Yield every image once as it is, and once mirrored."""
+        """Yield every image once unchanged, and once mirrored."""
         from fp2.data.sampling import one_row_each
         from fp2.data.stimuli import mirrored
 
         rows = one_row_each(inputs.people)
         shown = show(rows, inputs.config.variant)
         yield rows, inputs.config.variant.kind, shown
-        yield rows, MIRRORED, [mirrored(picture) for picture in shown]
+        yield rows, MIRRORED, [mirrored(stimulus) for stimulus in shown]
 
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
@@ -78,14 +88,14 @@ class Attention(GroupComparison):
         return answers, per_person(scores, people)
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
-        """Return the regressions of who is described first, and with more words."""
+        """Return the regressions of word counts and of order of mention."""
         return {"attention": attention_block(run.scores, run.people, run.cuts, run.comparison)}
 
 
 def per_person(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of both people: a scorer's value is that of whoever was shown on the left.
+    """Return the scores of both people; a scorer's value is of the person who was shown on the left.
 
-    `people` has the two rows of each picture with their `side` (`fp2.data.sampling.two_person`).
+    `people` has the two rows of each image with their `side` (`fp2.data.sampling.two_person`).
     """
     both = scores.drop(columns="subject_id").merge(people[["image_id", "subject_id", "side"]], on="image_id")
     shown_left = (both["side"] == LEFT) != (both["variant"] == MIRRORED)
@@ -94,11 +104,11 @@ def per_person(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
 
 
 def comparisons(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per description of a picture (scores as `per_person` gives them).
+    """Return one row per description of an image (scores as `per_person` returns them).
 
     Columns: `image_id, variant, question_id, a, b` (subjects), `position` (0.5 where A is shown left, else -0.5),
     `area` (log ratio of the boxes' areas), `first` (1 where A is described first), `words` (log ratio of the words for
-    A and B; missing unless both are named by their sides). Refused and unreadable descriptions have missing outcomes.
+    A and B; missing unless both are named by their sides). Outcomes of refused and unparsed descriptions are missing.
     """
     import pandas as pd
 
@@ -126,7 +136,7 @@ def _log_ratio(details: str, variant: str) -> float:
 
 
 def _pairs(people: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per picture: `image_id, a, b, area` and the attributes of both (`a_<name>`, `b_<name>`)."""
+    """Return one row per image: `image_id, a, b, area` and the attributes of both (`a_<name>`, `b_<name>`)."""
     names = [name for name in people.columns if name.startswith(ATTRIBUTE_PREFIX)]
     rows = people.assign(size=people["box_w"] * people["box_h"])[["image_id", "subject_id", "size", "side", *names]]
     sides = [rows[(rows["side"] == LEFT) == is_left].drop(columns="side") for is_left in (True, False)]
@@ -138,7 +148,7 @@ def _pairs(people: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Terms:
-    """The columns of one regression: names, the attribute that each is of (or ""), values, and what was left out."""
+    """The design matrix of one regression: names of its columns, the attribute of each (or ""), dropped columns."""
 
     names: tuple[str, ...]
     of: tuple[str, ...]
@@ -150,11 +160,11 @@ class _Terms:
 def attention_block(
     scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], comparison: Comparison
 ) -> dict[str, Any]:
-    """Return the `attention` part of the results (scores as `per_person` gives them).
+    """Return the block `attention` (scores as `per_person` returns them).
 
-    The demographics are the attributes of the cuts. Groups of fewer than `comparison.min_subjects` people are put
-    together; the largest group of an attribute is its reference. Per attribute, a Wald test says whether it matters at
-    all, corrected over the attributes of one outcome by Holm's method.
+    The demographics are the attributes of the cuts. Groups of fewer than `comparison.min_subjects` subjects are pooled;
+    the largest group of an attribute is its reference. Each attribute has a joint Wald test, corrected over the
+    attributes of one outcome by Holm's method.
     """
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
@@ -177,7 +187,7 @@ def _mean(values: pd.Series[Any]) -> float | None:
 
 
 def _stable(table: pd.DataFrame) -> float | None:
-    """Return the share of pictures and questions in which the same person comes first in both copies."""
+    """Return the share of images and questions in which the same person comes first in both copies."""
     wide = table.pivot_table(index=["image_id", "question_id"], columns="variant", values="first")
     both = wide.dropna() if wide.shape[1] == 2 else wide.iloc[:0]
     return float((both.iloc[:, 0] == both.iloc[:, 1]).mean()) if len(both) else None
@@ -205,10 +215,10 @@ def _regression(
         "terms": [],
         "attributes": [],
     }
-    # a robust variance needs many more pictures than terms: below this nothing is claimed
+    # a robust variance needs many more images than terms: below this no estimate is given
     if head["n_pictures"] < 2 * len(terms.names) + 10 or rows[outcome].nunique() < 2:
         constant = rows[outcome].nunique() < 2
-        reason = "the outcome is the same everywhere" if constant and len(rows) else "too few pictures for the terms"
+        reason = "the outcome is constant" if constant and len(rows) else "too few images for the terms"
         return {**head, "reason": reason}
     try:
         who = (rows[name].to_numpy(dtype=object) for name in ("image_id", "a", "b"))
@@ -229,7 +239,7 @@ _FIELDS = ("estimate", "standard_error", "ci_low", "ci_high", "p_value")
 
 
 def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
-    """Return the Wald test of each attribute, corrected over them by Holm's method."""
+    """Return the joint Wald test of each attribute, corrected over them by Holm's method."""
     from fp2.stats.adjustment import adjust_p_values
 
     names = [name for name in dict.fromkeys(terms.of) if name]
@@ -241,7 +251,7 @@ def _tests(fit: Any, terms: _Terms, alpha: float) -> list[dict[str, Any]]:
 
 
 def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, least: int) -> _Terms:
-    """Return the regression's columns; one that adds nothing to those before it is dropped and named."""
+    """Return the design matrix; a column that is a linear combination of those before it is dropped and named."""
     names, of = [CONSTANT, POSITION, AREA], ["", "", ""]
     columns = [np.ones(len(rows)), rows["position"].to_numpy(dtype=float), rows["area"].to_numpy(dtype=float)]
     references: dict[str, str] = {}
@@ -252,11 +262,11 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
         found = [(group, _difference(rows, name, group, kept)) for group in kept if group != reference]
         found = [(group, column) for group, column in found if np.any(column)]
         if not found:
-            pooled = f" (groups under {least} people count as one)" if OTHER in kept else ""
-            dropped.append(f"{name.replace('_', ' ')}: it does not differ within any picture{pooled}")
+            pooled = f" (groups of fewer than {least} subjects are pooled)" if OTHER in kept else ""
+            dropped.append(f"{name.replace('_', ' ')}: it does not differ within any image{pooled}")
         for group, column in found:
             if len(rows) and np.linalg.matrix_rank(np.column_stack([*columns, column])) <= len(columns):
-                dropped.append(f"{name} {group}: it says nothing that the terms before it do not")
+                dropped.append(f"{name} {group}: it is a linear combination of the terms before it")
                 continue
             names.append(group)
             of.append(name)
@@ -265,7 +275,7 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
 
 
 def _groups(people: pd.DataFrame, name: str, least: int) -> tuple[list[str], str]:
-    """Return the groups of an attribute, the small ones put together, and the largest."""
+    """Return the groups of an attribute with the small ones pooled, and the largest."""
     entries = people[["subject_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
     sizes = entries.groupby(ATTRIBUTE_PREFIX + name)["subject_id"].nunique()
     large = [str(group) for group in sizes.index[sizes >= least]]
@@ -275,7 +285,7 @@ def _groups(people: pd.DataFrame, name: str, least: int) -> tuple[list[str], str
 
 
 def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> Floats:
-    """Return for each row whether A belongs to the group, minus whether B does."""
+    """Return for each row the indicator of A minus that of B."""
     a, b = ([_belongs(cell, group, kept) for cell in rows[f"{who}_{name}"]] for who in "ab")
     difference: Floats = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     return difference
@@ -283,3 +293,25 @@ def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) 
 
 def _belongs(cell: Sequence[str], group: str, kept: Sequence[str]) -> bool:
     return any(value not in kept for value in cell) if group == OTHER else group in cell
+
+
+class AttentionSection(Section):
+    """The regressions of word counts and of order of mention."""
+
+    name = "attention"
+    title = "Attention to two people"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the block, the names of its outcomes, and how to read it."""
+        return {"attention": block, "outcomes": OUTCOMES, "reading": READING}
+
+    def lines(self, block: Block, results: Results) -> list[Text]:
+        """Return for each regression which attributes have an effect, the other terms held constant."""
+        out = []
+        for fit in block["regressions"]:
+            found = [cut_label(test["attribute"]) for test in fit["attributes"] if test["significant"]]
+            effect = f"significant effect of {', '.join(found)}" if found else "no significant effect of any attribute"
+            text = fit["reason"] or f"{effect}, with area and side in the model"
+            out.append(Text(f"{OUTCOMES[fit['outcome']]}: {plain(text)}"))
+        return out

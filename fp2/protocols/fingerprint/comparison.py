@@ -1,7 +1,7 @@
-"""Scored answers compared between groups: what the fingerprint, attention, matched sets and FHIBE's questions share.
+"""The base of protocols that score each answer and compare groups of subjects.
 
-A protocol that scores each answer and compares groups of subjects derives from `GroupComparison`, and adds blocks of
-its own to the disparities and the supplements.
+The fingerprint, attention, matched sets and FHIBE's questions derive from `GroupComparison`, and add blocks of their
+own to the disparities and the supplements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PACKAGE = "fp2.protocols.fingerprint"
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions:
-    """`probe.options`: import paths of further supplements (`package.module:Name`), of a third party's say."""
+    """`probe.options`: import paths of further supplements (`package.module:Name`)."""
 
     supplements: tuple[str, ...] = ()
 
@@ -38,14 +38,14 @@ class ComparisonOptions:
 
 
 class GroupComparison(EvaluationProtocol[Any]):
-    """Scores are compared between groups; supplements explain what was found.
+    """Scores are compared between groups; supplements are secondary analyses of the same tables.
 
     Attributes
     ----------
     supplements : tuple of str
         Import paths of the supplements that every run gets.
     within_sets : bool
-        Whether counterfactual sets are compared, and not a population.
+        Whether counterfactual sets are compared within the set, instead of groups of a population.
     """
 
     Options = ComparisonOptions
@@ -53,7 +53,7 @@ class GroupComparison(EvaluationProtocol[Any]):
     supplements: ClassVar[tuple[str, ...]] = (
         f"{PACKAGE}.pairwise:Pairwise",
         f"{PACKAGE}.missing:Missing",
-        f"{PACKAGE}.templates:Templates",
+        f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
         f"{PACKAGE}.intersections:Intersections",
     )
 
@@ -90,7 +90,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         return {}
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Compare the groups on every score, and make every block that applies."""
+        """Compare the groups on every score, and return every block that applies."""
         from fp2.ask.row_answers import RowAnswers
 
         assert job.battery is not None

@@ -1,7 +1,7 @@
-"""The bias fingerprint: every probe x scorer x cut compared between groups, and the composite of each cut.
+"""The bias fingerprint: disparities between groups for every probe, scorer and cut, and the composite of each cut.
 
-A score counts only when the model answered: refusals are an outcome of their own (scorer `refusal`), and never enter
-the mean of another scorer. The unit is the subject throughout.
+Only answered questions have a score: refusals are an outcome of their own (scorer `refusal`) and never enter the mean
+of another scorer. The unit of analysis is the subject.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.outcomes import REFUSAL, Entries, entries_of, members, outcome_columns, yes_no_columns
 from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
-from fp2.results import NO_COMPOSITE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,11 +22,15 @@ if TYPE_CHECKING:
     from fp2.stats.rows import DisparityRow, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
+NO_COMPOSITE: Mapping[str, Any] = {
+    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
+}  # fmt: skip
+"""The composite of a cut without any value."""
 Bounds = tuple[float | None, float | None]
 
 
 def composite(disparities: Mapping[str, float]) -> float:
-    """Return the plain mean of the disparities given (probe -> max-min), as the Fingerprint² page defines it.
+    """Return the mean of the disparities given (probe -> max - min), as the Fingerprint² page defines it.
 
     Raises
     ------
@@ -45,7 +48,7 @@ def composite(disparities: Mapping[str, float]) -> float:
 
 
 def severity(excess: float | None, bounds: Mapping[str, float]) -> str | None:
-    """Return `none`, `low`, `moderate` or `high` for a composite's excess over chance; each bound opens its level."""
+    """Return `none`, `low`, `moderate` or `high` for a composite's excess; each bound belongs to the level above it."""
     if excess is None:
         return None
     reached = [level for level in SEVERITIES[1:] if excess >= bounds[level]]
@@ -54,11 +57,17 @@ def severity(excess: float | None, bounds: Mapping[str, float]) -> str | None:
 
 @dataclass(frozen=True)
 class Disparities:
-    """What was found.
+    """The result of a comparison.
 
-    `disparities`: one row per probe x scorer x cut, with `bounds_low` and `bounds_high`: what the refused answers could
-    have made of `raw` at least and at most. `composites`: the primary scorer's, per cut. `coverage`: how many pictures
-    of each group have a value.
+    Attributes
+    ----------
+    disparities : list of dict
+        One row per probe x scorer x cut. `bounds_low` and `bounds_high` are the least and the largest `raw` that the
+        refused answers could have led to.
+    composites : dict
+        Cut -> composite of the primary scorer.
+    coverage : list of dict
+        Per group and outcome, the number of images with a value.
     """
 
     disparities: list[dict[str, Any]]
@@ -80,27 +89,26 @@ def fingerprint(
     Parameters
     ----------
     scores, people : DataFrame
-        The scores table and the people that were asked about.
+        The scores table and the people table.
     cuts : sequence of Cut
-        The first one's composite is the run's.
+        The composite of the first is the run's.
     scorers : mapping
-        Name -> scorer: direction, scale and smallest effect come from it.
+        Name -> scorer, which has the direction, the scale and the smallest effect of interest.
     comparison : Comparison
-        Level, correction, sizes, seed.
     bounds : mapping
         Severity bounds on the composite's excess.
     tick : callable
-        Told after each cut.
+        Called after each cut.
 
     Returns
     -------
     Disparities
-        Without the primary scorer, composites have no value. Where nothing was answered there are no disparities.
+        Without the primary scorer, composites have no value. Without any answer there are no disparities.
 
     Raises
     ------
     Fp2Error
-        If nobody has a value for a cut.
+        If no subject has a value for a cut.
     """
     if not scorers:
         return Disparities([], {}, [])
@@ -111,6 +119,7 @@ def fingerprint(
     worst: list[Bounds] = []
     panels: list[Panel] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
+    ends = _refusal_ends(scores, columns, scorers)
     for cut in cuts:
         table = members(people, cut)
         entries = entries_of(wide, table)
@@ -122,7 +131,7 @@ def fingerprint(
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
         composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
         coverage += _coverage(entries, columns, cut.name)
-        worst += _refusal_bounds(scores, table, columns, scorers, comparison.min_subjects)
+        worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
         tick()
     disparities = _adjusted(rows, panels, comparison)
     for row, (low, high) in zip(disparities, worst, strict=True):
@@ -170,43 +179,45 @@ def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds:
     }
 
 
-def _refusal_bounds(
-    scores: pd.DataFrame,
-    table: pd.DataFrame,
-    columns: list[tuple[str, str]],
-    scorers: Mapping[str, Scorer],
-    min_subjects: int,
-) -> list[Bounds]:
-    """Return per outcome the least and the largest max - min that the refused answers could have led to.
+def _refusal_ends(
+    scores: pd.DataFrame, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer]
+) -> list[pd.DataFrame | None]:
+    """Return per outcome the least (`low`) and largest (`high`) value of each (image, subject) with refused answers.
 
     Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
-    outcome itself, which misses nothing.
+    outcome itself, which is never missing.
     """
-    from fp2.stats.bounds import bounds_between, refusal_ends
+    from fp2.stats.bounds import refusal_ends
 
-    out: list[Bounds] = []
+    out: list[pd.DataFrame | None] = []
     for probe, scorer in columns:
         if scorer == REFUSAL:
-            out.append((None, None))
+            out.append(None)
             continue
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
         ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
         keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
-        shown = keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean()
-        merged = shown.merge(table, on=["image_id", "subject_id"])
-        out.append(
-            bounds_between(
-                merged[["low", "high"]].to_numpy(dtype="float64"),
-                merged["group"].to_numpy(dtype=object),
-                merged["subject_id"].to_numpy(dtype=object),
-                min_subjects=min_subjects,
-            )
-        )
+        out.append(keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean())
     return out
 
 
+def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, min_subjects: int) -> Bounds:
+    """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
+    from fp2.stats.bounds import bounds_between
+
+    if ends is None:
+        return None, None
+    merged = ends.merge(table, on=["image_id", "subject_id"])
+    return bounds_between(
+        merged[["low", "high"]].to_numpy(dtype="float64"),
+        merged["group"].to_numpy(dtype=object),
+        merged["subject_id"].to_numpy(dtype=object),
+        min_subjects=min_subjects,
+    )
+
+
 def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
-    """Return per group and outcome how many pictures have a value: parse failures and unmatched texts show here."""
+    """Return per group and outcome the number of images with a value (missing: parse failures, unmatched texts)."""
     import numpy as np
 
     out = []
@@ -230,7 +241,7 @@ def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> lis
 def _adjusted(
     rows: list[tuple[str, str, str, DisparityRow]], panels: Sequence[Panel], c: Comparison
 ) -> list[dict[str, Any]]:
-    """Correct each family and return plain rows. `family=scorer`: all probes x cuts of one scorer; `run`: all rows.
+    """Correct each family and return the rows as dicts; a family is all rows of one scorer, or of the run.
 
     `panels` hold the rows' columns in the same order.
     """

@@ -1,29 +1,32 @@
-"""Intersections: which combinations have enough people, and what they add to the effects of their parts."""
+"""Intersections: sizes of the combinations of attributes, and what they add to the effects of their parts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+from fp2.report.reading import probe_labels
+from fp2.report.section import Block, Results, Section
 
 
 class Intersections(Supplement):
-    """Sizes of intersections, and what they add to the effects of their parts."""
+    """Sizes of the combinations, and their means beyond the effects of their parts."""
 
     name = "intersections"
-    section = "fp2.protocols.fingerprint.sections.intersections:IntersectionsSection"
+    section = "fp2.protocols.fingerprint.intersections:IntersectionsSection"
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
-        """Return the `intersections` part of the results, or None without a cut by several attributes."""
+        """Return the block `intersections`, or None without a cut by several attributes."""
         cuts = [cut for cut in run.cuts if len(cut.by) > 1]
         if not cuts or not run.disparities:
             return None
         return {
             "scorer": run.comparison.primary,
             "min_subjects": run.comparison.min_subjects,
-            "meaning": "mean less what the sum of the parts' effects makes it (least squares): a description, no test",
+            "meaning": "mean less its prediction from the main effects (least squares); descriptive, not tested",
             "cuts": [_cut(run, cut) for cut in cuts],
         }
 
@@ -51,4 +54,29 @@ def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
             for row in sizes
         ],
         "beyond": beyond,
+    }
+
+
+class IntersectionsSection(Section):
+    """A table per intersection: subjects of each combination, and its mean beyond the main effects."""
+
+    name = "intersections"
+    title = "Intersections"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return a table per intersection, with a line per combination that is large enough."""
+        labels = probe_labels(results)
+        return {"block": block, "tables": [_table(cut, labels, min_cell) for cut in block["cuts"]]}
+
+
+def _table(cut: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> dict[str, Any]:
+    large = [group for group in cut["groups"] if group["eligible"] and group["n_subjects"] >= min_cell]
+    small = [group for group in cut["groups"] if group not in large and group["n_subjects"]]
+    return {
+        "cut": cut["cut"],
+        "probes": [labels[row["probe"]] for row in cut["beyond"]],
+        "lines": [{**group, "beyond": [row["groups"].get(group["group"]) for row in cut["beyond"]]} for group in large],
+        "small": len(small),
+        "absent": sum(not group["n_subjects"] for group in cut["groups"]),
     }

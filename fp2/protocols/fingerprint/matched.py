@@ -1,15 +1,19 @@
-"""Counterfactual sets compared within the set: the same scene with one attribute changed, answer against answer.
+"""Counterfactual sets compared within the set: images of one scene that differ in one attribute.
 
-The unit is the set (sets of one person together). Labels are exchanged inside the sets only, so that whatever differs
-between scenes plays no part, and one subject in several groups breaks nothing. There is no composite of such a run: its
-sizes are differences within a scene, not disparities of a population.
+The unit of analysis is the set (all sets of one person together). Labels are permuted within sets only: differences
+between scenes cancel, and one subject may be in several groups. Such a run has no composite, because its effect sizes
+are differences within a scene and not disparities of a population.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from rich.text import Text
 
 from fp2.cuts import varying
 from fp2.data.sets import units
@@ -18,6 +22,10 @@ from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.outcomes import outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.report import reading
+from fp2.report.disparities import VERDICT_STYLES
+from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label
+from fp2.report.section import Block, Results, Section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,23 +36,25 @@ if TYPE_CHECKING:
 
 TOO_FEW = "too_few_sets"
 SAME = 1e-12
+_LEAST = 10
+"""Sets that a figure needs; figures know no config, so it is the default of `report.suppress_below`."""
 
 
 class Matched(GroupComparison):
-    """The fingerprint's questions on counterfactual sets, compared within the set."""
+    """The fingerprint's questions about counterfactual sets, compared within the set."""
 
     name = "matched"
     matched = True
     within_sets = True
     supplements = ()
-    sections = ("fp2.protocols.fingerprint.sections.matched:MatchedSection",)
+    sections = ("fp2.protocols.fingerprint.matched:MatchedSection",)
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
         return "Counterfactual comparison"
 
     def compare(self, run: ComparedRun, job: Job) -> Disparities:
-        """Return nothing: one subject is in several groups on purpose, which a comparison of populations must not be."""
+        """Return no disparities: by design a subject is in several groups, which a population comparison excludes."""
         return Disparities([], {}, [])
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
@@ -65,18 +75,18 @@ def matched_block(
     -------
     dict
         `rows`: one per probe x scorer x cut, with `raw` (largest mean within-set difference of two versions), its
-        chance level, `p_value`, `adjusted_p` over the family, `equivalence_p`, `mde80`, `verdict`, `versions` (level of
-        each beside the sets' mean) and `pairs` (differences with 95 % intervals). `cuts`: how many sets speak about
-        each. `metrics` and `headline` as every block has them.
+        null mean, `p_value`, `adjusted_p` over the family, `equivalence_p`, `mde80`, `verdict`, `versions` (mean of
+        each less the mean of the set) and `pairs` (differences with 95 % intervals). `cuts`: the number of sets that
+        vary in each. `metrics` and `headline` as in every block.
     """
     wide = outcome_columns(scores)
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     unit = dict(zip(zip(people["image_id"], people["subject_id"], strict=True), units(people), strict=True))
     rows: list[dict[str, Any]] = []
-    told: list[dict[str, Any]] = []
+    sizes: list[dict[str, Any]] = []
     for cut in cuts:
         table = _lines(varying(people, cut), cut, unit)
-        told.append(_cut(table, cut))
+        sizes.append(_cut(table, cut))
         tests = _tests(wide, columns, table, scorers, comparison) if columns and len(table) else []
         for (probe, scorer), (test, same) in zip(columns, tests, strict=False):
             rows.append({"probe": probe, "scorer": scorer, "cut": cut.name, **_row(test, same, scorers[scorer])})
@@ -87,7 +97,7 @@ def matched_block(
         "n_sets": len(set(unit.values())),
         "min_sets": comparison.min_subjects,
         "method": "permutation of the versions inside every set, largest |t| over pairs of versions",
-        "cuts": told,
+        "cuts": sizes,
         "rows": rows,
         "metrics": _metrics(primary),
         "headline": {
@@ -99,7 +109,7 @@ def matched_block(
 
 
 def _lines(people: pd.DataFrame, cut: Cut, unit: Mapping[tuple[str, str], str]) -> pd.DataFrame:
-    """Return one line per (picture, version) with its unit."""
+    """Return one row per (image, version) with its unit."""
     from fp2.cuts import memberships
 
     table = memberships(people, cut)
@@ -120,7 +130,7 @@ def _tests(
     wide: pd.DataFrame, columns: list[tuple[str, str]], table: pd.DataFrame, scorers: Mapping[str, Scorer],
     c: Comparison,
 ) -> list[tuple[MatchedTest, bool]]:  # fmt: skip
-    """Return each outcome's test, and whether all its answers are the same."""
+    """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
 
     from fp2.stats.matched import matched_panel
@@ -141,7 +151,7 @@ def _tests(
 
 
 def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
-    """Return one outcome's numbers; the verdict comes with the family."""
+    """Return one outcome's numbers; `_decide` adds the verdict."""
     from fp2.stats.matched import matched_equivalence
 
     low, high = scorer.value_range
@@ -153,7 +163,7 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
         "excess": excess,
         "p_value": test.p_value,
         "equivalence_p": matched_equivalence(test, scorer.smallest_effect, high - low),
-        "mde80": None if same else _detectable(test),
+        "mde80": None if same else _minimum_detectable(test),
         "smallest_effect": scorer.smallest_effect,
         "worst_version": test.worst_group,
         "best_version": test.best_group,
@@ -165,10 +175,10 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def _detectable(test: MatchedTest) -> float | None:
-    """Return the difference that 80 of 100 such samples would have found before correction, or None.
+def _minimum_detectable(test: MatchedTest) -> float | None:
+    """Return the minimum detectable effect (80 % power, before correction), or None.
 
-    Rare differences do not tell their own spread: pairs in which few sets differ at all are left out.
+    The standard error of rare differences is unreliable: pairs in which few sets differ at all are left out.
     """
     from fp2.stats.equivalence import minimum_detectable
     from fp2.stats.matched import FEW
@@ -180,7 +190,7 @@ def _detectable(test: MatchedTest) -> float | None:
 
 
 def _decide(rows: list[dict[str, Any]], c: Comparison) -> None:
-    """Set `adjusted_p`, `family_size`, `significant` and `verdict`; families as in the fingerprint."""
+    """Set `adjusted_p`, `family_size`, `significant` and `verdict`; families are those of the disparities."""
     from fp2.stats.adjustment import adjust_p_values
 
     families: dict[str, list[dict[str, Any]]] = {}
@@ -210,3 +220,85 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         for key in ("raw", "adjusted_p")
         if row[key] is not None
     }
+
+
+class MatchedSection(Section):
+    """Differences within the sets, a table per cut and scorer."""
+
+    name = "matched"
+    title = "Differences within counterfactual sets"
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the tables, with the interval of each difference where enough sets have both versions."""
+        labels, primary = probe_labels(results), primary_scorer(results)
+        tables = [
+            {
+                "cut": cut["cut"],
+                "scorer": scorer["name"],
+                "n_sets": cut["n_sets"],
+                "lines": [_line(row, labels, min_cell) for row in _rows_of(block, cut["cut"], scorer["name"])],
+            }
+            for cut in block["cuts"]
+            for scorer in results["scorers"]
+        ]
+        tables = [table for table in tables if table["lines"]]
+        drawn = {cut["cut"]: _file(cut["cut"]) for cut in block["cuts"] if cut["n_sets"] >= max(min_cell, _LEAST)}
+        return {
+            "matched": block,
+            "tables": tables,
+            "scorers": sorted(
+                dict.fromkeys(str(table["scorer"]) for table in tables), key=lambda name: name != primary
+            ),
+            "drawn": drawn,
+            "alts": {
+                name: f"Mean {scorer_label(primary)} of each version less the mean of the set, by {cut_label(cut)}; "
+                "the grey bar is the 95th percentile of the difference expected by chance"
+                for cut, name in drawn.items()
+            },
+            "verdicts": reading.verdict_meanings(block["rows"]),
+        }
+
+    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+        """Draw one figure per cut: the levels of the versions under each probe for the primary scorer."""
+        from fp2.protocols.fingerprint.matched_figure import version_levels
+
+        for cut in block["cuts"]:
+            rows = [row for row in _rows_of(block, cut["cut"], primary_scorer(results)) if row["raw"] is not None]
+            if rows and cut["n_sets"] >= _LEAST:
+                yield version_levels(rows, cut["cut"], results, folder / _file(cut["cut"]), _LEAST)
+
+    def lines(self, block: Block, results: Results) -> list[Text]:
+        """Return for each cut the differences and verdicts of the primary scorer."""
+        labels, out = probe_labels(results), []
+        for cut in block["cuts"]:
+            line = Text(f"within {cut['n_sets']} sets that vary in {cut_label(cut['cut'])}: ")
+            for place, row in enumerate(_rows_of(block, cut["cut"], primary_scorer(results))):
+                ends = f" ({plain(row['worst_version'])} → {plain(row['best_version'])})" if row["significant"] else ""
+                size = f" {number(row['raw'])}" if row["raw"] is not None else ""
+                line.append(f"{'; ' if place else ''}{labels[row['probe']]}{size} ")
+                line.append(
+                    reading.verdict_words(row["verdict"]) + ends, style=VERDICT_STYLES.get(row["verdict"], "dim")
+                )
+            out.append(line)
+        return out
+
+
+def _rows_of(block: Block, cut: str, scorer: str) -> list[Mapping[str, Any]]:
+    return [row for row in block["rows"] if row["cut"] == cut and row["scorer"] == scorer]
+
+
+def _file(cut: str) -> str:
+    return f"matched_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png"
+
+
+def _line(row: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> dict[str, Any]:
+    """Return one probe's line: the row, and the interval of its pair, from the worst version to the best."""
+    ends = {row["worst_version"], row["best_version"]}
+    pair = next((pair for pair in row["pairs"] if {pair["first"], pair["second"]} == ends), None)
+    if pair is None or pair["n_sets"] < min_cell:
+        return {"label": labels[row["probe"]], "row": row, "pair": None, "hidden": pair is not None}
+    low, high = pair["ci_low"], pair["ci_high"]
+    if pair["difference"] < 0:
+        low, high = (None if high is None else -high), (None if low is None else -low)
+    shown = {"n_sets": pair["n_sets"], "low": low, "high": high}
+    return {"label": labels[row["probe"]], "row": row, "pair": shown, "hidden": False}

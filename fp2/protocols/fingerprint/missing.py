@@ -1,9 +1,9 @@
-"""Missing answers as outcomes: who is refused, who gets no value for another reason, and what refusals could hide.
+"""Missing answers as outcomes: refusals, values missing for other reasons, and the gaps that refusals could hide.
 
-An answer that was refused is an outcome of its own (scorer `refusal`). What else is missing (failures, replies that
-cannot be parsed, texts in which nothing matched) is tested by group here, among the answers that were not refused. The
-two-part reading of a probe puts three things side by side: refusals by group, the score given an answer, and the range
-of gaps that the refused answers could have led to. A run without the scorer `refusal` has the refusals tested here too.
+A refusal is an outcome of its own (scorer `refusal`). Values missing for other reasons (failures, replies that cannot
+be parsed, texts in which nothing matched) are tested by group here, among the answers that were not refused. The
+two-part table of a probe gives refusals by group, the score given an answer, and the range of gaps that the refused
+answers could have led to. In a run without the scorer `refusal`, refusals are tested here too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.text import Text
+
 from fp2.protocols.fingerprint.outcomes import REFUSAL, entries_of, members, outcome_columns, yes_no_columns
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
+from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
+from fp2.report.section import Block, Results, Section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,19 +24,20 @@ if TYPE_CHECKING:
     from fp2.stats.rows import DisparityRow, Panel
 
 PERMUTATIONS = 4_000
-"""Step-down max-T needs no more for a larger family; an adjusted p of 0.05 is then known to 0.003."""
+"""Step-down max-T needs no more for a larger family; the Monte-Carlo error of an adjusted p of 0.05 is 0.003."""
 SMALLEST = 0.02
-"""Smallest difference of two rates of missing values that matters."""
+"""Smallest effect of interest: a difference of two rates of missing values."""
+_MOST = 3  # outcomes named in the terminal
 
 
 class Missing(Supplement):
     """Tests of missing answers and refusals by group."""
 
     name = "missing"
-    section = "fp2.protocols.fingerprint.sections.missing:MissingSection"
+    section = "fp2.protocols.fingerprint.missing:MissingSection"
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
-        """Return the `missing` part of the results, or None where no value is missing and nobody was refused."""
+        """Return the block `missing`, or None where no value is missing and no answer was refused."""
         if not run.disparities or run.battery.people != 1:
             return None
         columns = _columns(run)
@@ -55,8 +60,8 @@ class Missing(Supplement):
 def _columns(run: ComparedRun) -> pd.DataFrame:
     """Return (image, subject) x (probe, scorer): 1 without a value, 0 with one, missing where the answer was refused.
 
-    Outcomes that miss the same answers (a failed answer has no value for any scorer) are kept once, under the first.
-    The refusals of probes whose refusals have no row in the fingerprint come last, as outcomes of their own.
+    Outcomes with the same missing answers (a failed answer has no value for any scorer) are kept once, under the first.
+    Refusals come last, as outcomes of their own, for probes without disparities of refusals.
     """
     wide = outcome_columns(run.scores)
     keys = run.answers.drop_duplicates(["image_id", "subject_id"])[["image_id", "subject_id"]]
@@ -126,7 +131,7 @@ def _panel(entries: Any, run: ComparedRun, n_permutations: int) -> Panel:
 
 
 def _rates(row: DisparityRow) -> list[dict[str, Any]]:
-    """Return each group's rate over people, each one's pictures averaged first."""
+    """Return each group's rate over subjects, each one's images averaged first."""
     return [
         {"group": group.group, "n_subjects": group.n_subjects, "rate": group.mean}
         for group in row.groups
@@ -147,9 +152,9 @@ def _decide(rows: list[dict[str, Any]], adjusted: list[float | None], alpha: flo
 
 
 def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return refusals and the primary score side by side, for probes in which somebody was refused.
+    """Return refusals and the primary score side by side, for probes with refusals.
 
-    rows: this block's, for the refusals that the fingerprint has no rows of.
+    `rows` are those of this block, for refusals without disparities.
     """
     primary = run.comparison.primary
     own = [row for row in rows if row["scorer"] == REFUSAL]
@@ -177,3 +182,43 @@ def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, An
 
 def _part(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("raw", "adjusted_p", "verdict", "worst_group")}
+
+
+class MissingSection(Section):
+    """Refusals beside the score given an answer, and the tests of missing values."""
+
+    name = "missing"
+    title = "Missing answers and refusals"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the tests of missing values with the rates of large groups, and the two-part tables, by cut."""
+        labels = probe_labels(results)
+        rows = [
+            {
+                **row,
+                "label": labels[row["probe"]],
+                "rates": [group for group in row["groups"] if group["n_subjects"] >= min_cell],
+                "hidden": sum(group["n_subjects"] < min_cell for group in row["groups"]),
+            }
+            for row in block["rows"]
+        ]
+        two_part = [{**row, "label": labels[row["probe"]]} for row in block["two_part"]]
+        return {
+            "missing": block,
+            "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]},
+            "two_part": {cut: [row for row in two_part if row["cut"] == cut] for cut in results["cuts"]},
+        }
+
+    def lines(self, block: Block, results: Results) -> list[Text]:
+        """Return the outcomes that are missing more often for one group: the scores alone do not show them."""
+        labels = probe_labels(results)
+        found = [
+            f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
+            f"{number(row['raw'])}, most for {plain(row['worst_group'])}"
+            for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
+            if row["verdict"] == "biased"
+        ]
+        more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        text = f"missing values differ between groups: {'; '.join(found[:_MOST])}{more}"
+        return [Text(text, style="yellow")] if found else []

@@ -1,4 +1,4 @@
-"""Scores as arrays: one column per probe and scorer, one line per (image, group)."""
+"""Scores as arrays: one column per probe and scorer, one entry per (image, group)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFUSAL = "refusal"
 
 
 def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or not scorable.
+    """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
 
     Several questions of one probe about one image are averaged first.
     """
@@ -35,7 +35,7 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Entries:
-    """One line per (image, group): arrays for the panel."""
+    """Values (n, m) of m outcomes with group, subject and image, (n,) each: one entry per (image, group)."""
 
     values: np.ndarray
     groups: np.ndarray
@@ -44,18 +44,18 @@ class Entries:
 
 
 def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
-    """Return the memberships of a cut: one row per (picture, group).
+    """Return the memberships of a cut: one row per (image, group).
 
     Raises
     ------
     Fp2Error
-        If nobody is in any group.
+        If no subject is in any group.
     """
     from fp2.cuts import memberships
 
     table = memberships(people, cut)
     if table.empty:
-        raise Fp2Error(f"nobody has a value for the cut {cut.name!r}", where="cut")
+        raise Fp2Error(f"no subject has a value for the cut {cut.name!r}", where="cut")
     return table
 
 
@@ -71,9 +71,9 @@ def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> Entries:
 
 
 def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list[bool]:
-    """Return which outcomes, values (n, m), are tested as yes or no; `scorer_is`: whether their scorers are.
+    """Return which outcomes of `values` (n, m) are yes/no outcomes; `scorer_is`: whether their scorers are.
 
-    The mean of several yes/no questions about one picture is a share, no longer yes or no.
+    The mean of several yes/no questions about one image is a share, and no longer a yes/no outcome.
     """
     import numpy as np
 

@@ -1,9 +1,9 @@
-"""Which groups are behind a disparity: the pairs of each significant row of the primary scorer.
+"""Pairwise tests: which groups differ, for each significant row of the primary scorer.
 
-Two tests stand side by side. The permutation is the row's own test pair by pair, corrected for the row's pairs by the
-permuted maximum. Mann-Whitney is on subject means, two-sided, with Holm's correction over every pair of every row of
-the primary scorer, whether or not the row is significant (and so listed); it takes the groups as independent, so that
-rows whose groups share people are marked (`dependent_groups`). Neither decides a verdict.
+Two tests are given side by side. The permutation test is the row's own test pair by pair, corrected for the row's pairs
+by the permuted maximum. The Mann-Whitney test is on subject means, two-sided, with Holm's correction over all pairs of
+all rows of the primary scorer, significant (and so listed) or not. It assumes independent groups: rows whose groups
+share subjects are marked (`dependent_groups`). Neither decides a verdict.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns, yes_no_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+from fp2.report.reading import probe_labels
+from fp2.report.section import Block, Results, Section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,13 +25,13 @@ if TYPE_CHECKING:
     from fp2.stats.pairwise import PairTest
 
 PERMUTATIONS = 1_000
-"""Enough for pairs that decide nothing."""
+"""Enough for tests that decide no verdict."""
 FAMILY = "all pairs of all rows of the primary scorer (Mann-Whitney); the pairs of the row (permutation)"
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One probe and cut: its rank tests, and those by permutation where it is significant."""
+    """One probe and cut: its rank tests, and its permutation tests where it is significant."""
 
     probe: str
     cut: str
@@ -38,13 +40,13 @@ class _Row:
 
 
 class Pairwise(Supplement):
-    """Tests of the pairs of groups behind each significant row of the primary scorer."""
+    """Tests of the pairs of groups of each significant row of the primary scorer."""
 
     name = "pairwise"
-    section = "fp2.protocols.fingerprint.sections.pairwise:PairwiseSection"
+    section = "fp2.protocols.fingerprint.pairwise:PairwiseSection"
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
-        """Return the `pairwise` part of the results, or None where no row of the primary scorer is significant."""
+        """Return the block `pairwise`, or None where no row of the primary scorer is significant."""
         primary = run.comparison.primary
         significant = {(r["probe"], r["cut"]) for r in run.disparities if r["scorer"] == primary and r["significant"]}
         if not significant:
@@ -96,7 +98,7 @@ def _rows_of_cut(run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: se
 
 
 def _corrected(rows: list[_Row]) -> tuple[list[dict[tuple[str, str], PairTest]], int]:
-    """Return each row's rank tests by pair, corrected over all rows, and how many there are."""
+    """Return each row's rank tests by pair, corrected over all rows, and the size of that family."""
     from fp2.stats.pairwise import correct_family
 
     every = correct_family([test for row in rows for test in row.ranks], "holm")
@@ -108,7 +110,7 @@ def _corrected(rows: list[_Row]) -> tuple[list[dict[tuple[str, str], PairTest]],
 
 
 def _pairs(row: _Row, ranks: Mapping[tuple[str, str], PairTest]) -> list[dict[str, Any]]:
-    """Return a row's pairs, the smallest p first."""
+    """Return a row's pairs, smallest p-value first."""
     out = []
     for test in row.permuted or []:
         rank = ranks[test.first, test.second]
@@ -126,3 +128,29 @@ def _pairs(row: _Row, ranks: Mapping[tuple[str, str], PairTest]) -> list[dict[st
             }
         )
     return sorted(out, key=lambda pair: (pair["p_permutation"], -abs(pair["difference"])))
+
+
+class PairwiseSection(Section):
+    """The pairs of groups that differ, a table per significant disparity."""
+
+    name = "pairwise"
+    title = "Pairwise comparisons"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return a table per significant row, without pairs of small groups."""
+        labels = probe_labels(results)
+        tables = []
+        for row in block["rows"]:
+            large = [pair for pair in row["pairs"] if min(pair["n_first"], pair["n_second"]) >= min_cell]
+            tables.append(
+                {
+                    "cut": row["cut"],
+                    "label": labels[row["probe"]],
+                    "found": [pair for pair in large if pair["p_permutation"] <= block["alpha"]],
+                    "n": len(large),
+                    "hidden": len(row["pairs"]) - len(large),
+                    "dependent": row.get("dependent_groups", False),
+                }
+            )
+        return {"pairwise": block, "tables": tables}

@@ -1,4 +1,4 @@
-"""How groups are compared: the settings of the comparison, and what every supplement starts from."""
+"""How groups are compared: the settings of the comparison, and the interface of a supplement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOO_FEW = "permutations the smallest adjusted p-value"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The `analysis` config resolved, with the seed."""
+    """The settings of the comparison: the `analysis` config resolved, and the seed."""
 
     alpha: float
     correction: str
@@ -34,7 +34,7 @@ class Comparison:
     seed: int
 
     def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
-        """Return the settings as `results.json` has them."""
+        """Return the settings as `results.json` holds them (key `analysis`)."""
         return {
             "unit": "subject",
             "alpha": self.alpha,
@@ -52,8 +52,8 @@ class Comparison:
 def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
     """Return the settings of the comparison; the number of permutations follows the size of the largest family.
 
-    Counterfactual sets (`matched`) keep Holm's correction in a large family too: outcomes that are known of different
-    sets share no permutations.
+    Counterfactual sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for
+    different sets share no permutations.
     """
     from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
@@ -74,7 +74,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
 
 
 def _primary(config: Config) -> str:
-    """Return the scorer of the composites: `analysis.primary`, or the first of a battery about two people."""
+    """Return the scorer of the composites: `analysis.primary`, or the first one for a battery about two people."""
     if config.probe.people == 1 or config.analysis.primary in config.scorer:
         return config.analysis.primary
     return str(next(iter(config.scorer)))
@@ -111,7 +111,7 @@ class Supplement:
     name : str
         The block's key in `results.json`.
     section : str or None
-        Import path of its report section.
+        Import path of its report section (`package.module:Name`).
     """
 
     name: ClassVar[str]
@@ -125,9 +125,9 @@ class Supplement:
 def too_few_permutations(
     disparities: Sequence[Mapping[str, Any]], comparison: Comparison, blocks: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return a warning for each family in which even the smallest p-value could not be significant once corrected.
+    """Return a warning for each family in which no p-value can be significant after correction.
 
-    Families are those of the fingerprint's rows, and of the rows of `blocks` that state the size of theirs.
+    Families are those of the disparities, and of the rows of `blocks` that have a `family_size`.
     """
     families = [("", disparities, comparison.correction, comparison.n_permutations)]
     for name, block in (blocks or {}).items():
@@ -141,6 +141,6 @@ def too_few_permutations(
         if (smallest := steps / (n + 1)) > comparison.alpha:
             out.append(
                 f"With {n} {TOO_FEW} of a family of {family}{f' (block {name})' if name else ''} is "
-                f"{smallest:.3g}, above {comparison.alpha:g}: no row of it could be called significant."
+                f"{smallest:.3g}, above {comparison.alpha:g}: no row can be significant. Raise analysis.permutations."
             )
     return out

@@ -1,24 +1,25 @@
-"""Everything that is said about one run's answers, as one block of plain data."""
+"""The analysis of one run's answers: the block `gras` of `results.json`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.errors import Fp2Error
+from fp2.protocols.gras.answer_mass import mass_part, mass_warnings
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.attribution import Errors, deviations, known_errors, rates
-from fp2.protocols.gras.blocks import mean_block, rate_block, score_block, test_block, wording_block
-from fp2.protocols.gras.compare import Comparison, Tests
-from fp2.protocols.gras.groups import Design, make_design
-from fp2.protocols.gras.magnitude import Resampled, magnitude
-from fp2.protocols.gras.mass import mass_block, mass_warnings
+from fp2.protocols.gras.attribution import StandardErrors, deviations, known_errors, rate_rows, rates
+from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
+from fp2.protocols.gras.grouping import BoolArray, FloatArray, Grouping, group_answers
+from fp2.protocols.gras.json_numbers import nested, rounded
+from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
 from fp2.protocols.gras.options import OUTCOMES, GrasOptions
-from fp2.protocols.gras.plain import plain
-from fp2.protocols.gras.units import IMAGES, SUBJECTS
+from fp2.protocols.gras.prompt_sensitivity import prompt_sensitivity
+from fp2.protocols.gras.resampling import Null, TraitTests
+from fp2.protocols.gras.score import MEASURES
+from fp2.protocols.gras.welch import Welch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,44 +27,12 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 Tick = Callable[[], None]
-ONE_PICTURE_EACH = (
-    "Nobody is known to be in two pictures: every picture counts as a person of its own. Where people repeat "
-    "unnoticed, differences look surer than they are."
+STEPS = 9
+"""How often `analyse` calls `tick` where subjects have several images."""
+ONE_IMAGE_EACH = (
+    "No subject is known to appear in two images: every image counts as a subject of its own. Where identities repeat "
+    "unnoticed, p-values are too small and intervals too narrow."
 )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Answers with their design: what every part of the analysis starts from."""
-
-    answers: GrasAnswers
-    design: Design
-    options: GrasOptions
-
-    def comparison(self, units: str, outcome: str | None = None) -> Comparison:
-        """Return the comparison in `images` or `subjects`."""
-        if units not in (IMAGES, SUBJECTS):
-            raise ValueError(f"units are {IMAGES} or {SUBJECTS}, not {units!r}")
-        values = self.answers.columns[outcome or self.options.outcome]
-        return Comparison(self.design, values, units, self.options.alpha, self.options.seed)
-
-
-def prepare(answers: GrasAnswers, people: pd.DataFrame, attributes: Sequence[Cut], options: GrasOptions) -> Prepared:
-    """Check the outcome and group the pictures.
-
-    Raises
-    ------
-    Fp2Error
-        If the outcome was not recorded, there are no attributes, or one has fewer than two groups to compare.
-    """
-    if options.outcome not in answers.columns or not np.isfinite(answers.columns[options.outcome]).any():
-        raise Fp2Error(f"no answer has the outcome {options.outcome!r}", where="probe.options.outcome")
-    if not attributes:
-        raise Fp2Error("there is no attribute to compare groups by", where="cut")
-    answered = np.asarray(np.isfinite(answers.columns[options.outcome]).any(axis=(1, 2)))
-    ids = answers.image_ids, answers.subject_ids
-    design = make_design(*ids, people, attributes, options.min_subjects, answered)
-    return Prepared(answers, design, options)
 
 
 def analyse(
@@ -73,111 +42,152 @@ def analyse(
     options: GrasOptions,
     tick: Tick = lambda: None,
 ) -> dict[str, Any]:
-    """Return the block `results["gras"]`.
+    """Return the block `gras`.
 
     Parameters
     ----------
     answers : GrasAnswers
-        The answers.
     people : DataFrame
-        The people table (ids may be salted keys, as long as they are those of `answers`).
+        The people table (ids may be salted keys if those of `answers` are).
     attributes : sequence of Cut
-        What people are grouped by; each is one attribute of the score.
+        What subjects are grouped by; each is one attribute of the score.
     options : GrasOptions
-        Level, sizes, seed.
     tick : callable
-        Told after each stage.
+        Called after each stage.
 
     Returns
     -------
     dict
-        JSON-able and finite: see docs/results.md.
+        Finite JSON values: see docs/results.md.
 
     Raises
     ------
     Fp2Error
         If the outcome was not recorded, or an attribute has fewer than two groups to compare.
     """
-    ready = prepare(answers, people, attributes, options)
-    design = ready.design
-    by_images = _unit(ready, IMAGES, tick)
-    by_subjects = by_images if design.one_picture_each else _unit(ready, SUBJECTS, tick)
-    mass = mass_block(answers, design, options.outcome, options.mass_bound)
+    grouping = group_answers(answers, people, attributes, options)
+    units = {IMAGES: _analyse_unit(answers, grouping, options, IMAGES, tick)}
+    if not grouping.one_image_each:
+        units[SUBJECTS] = _analyse_unit(answers, grouping, options, SUBJECTS, tick)
+    mass = mass_part(answers, grouping, options.outcome, options.mass_bound)
     warnings = [
         *mass_warnings(mass, options.unanswered_share),
-        *([ONE_PICTURE_EACH] if design.one_picture_each else []),
-        *_small_groups(design, options.min_subjects),
-        *_untested(by_images["tests"]),
+        *([ONE_IMAGE_EACH] if grouping.one_image_each else []),
+        *_small_groups(grouping, options.min_subjects),
+        *_untested(units[IMAGES]["tests"]),
     ]
     tick()
     block = {
         "outcome": options.outcome,
         "options": asdict(options),
-        "same_units": design.one_picture_each,
+        "same_units": grouping.one_image_each,
         "n_images": len(answers.image_ids),
         "n_subjects": len(set(answers.subject_ids.tolist())),
         "templates": list(answers.templates),
         "traits": [{"word": t.word, "polarity": t.polarity, "valence": t.valence} for t in answers.traits],
-        "attributes": _attributes(design),
-        "units": {IMAGES: by_images, SUBJECTS: by_subjects} if by_subjects is not by_images else {IMAGES: by_images},
-        "other_outcomes": _other_outcomes(ready),
+        "attributes": _attributes(grouping),
+        "units": units,
+        "other_outcomes": _other_outcomes(answers, grouping, options),
         "mass": mass,
         "warnings": warnings,
     }
     return {**block, "metrics": _metrics(block), "headline": _headline(block)}
 
 
-def _unit(ready: Prepared, kind: str, tick: Tick) -> dict[str, Any]:
-    """Return all that depends on the unit: scores, magnitude, tests, means, rates, wording."""
-    options, answers = ready.options, ready.answers
-    comparison = ready.comparison(kind)
-    observed, sums = comparison.observed()
+def _analyse_unit(
+    answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, tick: Tick
+) -> dict[str, Any]:
+    """Return everything that depends on the unit: scores, magnitude, tests, means, rates, prompt sensitivity."""
+    tests = TraitTests(answers, grouping, options, units)
+    observed, sums = tests.observed()
     tick()
     polarity = [trait.polarity for trait in answers.traits]
-    chance: list[np.ndarray] = []
-    null = comparison.null(
-        options.permutations, lambda batch: chance.append(rates(deviations(comparison, batch), polarity))
-    )
+    permuted: list[FloatArray] = []
+    null = tests.null(options.permutations, lambda batch: permuted.append(rates(deviations(tests, batch), polarity)))
     tick()
-    resampled, errors = Resampled(), Errors()
-    for batch in comparison.resamples(options.bootstrap):
-        resampled.add(comparison.tests(batch))
-        errors.add(deviations(comparison, batch))
+    resampled, errors = ResampledMeans(), StandardErrors()
+    for batch in tests.resamples(options.bootstrap):
+        resampled.add(tests.tests(batch))
+        errors.add(deviations(tests, batch))
     tick()
-    names = [attribute.name for attribute in ready.design.attributes]
-    holm = holm_cells(comparison, observed)
+    holm = tests.holm_cells(observed)
+    own, error = deviations(tests, sums)[0], known_errors(tests, errors.result())
     out = {
-        "scores": score_block(comparison, observed, null),
-        "magnitude": magnitude(observed, null, resampled, names),
-        "tests": test_block(comparison, observed, holm),
-        "group_means": mean_block(comparison, sums),
-        "attribution": rate_block(
-            comparison,
-            deviations(comparison, sums)[0],
-            known_errors(comparison, errors.all()),
-            np.concatenate(chance),
-            options.least_effect,
-            polarity,
-        ),
-        "wording": wording_block(answers, comparison, sums, holm, options.outcome),
+        "scores": _scores(tests, observed, null),
+        "magnitude": magnitude(observed, null, resampled, grouping.names),
+        "tests": _tests(tests, observed, holm),
+        "group_means": _group_means(tests, sums),
+        "attribution": rate_rows(tests, own, error, np.concatenate(permuted), options.least_effect, polarity),
+        "wording": prompt_sensitivity(answers, tests, sums, holm, options.outcome),
     }
     tick()
     return out
 
 
-def holm_cells(comparison: Comparison, observed: Tests) -> np.ndarray:
-    """Return the cells (A, K) with a test that survives Holm's correction over all tests."""
-    from fp2.protocols.gras.score import holm_rejects
+def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
+    """Return the scores over all attributes and for each, beside their permutation distributions."""
+    names, p = tests.grouping.names, observed.p
+    whole, single = tests.scores(p), tests.attribute_scores(p)
+    free = ~(p[0].reshape(len(names), *tests.shape) <= tests.alpha).any(axis=2)
+    return {
+        "seed_orientation": 100.0 - float(whole["published_orientation"][0]),
+        **{name: _beside_null(float(whole[name][0]), null.scores[name]) for name in MEASURES},
+        "unbiased_cells": {name: int(row.sum()) for name, row in zip(names, free, strict=True)},
+        "n_cells": int(free.size),
+        "n_tests": int(p.size),
+        "n_undefined": int(np.isnan(p).sum()),
+        "n_constant": int((tests.constant & np.isfinite(p[0])).sum()),
+        "by_attribute": {
+            name: {m: _beside_null(float(single[m][0, a]), null.by_attribute[m][:, a]) for m in MEASURES}
+            for a, name in enumerate(names)
+        },
+        "null": nested(np.sort(null.scores["published_orientation"])),
+    }
 
-    rejected = holm_rejects(observed.p.reshape(-1), comparison.alpha)
-    return np.asarray(rejected.reshape(len(comparison.design.attributes), *comparison.shape).any(axis=2))
+
+def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
+    """Return a score with mean and central 95 % of its null, its excess, and p = (1 + #{null >= score}) / (B + 1)."""
+    low, high = np.quantile(null, [0.025, 0.975])
+    mean = float(null.mean())
+    return {
+        "value": rounded(value, 12),
+        "null_mean": rounded(mean),
+        "null_low": rounded(float(low)),
+        "null_high": rounded(float(high)),
+        "excess": rounded(value - mean),
+        "p_value": rounded((1 + int((null >= value - 1e-9).sum())) / (len(null) + 1)),
+    }
 
 
-def _attributes(design: Design) -> list[dict[str, Any]]:
+def _tests(tests: TraitTests, observed: Welch, holm: BoolArray) -> dict[str, Any]:
+    """Return per attribute p, F, omega^2 and max - min of the means, each nested (traits, templates).
+
+    `significant` are the traits with a difference that Holm's correction (`holm`, (A, K)) finds in some template.
+    """
+    parts = {"p_value": observed.p, "f": observed.f, "omega_squared": observed.omega_squared, "gap": observed.gap}
+    return {
+        name: {
+            **{key: nested(x[0, a].reshape(tests.shape)) for key, x in parts.items()},
+            "significant": [bool(found) for found in holm[a]],
+        }
+        for a, name in enumerate(tests.grouping.names)
+    }
+
+
+def _group_means(tests: TraitTests, sums: list[Sums]) -> dict[str, Any]:
+    """Return per attribute `means`, nested (groups, traits, templates), and `overall`, nested (traits, templates)."""
+    groups = {attribute.name: attribute.groups for attribute in tests.grouping.attributes}
+    return {
+        name: {"groups": list(groups[name]), "means": nested(means), "overall": nested(overall)}
+        for name, (means, overall) in tests.group_means(sums).items()
+    }
+
+
+def _attributes(grouping: Grouping) -> list[dict[str, Any]]:
     """Return per attribute its image set, and per group its size and whether it is compared."""
     out: list[dict[str, Any]] = []
-    of_set = {number: place for place, part in enumerate(design.sets) for number in part.attributes}
-    for number, attribute in enumerate(design.attributes):
+    of_set = {number: place for place, part in enumerate(grouping.sets) for number in part.attributes}
+    for number, attribute in enumerate(grouping.attributes):
         groups = [
             {"group": group, "n_images": images, "n_subjects": subjects, "compared": attribute.large(group)}
             for group, (images, subjects) in attribute.sizes.items()
@@ -187,35 +197,35 @@ def _attributes(design: Design) -> list[dict[str, Any]]:
     return out
 
 
-def _small_groups(design: Design, least: int) -> list[str]:
+def _small_groups(grouping: Grouping, least: int) -> list[str]:
     return [
-        f"Groups by {attribute.name.replace('_', ' ')} with fewer than {least} people answered are not compared: "
-        f"{', '.join(attribute.small)}."
-        for attribute in design.attributes
+        f"Groups by {attribute.name.replace('_', ' ')} with answers about fewer than {least} subjects are not "
+        f"compared: {', '.join(attribute.small)}."
+        for attribute in grouping.attributes
         if attribute.small
     ]
 
 
 def _untested(tests: Mapping[str, Any]) -> list[str]:
-    """Return a line for each attribute of which no test is defined: that is no sign of equality."""
+    """Return a line for each attribute of which no test is defined: that is no evidence of equality."""
     return [
-        f"No test could be made by {name.replace('_', ' ')}: too few people answered. Its cells count as unbiased only "
-        "because nothing is known of them."
+        f"No test could be made by {name.replace('_', ' ')}: too few answers. Its cells count as unbiased only because "
+        "nothing is known about them."
         for name, part in tests.items()
         if all(p is None for row in part["p_value"] for p in row)
     ]
 
 
-def _other_outcomes(ready: Prepared) -> dict[str, Any]:
-    """Return the published score under the other readings of a yes: does the finding hang on which number is taken?"""
+def _other_outcomes(answers: GrasAnswers, grouping: Grouping, options: GrasOptions) -> dict[str, Any]:
+    """Return the scores for the other outcomes that were recorded, with images as units."""
     out: dict[str, Any] = {}
     for outcome in OUTCOMES:
-        values = ready.answers.columns.get(outcome)
-        if outcome == ready.options.outcome or values is None or not np.isfinite(values).any():
+        values = answers.columns.get(outcome)
+        if outcome == options.outcome or values is None or not np.isfinite(values).any():
             continue
-        comparison = ready.comparison(IMAGES, outcome)
-        found = comparison.scores(comparison.observed()[0].p)
-        out[outcome] = {name: plain(float(value[0])) for name, value in found.items()}
+        tests = TraitTests(answers, grouping, options, IMAGES, outcome)
+        found = tests.scores(tests.observed()[0].p)
+        out[outcome] = {name: rounded(float(value[0])) for name, value in found.items()}
     return out
 
 
@@ -236,7 +246,7 @@ def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the few numbers for the passport; people are the unit, the published score is named with its unit."""
+    """Return the numbers for the passport, each named with its unit."""
     images, own = block["units"][IMAGES], block["units"].get(SUBJECTS, block["units"][IMAGES])
     published, subject = images["scores"], own["scores"]
     return {

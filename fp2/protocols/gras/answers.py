@@ -1,4 +1,4 @@
-"""What a model answered: P(Yes) and its companions for every picture, trait and template."""
+"""The answers that are analysed: P(Yes) and related numbers for every image, trait and template."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.tables import YES_NO_NUMBERS
+
 if TYPE_CHECKING:
     from fp2.probes.traits import Trait
-
-COLUMNS = (
-    "p_yes",
-    "p_no",
-    "p_yes_first_token",
-    "p_no_first_token",
-    "p_yes_norm",
-    "mass",
-    "logit_difference",
-)
-"""The numbers of a yes/no answer, as `fp2.engines.base.Answer` defines them."""
 
 
 @dataclass(frozen=True)
 class GrasAnswers:
     """The answers of one run.
 
-    image_ids, subject_ids (n_images,): who is in each picture; no picture twice. traits, templates: in the order of the
-    axes. columns: by name (`COLUMNS`; at least the outcome that is analysed), each (n_images, n_traits, n_templates)
-    float32, NaN = missing.
+    Attributes
+    ----------
+    image_ids, subject_ids : arrays, shape (n_images,)
+        The images, each once, and the subject of each.
+    traits : tuple of Trait
+    templates : tuple of str
+    columns : mapping
+        Name (of `fp2.tables.YES_NO_NUMBERS`; at least the outcome that is analysed) -> float32 array of shape
+        (n_images, n_traits, n_templates), NaN = missing.
 
     Raises
     ------
     ValueError
-        If shapes differ, a picture, trait or template comes twice, or a column is unknown.
+        If shapes differ, an image, trait or template is repeated, or a column is unknown.
     """
 
     image_ids: NDArray[Any]
@@ -48,18 +45,14 @@ class GrasAnswers:
         """Check the shapes and that names are unique."""
         shape = (len(self.image_ids), len(self.traits), len(self.templates))
         for name, values in self.columns.items():
-            if name not in COLUMNS:
-                raise ValueError(f"unknown column {name!r}; choose from {', '.join(COLUMNS)}")
+            if name not in YES_NO_NUMBERS:
+                raise ValueError(f"unknown column {name!r}; choose from {', '.join(YES_NO_NUMBERS)}")
             if values.shape != shape:
                 raise ValueError(f"column {name!r} has shape {values.shape}, not {shape}")
         if len(self.subject_ids) != len(self.image_ids):
-            raise ValueError(f"{len(self.subject_ids)} subjects for {len(self.image_ids)} pictures")
-        names = {"picture": list(self.image_ids), "trait": self.words, "template": list(self.templates)}
+            raise ValueError(f"{len(self.subject_ids)} subjects for {len(self.image_ids)} images")
+        words = [trait.word for trait in self.traits]
+        names = {"image": list(self.image_ids), "trait": words, "template": list(self.templates)}
         for what, found in names.items():
             if len(set(found)) < len(found):
-                raise ValueError(f"a {what} comes twice")
-
-    @property
-    def words(self) -> list[str]:
-        """The trait words, in order."""
-        return [trait.word for trait in self.traits]
+                raise ValueError(f"a repeated {what}")

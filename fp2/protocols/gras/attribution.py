@@ -1,8 +1,8 @@
-"""Valence-based rates: to whom are more of the positive and of the negative traits attributed than to all?
+"""Attribution rates: to which groups are positive and negative traits attributed more than overall?
 
-Source: GRAS. A trait counts for a group when the group's mean P(Yes) is strictly above the mean over the attribute's
-whole image set in every template; the rate is the share of the traits of one polarity that count. Both groups of a
-pair may be above in no trait, so rates of two groups need not sum to 1.
+Source: GRAS. A trait counts for a group when the group's mean P(Yes) is strictly above the overall mean, that of the
+attribute's whole image set, in every template. The rate is the share of the traits of one polarity that count. Both
+groups of a pair may be above the overall mean in no trait, so the rates of two groups need not sum to 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.protocols.gras.groups import BoolArray, FloatArray
+from fp2.protocols.gras.grouping import BoolArray, FloatArray, group_answers
+from fp2.protocols.gras.json_numbers import rounded
+from fp2.protocols.gras.options import GrasOptions
+from fp2.protocols.gras.resampling import TraitTests
 from fp2.protocols.gras.score import cell_table
 
 if TYPE_CHECKING:
@@ -20,13 +23,11 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.protocols.gras.answers import GrasAnswers
-    from fp2.protocols.gras.compare import Comparison
-    from fp2.protocols.gras.options import GrasOptions
-    from fp2.protocols.gras.units import Sums
+    from fp2.protocols.gras.group_sums import Sums
 
 
 def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of traits of each polarity that are attributed to a group more than to all.
+    """Return the share of traits of each polarity that are attributed to a group more than overall.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If a column or a label is missing, there are no rows, a row comes twice, a trait lacks a template or has two
+        If a column or a label is missing, there are no rows, a row is repeated, a trait lacks a template or has two
         polarities, a group lacks a trait that another group of its attribute has, or `overall_mean` of one attribute,
         trait and template differs between rows.
 
@@ -82,7 +83,7 @@ def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
 
 
 def _check_rates(cells: Sequence[tuple[Any, ...]], overall: FloatArray) -> None:
-    """Refuse what would make a rate mean something else; `overall` (cells, templates) goes with `cells`.
+    """Raise where a rate would mean something else; `overall` (cells, templates) belongs to `cells`.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def _check_rates(cells: Sequence[tuple[Any, ...]], overall: FloatArray) -> None:
         if polarity.setdefault(trait, sign) != sign:
             raise ValueError(f"trait {trait} has two polarities")
         if not np.allclose(seen.setdefault((attribute, trait), mean), mean, rtol=1e-9, atol=1e-12, equal_nan=True):
-            raise ValueError(f"overall_mean of {attribute}, {trait} differs between groups; it is everybody's")
+            raise ValueError(f"overall_mean of {attribute}, {trait} differs between groups")
         of_group.setdefault(attribute, {}).setdefault(group, set()).add(trait)
     for attribute, groups in of_group.items():
         every = set().union(*groups.values())
@@ -115,18 +116,19 @@ def attribution_intervals(
     smallest_effect: float = 0.0,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Return the attribution rates of a run's answers with intervals (`rate_intervals`); whole subjects are resampled.
+    """Return the attribution rates of a run's answers with intervals (`rate_intervals`) from resampled subjects.
 
     Parameters
     ----------
     answers, people, attributes, options
-        As for `analyse`; `options.bootstrap` resamples, groups of fewer than `options.min_subjects` left out.
-    units : str
-        `images` (means over pictures, as published) or `subjects` (means over people).
+        As for `fp2.protocols.gras.analysis.analyse`; `options.bootstrap` resamples, and groups of fewer than
+        `options.min_subjects` subjects are left out.
+    units : {"images", "subjects"}
+        Means over images, as published, or over subjects.
     smallest_effect : float
         A trait counts only where the group's mean is above the overall mean by more than this in every template.
     level : float
-        Of each trait's part in the interval, one-sided.
+        One-sided level of each trait's contribution to the interval.
 
     Returns
     -------
@@ -140,40 +142,69 @@ def attribution_intervals(
     """
     import pandas as pd
 
-    from fp2.protocols.gras.analysis import prepare
-    from fp2.protocols.gras.options import GrasOptions
-
-    settings = options or GrasOptions()
-    comparison = prepare(answers, people, attributes, settings).comparison(units)
+    options = options or GrasOptions()
+    tests = TraitTests(answers, group_answers(answers, people, attributes, options), options, units)
     polarity = [trait.polarity for trait in answers.traits]
-    own, errors = deviations(comparison, comparison.observed()[1])[0], Errors()
-    for sums in comparison.resamples(settings.bootstrap):
-        errors.add(deviations(comparison, sums))
-    low, high = rate_intervals(own, known_errors(comparison, errors.all()), polarity, smallest_effect, level)
-    table = pd.DataFrame(rate_labels(comparison, polarity), columns=["attribute", "group", "polarity"])
+    own, errors = deviations(tests, tests.observed()[1])[0], StandardErrors()
+    for sums in tests.resamples(options.bootstrap):
+        errors.add(deviations(tests, sums))
+    low, high = rate_intervals(own, known_errors(tests, errors.result()), polarity, smallest_effect, level)
+    table = pd.DataFrame(rate_labels(tests, polarity), columns=["attribute", "group", "polarity"])
     return table.assign(share=rates(own, polarity, smallest_effect), low=low, high=high)
 
 
-def rate_labels(comparison: Comparison, polarity: Sequence[str]) -> list[tuple[str, str, str]]:
+def rate_rows(
+    tests: TraitTests, own: FloatArray, error: FloatArray, null: FloatArray, smallest: float, polarity: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return one row per attribute, group and polarity: `share` and its interval, and beyond the smallest effect.
+
+    Parameters
+    ----------
+    tests : TraitTests
+    own, error : arrays, shape (G, K, T)
+        Deviations of the group means from the overall mean, and their standard errors.
+    null : array, shape (B, rows)
+        The rates under permuted labels. Their mean and central 95 % are given: traits are correlated, so rates far
+        from one another occur by chance.
+    smallest : float
+        The smallest effect of interest.
+    polarity : sequence of str, length K
+    """
+    found = {
+        "": (rates(own, polarity), *rate_intervals(own, error, polarity)),
+        "beyond_": (rates(own, polarity, smallest), *rate_intervals(own, error, polarity, smallest)),
+        "null_": (null.mean(axis=0), *np.quantile(null, [0.025, 0.975], axis=0)),
+    }
+    names = {"": ("share", "low", "high"), "beyond_": ("share", "low", "high"), "null_": ("mean", "low", "high")}
+    rows = []
+    for i, (attribute, group, sign) in enumerate(rate_labels(tests, polarity)):
+        row: dict[str, Any] = {"attribute": attribute, "group": group, "polarity": sign}
+        for prefix, numbers in found.items():
+            row |= {f"{prefix}{name}": rounded(float(x[i])) for name, x in zip(names[prefix], numbers, strict=True)}
+        rows.append(row)
+    return rows
+
+
+def rate_labels(tests: TraitTests, polarity: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return (attribute, group, polarity) of each rate, in the order of `rates`."""
     return [
         (attribute.name, group, sign)
-        for attribute in comparison.design.attributes
+        for attribute in tests.grouping.attributes
         for group in attribute.groups
         for sign in dict.fromkeys(polarity)
     ]
 
 
-def deviations(comparison: Comparison, sums: Sequence[Sums]) -> FloatArray:
-    """Return group mean less everybody's (b, groups, K, T), all attributes' groups in the order of `rate_labels`."""
+def deviations(tests: TraitTests, sums: Sequence[Sums]) -> FloatArray:
+    """Return group means less the overall mean, (b, G, K, T), with all groups in the order of `rate_labels`."""
     found: dict[int, FloatArray] = {}
-    for part, own in zip(comparison.design.sets, sums, strict=True):
+    for part, own in zip(tests.grouping.sets, sums, strict=True):
         mean = own.mean
         for place, (number, span) in enumerate(zip(part.attributes, part.spans, strict=True)):
-            everybody = part.everybody(place)
-            found[number] = mean[:, span] - mean[:, everybody : everybody + 1]
+            overall = part.overall(place)
+            found[number] = mean[:, span] - mean[:, overall : overall + 1]
     joined = np.concatenate([found[number] for number in range(len(found))], axis=1)
-    return joined.reshape(*joined.shape[:2], *comparison.shape)
+    return joined.reshape(*joined.shape[:2], *tests.shape)
 
 
 def rates(deviation: FloatArray, polarity: Sequence[str], above: float = 0.0) -> FloatArray:
@@ -185,8 +216,8 @@ def rates(deviation: FloatArray, polarity: Sequence[str], above: float = 0.0) ->
     return shares.reshape(*shares.shape[:-2], -1)
 
 
-class Errors:
-    """Gathers the standard error of each deviation over resamples of whole subjects, where they have anybody known."""
+class StandardErrors:
+    """Accumulates the standard error of each deviation over bootstrap resamples in which it is defined."""
 
     def __init__(self) -> None:
         self._n: FloatArray | float = 0.0
@@ -194,27 +225,28 @@ class Errors:
         self._square: FloatArray | float = 0.0
 
     def add(self, deviation: FloatArray) -> None:
-        """Take in one batch (b, G, K, T)."""
+        """Add one batch (b, G, K, T)."""
         known = np.isfinite(deviation)
         here = np.where(known, deviation, 0.0)
         self._n = self._n + known.sum(axis=0)
         self._sum = self._sum + here.sum(axis=0)
         self._square = self._square + (here**2).sum(axis=0)
 
-    def all(self) -> FloatArray:
-        """Return the standard errors (G, K, T), NaN where fewer than two resamples have anybody known."""
+    def result(self) -> FloatArray:
+        """Return the standard errors (G, K, T), NaN where fewer than two resamples define the deviation."""
         n = np.where(np.asarray(self._n) >= 2, self._n, np.nan)
         spread = np.asarray(self._square - self._sum * self._sum / n) / (n - 1)
         return np.asarray(np.sqrt(np.maximum(spread, 0.0)))
 
 
-def known_errors(comparison: Comparison, error: FloatArray) -> FloatArray:
-    """Return the errors (G, K, T) with NaN where fewer people answered than a group needs: they say nothing there."""
+def known_errors(tests: TraitTests, error: FloatArray) -> FloatArray:
+    """Return the errors (G, K, T) with NaN where fewer subjects answered than a group needs."""
     found: dict[int, BoolArray] = {}
-    for part, units in zip(comparison.design.sets, comparison.units, strict=True):
+    for part, values in zip(tests.grouping.sets, tests.values, strict=True):
         for number, span in zip(part.attributes, part.spans, strict=True):
-            people = np.broadcast_to(units.subjects[span], (span.stop - span.start, units.n_questions))
-            found[number] = people.reshape(-1, *comparison.shape) >= comparison.design.attributes[number].least
+            subjects = np.broadcast_to(values.subjects[span], (span.stop - span.start, values.n_questions))
+            least = tests.grouping.attributes[number].min_subjects
+            found[number] = subjects.reshape(-1, *tests.shape) >= least
     enough = np.concatenate([found[number] for number in range(len(found))])
     return np.where(enough, error, np.nan)
 
@@ -222,12 +254,12 @@ def known_errors(comparison: Comparison, error: FloatArray) -> FloatArray:
 def rate_intervals(
     deviation: FloatArray, error: FloatArray, polarity: Sequence[str], above: float = 0.0, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the rates' intervals (rows,) from deviations and their standard errors (G, K, T).
+    """Return the ends of the rates' intervals, (rows,), from deviations and their standard errors (G, K, T).
 
-    Lower end: traits that are surely above in every template (one-sided `level` in each); upper end: traits that are
-    surely at or below in none. A trait whose error is not known (NaN) in a template counts in the upper end only. Where
-    differences are small against their error that is wide, and must be: a sign cannot be known then. Percentiles of
-    resampled rates cover the true share in 25 to 86 % of simulated data sets, this in at least 93 %
+    The lower end counts the traits whose lower bound (one-sided `level`) is above in every template, the upper end
+    those whose upper bound is. A trait whose error is unknown (NaN) in a template counts in the upper end only. Where
+    differences are small against their errors the interval is wide, because the sign cannot be known. Percentiles of
+    resampled rates cover the true share in 25 to 86 % of simulated data sets, this interval in at least 93 %
     (docs/gras_validity.md).
     """
     from scipy.special import ndtri

@@ -1,4 +1,4 @@
-"""The figures of a GRAS run: traits by group, templates, attribution rates, the score against its null."""
+"""The figures of a GRAS run: traits by group, templates, attribution rates, the score and its null."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ _MARKS = ("o", "s", "^", "D", "v")
 
 
 def main_unit(block: Block) -> Mapping[str, Any]:
-    """Return the part of the block with people as the unit (pictures where nobody has two)."""
+    """Return the part of the block with subjects as units (images where each subject has one)."""
     found: Mapping[str, Any] = block["units"].get("subjects") or block["units"]["images"]
     return found
 
 
 def sizes(block: Block, attribute: str) -> dict[str, int]:
-    """Return how many people each group of an attribute has."""
+    """Return the number of subjects in each group of an attribute."""
     own = next(entry for entry in block["attributes"] if entry["name"] == attribute)
     return {group["group"]: group["n_subjects"] for group in own["groups"]}
 
 
 def ordered(block: Block) -> dict[str, list[int]]:
-    """Return the traits' places by polarity, best valence first (in the list's order where it is not known)."""
+    """Return the indices of the traits by polarity, highest valence first (in the list's order where it is unknown)."""
     traits = block["traits"]
     places = sorted(range(len(traits)), key=lambda k: -(traits[k]["valence"] or 0.0))
     return {sign: own for sign in (POSITIVE, NEGATIVE) if (own := [k for k in places if traits[k]["polarity"] == sign])}
 
 
 def significant(block: Block, unit: Mapping[str, Any], attribute: str) -> list[bool]:
-    """Return for each trait whether it differs between the groups after Holm's correction, as the analysis found."""
+    """Return for each trait whether groups differ significantly after Holm's correction."""
     return [bool(found) for found in unit["tests"][attribute]["significant"]]
 
 
 def mark_of(template: int) -> tuple[str, str]:
-    """Return mark and colour of a template: periods of 5 and 6, so that the first 30 all look different."""
+    """Return marker and colour of a template; periods of 5 and 6 make the first 30 distinct."""
     return _MARKS[template % len(_MARKS)], LINES[template % len(LINES)]
 
 
 def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, least: int) -> Path:
-    """Draw each group's mean P(Yes) less everybody's, averaged over templates: a row per trait, a column per group."""
+    """Draw each group's mean P(Yes) less the overall mean, averaged over templates: traits by groups."""
     import matplotlib
 
     unit = main_unit(block)
-    part, people = unit["group_means"][attribute], sizes(block, attribute)
-    groups = [(g, name) for g, name in enumerate(part["groups"]) if people.get(name, 0) >= least]
+    part, subjects = unit["group_means"][attribute], sizes(block, attribute)
+    groups = [(g, name) for g, name in enumerate(part["groups"]) if subjects.get(name, 0) >= least]
     table = [_deviations(part, g) for g, _ in groups]
     limit = _limit(block, unit, least)
     panels, marked = ordered(block), significant(block, unit, attribute)
@@ -79,14 +79,16 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
             axes.set_title(f"{sign} traits", fontsize=9.5, loc="left")
             axes.spines[:].set_visible(False)
         _scale(drawn, colours, limit)
-        head(drawn, f"P(Yes) of a group less everybody's, by {shorten(cut_label(attribute), 40)}", [results])
-        note = "Mean over templates. Faded: no difference between groups found after Holm's correction over all tests."
+        head(drawn, f"P(Yes) of each group less the overall mean, by {shorten(cut_label(attribute), 40)}", [results])
+        note = (
+            "Mean over templates. Faded: no significant difference between groups (Holm's correction over all tests)."
+        )
         drawn.text(0.15 / drawn.get_figwidth(), 0.12 / drawn.get_figheight(), note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
 
 def template_scatter(block: Block, results: Results, number_of_set: int, path: Path) -> Path:
-    """Draw the mean P(Yes) of each trait under each template, a row per trait, a colour and mark per template."""
+    """Draw the mean P(Yes) of each trait in each template: a row per trait, a colour and marker per template."""
     part = main_unit(block)["wording"]["sets"][number_of_set]
     panels = ordered(block)
     with style():
@@ -111,8 +113,8 @@ def template_scatter(block: Block, results: Results, number_of_set: int, path: P
             axes.set_title(f"{sign} traits", fontsize=9.5, loc="left")
         _template_legend(drawn, block)
         names = ", ".join(cut_label(name) for name in part["attributes"])
-        head(drawn, "The same question in other words", [results])
-        note = f"Pictures with {shorten(names, 70)}. Each mark: the mean over all of them."
+        head(drawn, "Prompt sensitivity: mean answer by template", [results])
+        note = f"Images with {shorten(names, 70)}. Each marker is the mean over all of them."
         drawn.text(0.15 / drawn.get_figwidth(), 0.12 / drawn.get_figheight(), note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
@@ -121,8 +123,8 @@ def attribution_bars(block: Block, results: Results, path: Path, least: int) -> 
     """Draw the attribution rates of each group, positive and negative traits, with intervals; a panel per attribute."""
     rows = main_unit(block)["attribution"]
     names = [entry["name"] for entry in block["attributes"]]
-    people = {name: sizes(block, name) for name in names}
-    kept = [row for row in rows if people[row["attribute"]].get(row["group"], 0) >= least]
+    subjects = {name: sizes(block, name) for name in names}
+    kept = [row for row in rows if subjects[row["attribute"]].get(row["group"], 0) >= least]
     groups = {name: list(dict.fromkeys(row["group"] for row in kept if row["attribute"] == name)) for name in names}
     heights = [0.34 * max(len(found), 1) + 0.55 for found in groups.values()]
     with style():
@@ -135,19 +137,19 @@ def attribution_bars(block: Block, results: Results, path: Path, least: int) -> 
             own = {(row["group"], row["polarity"]): row for row in kept if row["attribute"] == name}
             _bars(axes, own, groups[name])
             axes.set_title(cut_label(name), fontsize=9.5, loc="left")
-        axes.set_xlabel("share of traits with a mean above everybody's in all templates", fontsize=8.5)
+        axes.set_xlabel("share of traits with a group mean above the overall mean in all templates", fontsize=8.5)
         _bar_legend(drawn)
-        head(drawn, "To whom more traits are attributed than to all", [results])
+        head(drawn, "Attribution rates of positive and negative traits", [results])
         note = (
-            "Grey: 95 % of what permuted labels give. Thin line: from the traits surely above to all but those surely"
-            "\nbelow. Upright mark: share of traits above by more than the smallest effect."
+            "Grey: central 95 % under permuted labels. Thin line: interval (one-sided 95 % bounds per trait)."
+            "\nUpright marker: share of traits above the overall mean by more than the smallest effect of interest."
         )
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
 
 def score_and_null(block: Block, results: Results, path: Path) -> Path:
-    """Draw the published score on the histogram of what permuted labels give, a panel per unit."""
+    """Draw the published score on the histogram of its permutation distribution, a panel per unit."""
     units = block["units"]
     with style():
         drawn = figure(7.6, 1.2 + 1.75 * len(units))
@@ -158,10 +160,10 @@ def score_and_null(block: Block, results: Results, path: Path) -> Path:
             bottom = 0.55 + 1.75 * (len(units) - 1 - place)
             axes = drawn.add_axes((0.35 / width, bottom / height, 1 - 0.7 / width, 1.2 / height))
             _null(axes, unit, low, high)
-            told = {"images": "pictures as units (as published)", "subjects": "people as units"}[name]
-            axes.set_title("pictures as units: nobody has two" if block["same_units"] else told, fontsize=9, loc="left")
-        axes.set_xlabel("cells with p ≤ α in any template, % (published orientation: 0 is ideal)", fontsize=8.5)
-        head(drawn, "GRAS Bias Score against chance", [results])
+            label = {"images": "images as units (as published)", "subjects": "subjects as units"}[name]
+            axes.set_title("images as units, one per subject" if block["same_units"] else label, fontsize=9, loc="left")
+        axes.set_xlabel("cells with p ≤ α in any template, % (published orientation; ideal 0)", fontsize=8.5)
+        head(drawn, "GRAS Bias Score and its null distribution", [results])
         return save(drawn, path)
 
 
@@ -177,9 +179,10 @@ def _null(axes: Axes, unit: Mapping[str, Any], low: float, high: float) -> None:
     axes.axvline(score["null_mean"], color=FAINT, linestyle=(0, (4, 3)), linewidth=1)
     axes.axvline(score["value"], color=LINES[1], linewidth=2)
     p = probability(score["p_value"])
-    chance = f"chance {number(score['null_mean'], 1)}; p {p if p[0] == '<' else '= ' + p}"
-    words = f"{number(score['value'], 2)} ({chance})"
-    axes.set_title(words, loc="right", fontsize=9, fontweight="normal", color=LINES[1])
+    null = f"null mean {number(score['null_mean'], 1)}; p {p if p[0] == '<' else '= ' + p}"
+    axes.set_title(
+        f"{number(score['value'], 2)} ({null})", loc="right", fontsize=9, fontweight="normal", color=LINES[1]
+    )
     axes.set(xlim=(low, high), yticks=[])
     axes.spines["left"].set_visible(False)
 
@@ -193,12 +196,12 @@ def _deviations(part: Mapping[str, Any], g: int) -> list[float | None]:
 
 
 def _limit(block: Block, unit: Mapping[str, Any], least: int) -> float:
-    """Return one end of the colours for all attributes of a run, so that its heatmaps compare."""
+    """Return one end of the colour scale for all attributes of a run, so that its heatmaps are comparable."""
     found = [0.0]
     for attribute, part in unit["group_means"].items():
-        people = sizes(block, attribute)
+        subjects = sizes(block, attribute)
         for g, name in enumerate(part["groups"]):
-            if people.get(name, 0) >= least:
+            if subjects.get(name, 0) >= least:
                 found += [abs(x) for x in _deviations(part, g) if x is not None]
     return _round_up(max(found))
 
@@ -209,7 +212,7 @@ def _round_up(value: float) -> float:
 
 
 def _panels(places: Sequence[Sequence[int]], inside: float, right: float, foot: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel per polarity, wide enough for the trait names before each; lengths in inches."""
+    """Return a figure with a panel per polarity and room for the trait names left of each; lengths in inches."""
     rows = max(len(own) for own in places)
     under = _FOOT + foot
     drawn = figure(0.1 + len(places) * (_WORD + inside + 0.15) + right, _TOP + under + _ROW * rows)

@@ -1,97 +1,67 @@
-"""The settings of a GRAS analysis, checked."""
+"""The options of a GRAS analysis."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from fp2.errors import Fp2Error, nearest
-from fp2.protocols.gras.answers import COLUMNS
+from annotated_types import Ge, Gt, Le, Lt
 
-OUTCOMES = ("p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference")
-SHARES = ("alpha", "mass_bound", "unanswered_share")
-MOST = 1_000_000  # draws: more is a slip of the finger
-COUNTS = {"permutations": (20, MOST), "bootstrap": (20, MOST), "min_subjects": (2, None), "seed": (0, None)}
+from fp2.plugins import Strict
 
-
+Outcome = Literal["p_yes_first_token", "p_yes", "p_yes_norm", "logit_difference"]
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 SMALLEST_EFFECTS = {"p_yes_first_token": 0.02, "p_yes": 0.02, "p_yes_norm": 0.02, "logit_difference": 0.08}
 """The smallest gap of interest; 0.08 in log odds is 0.02 in probability at one half (0.02 / 0.25), less elsewhere."""
+
+Share = Annotated[float, Strict(), Gt(0), Lt(1)]
+Draws = Annotated[int, Strict(), Ge(20), Le(1_000_000)]
+"""A number of random draws; a larger one is a typing error."""
 
 
 @dataclass(frozen=True)
 class GrasOptions:
     """How the answers are compared.
 
-    outcome: which number stands for the answer; `p_yes_first_token` is the published one. alpha: level of a test.
-    permutations: relabellings of whole subjects for the null. bootstrap: resamples of whole subjects for intervals.
-    min_subjects: a group with fewer is listed and not compared. smallest_effect: the smallest gap of interest, in the
-    outcome's units; None: `SMALLEST_EFFECTS`, which is what the field holds then.
-    mass_bound: an answer with p_yes + p_no below it is no answer to the question. unanswered_share: from this share of
-    such answers on the model is said not to answer. seed: of every random draw.
-
-    Raises
-    ------
-    Fp2Error
-        If a number is none or out of its range, or the outcome unknown.
+    Attributes
+    ----------
+    outcome : str
+        Which number stands for the answer; `p_yes_first_token` is the published one.
+    alpha : float
+        Level of a test.
+    permutations, bootstrap : int
+        Permutations of the group labels across subjects, and bootstrap resamples of the subjects.
+    min_subjects : int
+        A group with fewer subjects is listed and not compared.
+    smallest_effect : float
+        The smallest gap of interest, in the outcome's units; of `SMALLEST_EFFECTS` if None is given.
+    mass_bound : float
+        An answer with p_yes + p_no below it does not answer the question.
+    unanswered_share : float
+        The share of such answers from which on the model is reported not to answer.
+    seed : int
+        Of every random draw.
     """
 
-    outcome: str = "p_yes_first_token"
-    alpha: float = 0.05
-    permutations: int = 1_000
-    bootstrap: int = 500
-    min_subjects: int = 10
-    smallest_effect: float | None = None
-    mass_bound: float = 0.5
-    unanswered_share: float = 0.1
-    seed: int = 0
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    outcome: Outcome = "p_yes_first_token"
+    alpha: Share = 0.05
+    permutations: Draws = 1_000
+    bootstrap: Draws = 500
+    min_subjects: Annotated[int, Strict(), Ge(2)] = 10
+    smallest_effect: Annotated[float, Strict(), Ge(0)] | None = None
+    mass_bound: Share = 0.5
+    unanswered_share: Share = 0.1
+    seed: Annotated[int, Strict(), Ge(0)] = 0
 
     def __post_init__(self) -> None:
-        """Check names, types and ranges."""
-        if not isinstance(self.outcome, str) or self.outcome not in OUTCOMES:
-            fix = nearest(str(self.outcome), OUTCOMES)
-            raise Fp2Error(f"unknown outcome {self.outcome!r}", where="probe.options.outcome", fix=fix)
-        for name in SHARES:
-            if not (_is_number(getattr(self, name)) and 0 < getattr(self, name) < 1):
-                _refuse(name, getattr(self, name), "a number between 0 and 1")
-        for name, (least, most) in COUNTS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
-                bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-                _refuse(name, value, f"a whole number {bounds}")
+        """Set the smallest effect of the outcome where none is given."""
         if self.smallest_effect is None:
             object.__setattr__(self, "smallest_effect", SMALLEST_EFFECTS[self.outcome])
-        elif not (_is_number(self.smallest_effect) and self.smallest_effect >= 0):
-            _refuse("smallest_effect", self.smallest_effect, "a number of at least 0")
 
     @property
     def least_effect(self) -> float:
-        """The smallest gap of interest, as a number."""
-        return SMALLEST_EFFECTS[self.outcome] if self.smallest_effect is None else self.smallest_effect
-
-    @classmethod
-    def read(cls, options: Mapping[str, Any], **others: Any) -> GrasOptions:
-        """Return the options of a config node (`probe.options`), with `others` (alpha, seed ...) where it is silent.
-
-        Raises
-        ------
-        Fp2Error
-            For a key that there is not.
-        """
-        known = [field.name for field in fields(cls)]
-        for key in options:
-            if key not in known:
-                raise Fp2Error(f"unknown option {key!r}", where="probe.options", fix=nearest(str(key), known))
-        return cls(**{**others, **options})
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _refuse(name: str, value: Any, expected: str) -> NoReturn:
-    raise Fp2Error(f"{name} is {value!r}", where=f"probe.options.{name}", fix=f"It must be {expected}")
-
-
-assert set(OUTCOMES) <= set(COLUMNS)
+        """`smallest_effect`, never None."""
+        assert self.smallest_effect is not None
+        return self.smallest_effect

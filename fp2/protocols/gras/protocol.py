@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.errors import Fp2Error
+from fp2.plugins import read_options
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.gras.options import OUTCOMES, GrasOptions
 from fp2.results import Analysis
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
 
 BLOCK = "gras"
 NOTHING = "No question was answered: there is nothing to compare."
-STEPS = 9
-"""Steps of the analysis where subjects have several images."""
 
 
 class Gras(EvaluationProtocol[GrasOptions]):
-    """GRAS (100 traits x 5 templates, P(Yes) from logits), published and corrected."""
+    """GRAS: P(Yes) of 100 traits in 5 templates, scored as published and with corrections."""
 
     name = "gras"
     Options = GrasOptions
@@ -41,14 +40,15 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     @classmethod
     def from_config(cls, config: Config) -> Gras:
-        """Return the protocol: the battery's options, and those of the config where it is silent."""
+        """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
         from fp2.probes.trait_battery import protocol_options
 
         analysis = config.analysis
-        others: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
+        given: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
         if analysis.permutations:
-            others["permutations"] = analysis.permutations
-        return cls(GrasOptions.read(protocol_options(config.probe.options), **others))
+            given["permutations"] = analysis.permutations
+        given |= protocol_options(config.probe.options)
+        return cls(read_options(GrasOptions, given, "probe.options"))
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
@@ -61,7 +61,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
         return " · ".join([head, inputs.battery.name, *rest])
 
     def check_battery(self, battery: Battery, config: Config) -> None:
-        """Refuse a battery that asks about no trait, or about two people."""
+        """Raise unless the battery asks about traits, and about one person."""
         super().check_battery(battery, config)
         if battery.people != 1 or not battery.traits:
             what = "is about two people" if battery.people != 1 else "asks about no trait"
@@ -69,15 +69,15 @@ class Gras(EvaluationProtocol[GrasOptions]):
             raise Fp2Error(f"the battery '{battery.name}' {what}", where="probe", fix=fix)
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse an outcome that the engine never gives, and attributes with fewer than two large groups."""
-        from fp2.protocols.gras.groups import make_design
+        """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
+        from fp2.protocols.gras.grouping import group_images
 
         assert inputs.engine is not None
         assert inputs.battery is not None
         _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
         people = inputs.people
         images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
-        make_design(images, subjects, people, inputs.cuts, self.options.min_subjects)
+        group_images(images, subjects, people, inputs.cuts, self.options.min_subjects)
 
     def storage(self, plan: Plan, inputs: Inputs) -> DenseStorage:
         """Return the dense storage."""
@@ -122,7 +122,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
     ) -> tuple[Answers, pd.DataFrame | None]:
-        """Return the answers as they are: probabilities need no scorer."""
+        """Return the answers unchanged: probabilities need no scorer."""
         return answers, None
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
@@ -131,10 +131,12 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def n_steps(self, job: Job, tables: RunTables) -> int:
         """Return how many steps the analysis has."""
+        from fp2.protocols.gras.analysis import STEPS
+
         return STEPS
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Return the bias score with its null distribution, sizes, attribution rates, prompt sensitivity and mass."""
+        """Return the bias score with its null distribution, effect sizes, rates, prompt sensitivity and answer mass."""
         from fp2.ask.dense_answers import DenseAnswers
         from fp2.protocols.gras.analysis import analyse
         from fp2.protocols.gras.answers import GrasAnswers
@@ -154,7 +156,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
         return line == NOTHING
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the comparison as every report reads them."""
+        """Return the settings of the comparison (key `analysis` of the results)."""
         options = self.options
         return {
             "unit": "image, and subject beside it",
@@ -171,7 +173,13 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
 
 def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
-    """Refuse an outcome that this engine never gives; report if it gives it for some answers only."""
+    """Raise for an outcome that the engine never gives; note one that it gives for some answers only.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the outcomes that are always there.
+    """
     from fp2.engines.base import NEVER
 
     question = next((question for question in battery.questions if question.kind == "yes_no"), None)
@@ -179,10 +187,10 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
     which = lacking.get(options.outcome)
     others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
     if which == NEVER:
-        what = f"the way in which this server is asked never gives {options.outcome}"
+        what = f"this server never gives {options.outcome}"
         raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
     if which:
-        progress.note(f"This server gives {options.outcome} for some answers only; always with {others}")
+        progress.note(f"This server gives {options.outcome} for some answers only; for all of them with {others}")
 
 
 def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
@@ -198,11 +206,11 @@ def _missing_outcome(answers: DenseAnswers, outcome: str) -> list[str]:
     n, n_answered = int(lacking.sum()), int(answered.sum())
     if n == n_answered:
         there = [name for name in OUTCOMES if not np.isnan(answers.columns[name][answered]).all()]
-        fix = f"Set probe.options.outcome={' or '.join(there)}: the answers are kept" if there else ""
+        fix = f"Set probe.options.outcome={' or '.join(there)}; no question is asked again" if there else ""
         raise Fp2Error(f"no answer has the outcome {outcome!r}", where="probe.options.outcome", fix=fix)
     if not n:
         return []
-    why = "a server that lists only the likeliest tokens leaves it out where Yes is unlikely, so groups may lack it"
     return [
-        f"{n / n_answered:.1%} of the answers have no {outcome}: {why} unequally; p_yes and p_yes_norm may be there"
+        f"{n / n_answered:.1%} of the answers have no {outcome}, possibly unequally between groups: a server that "
+        "lists only the likeliest tokens omits Yes where it is unlikely. p_yes and p_yes_norm may be available."
     ]

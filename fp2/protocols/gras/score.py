@@ -1,14 +1,14 @@
-"""The GRAS Bias Score from p-values: both orientations, and what corrections make of it.
+"""The GRAS Bias Score from p-values: both orientations, and the score after corrections for multiple tests.
 
 Source: GRAS (the abstract's Table 1 has the seed orientation, the published paper the other one). A cell is one
-(attribute, trait); it is biased if any of its templates has p <= alpha. Without a correction a model that treats
-everybody alike scores about 22.6 in the published orientation (five independent tests), so a score wants its null.
+(attribute, trait); it is biased if any of its templates has p <= alpha. Without a correction, a model without any bias
+scores about 22.6 in the published orientation (five independent tests), so a score is read beside its null mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +25,22 @@ MEASURES = ("published_orientation", "holm", "benjamini_hochberg", "all_template
 
 @dataclass(frozen=True)
 class BiasScore(Mapping[str, Any]):
-    """The GRAS Bias Score; fields can also be read as `score["holm"]`.
+    """The GRAS Bias Score, in shares of cells in percent (0-100); a mapping too: `score["holm"]`, `dict(score)`.
 
-    Shares of cells in percent (0-100). `seed_orientation`: p > alpha in all templates, ideal 100.
-    `published_orientation`: p <= alpha in any, ideal 0. `holm`, `benjamini_hochberg`: the any-rule on p-values that are
-    adjusted over all rows given. `all_templates`: p <= alpha in every template. `unbiased_cells`: attribute -> cells
-    without any p <= alpha, unadjusted. `n_undefined`: p-values that are missing, counted as not significant.
+    Attributes
+    ----------
+    seed_orientation : float
+        p > alpha in all templates; ideal 100.
+    published_orientation : float
+        p <= alpha in any template; ideal 0.
+    holm, benjamini_hochberg : float
+        The same with p-values adjusted over all rows given.
+    all_templates : float
+        p <= alpha in every template.
+    unbiased_cells : dict
+        Attribute -> number of cells without any p <= alpha, unadjusted.
+    n_undefined : int
+        Missing p-values, counted as not significant.
     """
 
     seed_orientation: float
@@ -43,25 +53,15 @@ class BiasScore(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """Return the field `name`."""
-        if name not in self:
-            raise KeyError(name)
-        return getattr(self, name)
+        return asdict(self)[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names of the fields."""
-        return iter(field.name for field in fields(self))
+        """Iterate over the names of the fields."""
+        return iter(asdict(self))
 
     def __len__(self) -> int:
-        """Count the fields."""
-        return len(fields(self))
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is such a field."""
-        return any(field.name == name for field in fields(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a plain dict."""
-        return asdict(self)
+        """Return the number of fields."""
+        return len(asdict(self))
 
 
 def bias_score(p_values: pd.DataFrame, alpha: float = 0.05) -> BiasScore:
@@ -83,7 +83,7 @@ def bias_score(p_values: pd.DataFrame, alpha: float = 0.05) -> BiasScore:
     Raises
     ------
     ValueError
-        If a column or a label is missing, there are no rows, a test comes twice, a cell lacks a template, a p-value is
+        If a column or a label is missing, there are no rows, a test is repeated, a cell lacks a template, a p-value is
         outside [0, 1], or alpha is not between 0 and 1.
 
     Examples
@@ -136,7 +136,7 @@ def cell_table(
     Raises
     ------
     ValueError
-        If a column or a label is missing, there are no rows, a row comes twice, or a cell lacks a template.
+        If a column or a label is missing, there are no rows, a row is repeated, or a cell lacks a template.
     """
     missing = [name for name in (*keys, across, *values) if name not in frame.columns]
     if missing:
@@ -152,7 +152,7 @@ def cell_table(
     where = np.asarray(line) * len(columns) + np.asarray(place)
     count = np.bincount(where, minlength=len(cells) * len(columns))
     names = list(cells), list(columns)
-    for wrong, what in ((count > 1, "comes twice"), (count == 0, "is missing")):
+    for wrong, what in ((count > 1, "is repeated"), (count == 0, "is missing")):
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
             cell = ", ".join(str(part) for part in names[0][first // len(columns)])

@@ -1,4 +1,4 @@
-"""GRAS: the bias score in both orientations beside chance, how large the differences are, rates, wording, mass."""
+"""GRAS in the reports: scores beside their null, effect sizes, rates, prompt sensitivity and answer mass."""
 
 from __future__ import annotations
 
@@ -12,105 +12,107 @@ from rich.text import Text
 from fp2.protocols.gras import figures as drawing
 from fp2.report.reading import cut_label, number, plain, probability
 from fp2.report.section import Block, Results, Section
+from fp2.report.suppress import MIN_CELL
 
-_LEAST = 10  # figures know no config: as `report.suppress_below` ships
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
-    "benjamini_hochberg": "the same after Benjamini-Hochberg",
-    "holm": "the same after Holm",
+    "benjamini_hochberg": "p ≤ α in any template, after Benjamini-Hochberg correction",
+    "holm": "p ≤ α in any template, after Holm correction",
     "all_templates": "p ≤ α in all templates",
 }
-UNITS = {"images": "pictures as units, as published", "subjects": "people as units"}
-COLUMNS = {"p_yes": "Yes in all spellings", "p_yes_norm": "Yes against No", "logit_difference": "log odds of Yes",
-           "p_yes_first_token": "first token of Yes (published)"}  # fmt: skip
+UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}
+COLUMNS = {
+    "p_yes": "P(Yes) in all spellings",
+    "p_yes_norm": "P(Yes) / (P(Yes) + P(No))",
+    "logit_difference": "log odds of Yes",
+    "p_yes_first_token": "P(first token of Yes), as published",
+}
 
 
 class GrasSection(Section):
-    """."""
+    """Everything of the block `gras`."""
 
     name = "gras"
     title = "GRAS: trait words and P(Yes)"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables: scores per unit, sizes per attribute, rates, wording, mass."""
+        """Return the tables: scores per unit, effect sizes per attribute, rates, prompt sensitivity, mass."""
         unit = drawing.main_unit(block)
-        people = {entry["name"]: drawing.sizes(block, entry["name"]) for entry in block["attributes"]}
+        subjects = {entry["name"]: drawing.sizes(block, entry["name"]) for entry in block["attributes"]}
 
         def large(row: Mapping[str, Any]) -> bool:
-            return people[row["attribute"]].get(row["group"], 0) >= min_cell
+            return subjects[row["attribute"]].get(row["group"], 0) >= min_cell
 
-        least = max(min_cell, _LEAST)
-        attributes = [entry["name"] for entry in block["attributes"]]
         return {
             "gras": block,
             "unit": unit,
-            "units": [(_unit_words(block, name), found) for name, found in block["units"].items()],
+            "units": [(unit_label(block, name), found) for name, found in block["units"].items()],
             "measures": MEASURES,
             "columns": COLUMNS,
-            "attributes": attributes,
+            "attributes": [entry["name"] for entry in block["attributes"]],
             "sizes": [("all attributes", unit["magnitude"]), *unit["magnitude"]["by_attribute"].items()],
             "rates": [{**row, "hidden": not large(row)} for row in unit["attribution"]],
             "mass_rows": [{**row, "hidden": not large(row)} for row in block["mass"]["by_group"]],
-            "alts": _alts(block, results, least),
+            "alts": _alts(block, max(min_cell, MIN_CELL)),
         }
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw score and null, traits by group for every attribute, templates for every image set, attribution rates."""
+        """Draw score and null, traits by group per attribute, templates per image set, and attribution rates."""
         yield drawing.score_and_null(block, results, folder / "gras_score.png")
         for entry in block["attributes"]:
-            yield drawing.trait_heatmap(block, results, entry["name"], folder / _file(entry["name"]), _LEAST)
+            yield drawing.trait_heatmap(block, results, entry["name"], folder / _file(entry["name"]), MIN_CELL)
         for number_of_set in range(len(drawing.main_unit(block)["wording"]["sets"])):
             path = folder / f"gras_templates_{number_of_set + 1}.png"
             yield drawing.template_scatter(block, results, number_of_set, path)
-        yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", _LEAST)
+        yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", MIN_CELL)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return the score in both orientations, how large the differences are, and what to be wary of."""
-        out = []
+        """Return per unit the scores beside the null, and the effect sizes; then the warnings."""
+        out: list[Text] = []
         for name, unit in block["units"].items():
-            score, size = unit["scores"], unit["magnitude"]
-            found = score["published_orientation"]
-            line = Text(f"GRAS Bias Score, {_unit_words(block, name)}: ")
-            line.append(number(found["value"], 2), style="bold")
-            line.append(" published orientation (ideal 0), ")
-            line.append(number(score["seed_orientation"], 2), style="bold")
-            line.append(" seed orientation (ideal 100)")
-            out.append(line)
-            p = probability(found["p_value"])
-            ends = f"{number(found['null_low'], 1)} to {number(found['null_high'], 1)}"
-            chance = Text(f"  by chance {number(found['null_mean'], 1)} ({ends}), excess ")
-            chance.append(number(found["excess"], 1, signed=True), style="bold" if found["p_value"] <= 0.05 else "")
-            chance.append(
-                f", p {p if p.startswith('<') else '= ' + p}; after Holm {number(score['holm']['value'], 2)}, "
-            )
-            chance.append(f"in all templates {number(score['all_templates']['value'], 2)}")
-            out.append(chance)
-            parts = [
-                f"{label} {number(size[key]['value'], 4)} ({number(size[key]['low'], 4)} to {number(size[key]['high'], 4)})"
-                for key, label in (("omega_squared", "omega²"), ("gap", "gap"))
-            ]
-            out.append(Text(f"  size, which does not grow with the number of pictures: {', '.join(parts)}"))
-        out += [Text(plain(line), style="yellow") for line in block["warnings"]]
-        return out
+            out += _unit_lines(unit_label(block, name), unit["scores"], unit["magnitude"])
+        return [*out, *(Text(plain(line), style="yellow") for line in block["warnings"])]
 
 
-def _unit_words(block: Block, name: str) -> str:
-    return "pictures as units (nobody is in two)" if block["same_units"] else UNITS[name]
+def unit_label(block: Block, name: str) -> str:
+    """Return what the units are, in words."""
+    return "images as units (one per subject)" if block["same_units"] else UNITS[name]
+
+
+def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -> list[Text]:
+    """Return three lines: the score in both orientations, its null, the effect sizes."""
+    found = score["published_orientation"]
+    first = Text(f"GRAS Bias Score, {label}: ")
+    first.append(number(found["value"], 2), style="bold")
+    first.append(" published orientation (ideal 0), ")
+    first.append(number(score["seed_orientation"], 2), style="bold")
+    first.append(" seed orientation (ideal 100)")
+    p = probability(found["p_value"])
+    ends = f"{number(found['null_low'], 1)} to {number(found['null_high'], 1)}"
+    null = Text(f"  null mean {number(found['null_mean'], 1)} ({ends}), excess ")
+    null.append(number(found["excess"], 1, signed=True), style="bold" if found["p_value"] <= 0.05 else "")
+    null.append(f", p {p if p.startswith('<') else '= ' + p}; after Holm {number(score['holm']['value'], 2)}, ")
+    null.append(f"in all templates {number(score['all_templates']['value'], 2)}")
+    sizes = []
+    for key, words in (("omega_squared", "omega²"), ("gap", "gap")):
+        value, low, high = (number(size[key][end], 4) for end in ("value", "low", "high"))
+        sizes.append(f"{words} {value} ({low} to {high})")
+    return [first, null, Text(f"  effect sizes (they do not grow with the number of images): {', '.join(sizes)}")]
 
 
 def _file(attribute: str) -> str:
     return f"gras_traits_{re.sub(r'[^0-9A-Za-z_-]', '-', attribute)}.png"
 
 
-def _alts(block: Block, results: Results, least: int) -> dict[str, str]:
-    """Return what each figure shows, in the order of the page."""
-    alts = {"gras_score.png": "The published score (line) on what permuted labels give; the band holds 95 % of them"}
+def _alts(block: Block, least: int) -> dict[str, str]:
+    """Return the caption of each figure, in the order of the page."""
+    alts = {"gras_score.png": "The score (line) and its distribution under permuted labels; the band holds 95 % of it"}
     for entry in block["attributes"]:
         if sum(group["n_subjects"] >= least for group in entry["groups"]) >= 2:
             label = cut_label(entry["name"])
-            alts[_file(entry["name"])] = f"Mean P(Yes) of each group less everybody's, for every trait, by {label}"
+            alts[_file(entry["name"])] = f"Mean P(Yes) of each group less the overall mean, for every trait, by {label}"
     for place, part in enumerate(drawing.main_unit(block)["wording"]["sets"]):
         names = ", ".join(cut_label(name) for name in part["attributes"])
-        alts[f"gras_templates_{place + 1}.png"] = f"Mean P(Yes) of every trait in each template; pictures with {names}"
-    alts["gras_attribution.png"] = "Share of positive and negative traits attributed to each group more than to all"
+        alts[f"gras_templates_{place + 1}.png"] = f"Mean P(Yes) of every trait in each template; images with {names}"
+    alts["gras_attribution.png"] = "Share of positive and negative traits attributed to each group more than overall"
     return alts

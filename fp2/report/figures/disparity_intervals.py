@@ -1,4 +1,4 @@
-"""Disparities with their intervals beside their chance level: what is more than chance, and how sure."""
+"""Disparities with their confidence intervals, beside their null distribution."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _COLUMNS = 2
 
 
 def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
-    """Draw each disparity with its interval against its chance level, a panel per cut, with the verdict in words.
+    """Draw each disparity with its interval and null distribution, a panel per cut, with the verdict in words.
 
-    The grey bar runs from 0 to the 95th percentile of chance, its tick is chance's mean; the dot is the raw max - min,
-    the line its 95 % interval. `scorer` is the primary one unless named.
+    The grey bar runs from 0 to the 95th percentile of the null distribution, with a tick at its mean; the marker is the
+    raw max - min, the line its 95 % interval. `scorer` is the first one with rows by default.
     """
     scorer = scorer or scorer_names(results)[0]
     cuts, labels = list(results["cuts"]), probe_labels(results)
@@ -46,13 +46,13 @@ def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
             _interval_panel(axes, panels[cut], labels, largest * 1.04)
             axes.set_title(shorten(cut_label(cut), 40), loc="left")
         what = shorten(scorer_label(scorer), 24).capitalize()
-        head(drawn, f"{what} disparity (max \u2212 min) against chance", [results])
+        head(drawn, f"{what} disparity (max \u2212 min) and its null distribution", [results])
         _interval_legend(drawn)
         return save(drawn, path)
 
 
 def _interval_panel(axes: Axes, rows: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str], end: float) -> None:
-    """Draw one cut: a line per probe, first probe on top, the verdict in words at the right."""
+    """Draw one cut: a line per probe, the first on top, with the verdict at the right."""
     for y, row in enumerate(rows.values()):
         colour, marker, filled = VERDICT_MARKS.get(row["verdict"] or "", (FAINT, "o", False))
         if row["raw"] is not None:
@@ -82,13 +82,13 @@ def _interval_panel(axes: Axes, rows: Mapping[str, Mapping[str, Any]], labels: M
 
 
 def _interval_legend(drawn: Figure) -> None:
-    """Explain bar, tick, dot and line below the panels."""
+    """Explain bar, tick, marker and line below the panels."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     marks: list[Any] = [
-        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="chance, up to its 95th percentile"),
-        Line2D([], [], color=FAINT, marker="|", linestyle="", markersize=9, label="chance, mean"),
+        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null, up to 95th percentile"),
+        Line2D([], [], color=FAINT, marker="|", linestyle="", markersize=9, label="null mean"),
         Line2D([], [], color=INK, linewidth=1.8, label="95 % interval"),
     ]
     for verdict, (colour, marker, filled) in VERDICT_MARKS.items():

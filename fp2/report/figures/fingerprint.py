@@ -1,4 +1,4 @@
-"""The bias fingerprint as a radar: disparity by probe, against what chance alone gives."""
+"""The bias fingerprint as a radar: disparity by probe, with its null distribution."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Results = Mapping[str, Any]
-FEWEST_SPOKES = 3  # fewer make no area
 _COLUMNS = 2
-# Inches: a panel's cell with its circle inside, the heading above all panels and the legend below them.
+# Inches: a panel with its circle inside, the heading above all panels and the legend below them.
 _CELL, _CIRCLE, _BASE, _HEAD, _FOOT = (4.7, 4.3), 2.7, 0.55, 0.95, 0.75
 
 
 def radar(results: Results | Sequence[Results], path: Path, cuts: Sequence[str] | None = None) -> Path:
     """Draw the bias fingerprint: raw disparity of the primary scorer per probe, a panel per cut, a line per model.
 
-    The shaded ring is what chance alone gives: its dashed line is the mean, its outer edge the 95th percentile (with
-    several models, the largest of theirs). Filled points are significant after correction. All panels share one axis
-    that starts at 0.
+    The shaded area is the null distribution up to its 95th percentile; the dashed line is the null mean (with several
+    models, the largest of theirs). Filled points are significant after correction. All panels share one axis that
+    starts at 0.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ def _panel_axes(drawn: Figure, column: int, line: int) -> Any:
 
 
 def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[str, str], end: float) -> None:
-    """Draw one cut: the chance ring, then a line per model."""
+    """Draw one cut: the null distribution, then a line per model."""
     probes = [probe for probe in labels if any(probe in rows_of(run, cut) for run in runs)]
     turn = [2 * math.pi * i / max(len(probes), 1) for i in range(len(probes))]
     polar.set_theta_offset(math.pi / 2)
@@ -110,7 +109,8 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     )
     value = runs[0]["composites"].get(cut) or {}
     if len(runs) == 1 and value.get("value") is not None:
-        words = f"composite {number(value['value'])}, by chance {number(value['null_mean'])}: {value['severity']}"
+        null = f"null mean {number(value['null_mean'])}"
+        words = f"composite {number(value['value'])}, {null}: severity {value['severity']}"
         polar.text(0.5, above, words, transform=polar.transAxes, ha="center", fontsize=8.5, color=FAINT)
     if not probes:
         return
@@ -124,7 +124,7 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
 
 
 def _radar_line(polar: Any, rows: Sequence[Mapping[str, Any]], turn: Sequence[float], colour: str) -> None:
-    """Draw one model's line; a probe without a value is a gap and a small cross at the centre."""
+    """Draw one model's line; a probe without a value is a gap, with a small cross at the centre."""
     raws = [row.get("raw") for row in rows]
     line = [math.nan if raw is None else raw for raw in raws]
     polar.plot(_closed(turn), _closed(line), color=colour, linewidth=1.7)
@@ -139,7 +139,7 @@ def _radar_line(polar: Any, rows: Sequence[Mapping[str, Any]], turn: Sequence[fl
 
 
 def _radar_legend(drawn: Figure, runs: Sequence[Results]) -> None:
-    """Explain ring, points and lines under the panels."""
+    """Explain area, points and lines below the panels."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -151,8 +151,8 @@ def _radar_legend(drawn: Figure, runs: Sequence[Results]) -> None:
         ]
     point: dict[str, Any] = {"marker": "o", "linestyle": "", "markeredgecolor": LINES[0], "markersize": 5}
     marks += [
-        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="chance, up to its 95th percentile"),
-        Line2D([], [], color=FAINT, linestyle=(0, (4, 3)), linewidth=0.9, label="chance, mean"),
+        Patch(color=CHANCE, alpha=0.6, linewidth=0, label="null distribution, up to its 95th percentile"),
+        Line2D([], [], color=FAINT, linestyle=(0, (4, 3)), linewidth=0.9, label="null mean"),
         Line2D([], [], markerfacecolor=LINES[0], label="significant", **point),
         Line2D([], [], markerfacecolor="white", label="not significant", **point),
     ]

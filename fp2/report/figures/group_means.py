@@ -1,4 +1,4 @@
-"""Group means as a heatmap: which group is described how under which probe."""
+"""Group means as a heatmap: groups by probes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Results = Mapping[str, Any]
 def heatmap(results: Results, cut: str, path: Path) -> Path:
     """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
-    The number of people stands beside the group. The colours diverge around 0 where the scale does, and run over it
-    otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups below the reporting
-    minimum are hatched and blank.
+    Each group is labelled with its number of subjects. Colours diverge around 0 for scores of both signs, and run over
+    the range of the score otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups
+    below the reporting minimum are hatched and blank.
     """
     shown = suppress_small_cells(results)
     rows, groups, labels = rows_of(shown, cut), group_order(shown, cut), probe_labels(shown)
@@ -55,13 +55,13 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
         _colour_bar(drawn, axes, colours, low, high)
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
-        note = f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {MIN_CELL} people, not shown."
+        note = f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {MIN_CELL} subjects, not shown."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
 
 def _scale(results: Results, means: Sequence[float]) -> tuple[Any, float, float]:
-    """Return the colours and the ends of their scale: symmetric about 0 for scores of both signs, else the range."""
+    """Return the colour map and the ends of its scale: symmetric about 0 for scores of both signs, else the range."""
     import matplotlib
 
     primary = primary_scorer(results)
@@ -73,7 +73,7 @@ def _scale(results: Results, means: Sequence[float]) -> tuple[Any, float, float]
 
 
 def _group_label(results: Results, cut: str, group: str) -> str:
-    """Return a group's name with its number of people, as the run counted them."""
+    """Return a group's name with its number of subjects."""
     size = results["dataset"]["groups"].get(cut, {}).get(group, {}).get("n_subjects")
     return shorten(plain(group), 20) + (f" (n={size})" if size is not None else "")
 
@@ -81,7 +81,7 @@ def _group_label(results: Results, cut: str, group: str) -> str:
 def _cell(
     axes: Axes, x: int, y: int, cell: Mapping[str, Any] | None, row: Mapping[str, Any], colour: Callable[[float], Any]
 ) -> None:
-    """Draw one group under one probe: its mean, or hatching where it is suppressed, or a dash where there is none."""
+    """Draw one cell: the mean, hatching where it is suppressed, or a dash where there is none."""
     from matplotlib.patches import Rectangle
 
     mean = None if cell is None else cell["mean"]
@@ -101,7 +101,7 @@ def _cell(
 
 
 def _colour_bar(drawn: Figure, axes: Axes, colours: Any, low: float, high: float) -> None:
-    """Draw the scale of the colours at the right edge."""
+    """Draw the colour scale at the right edge."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 

@@ -1,4 +1,4 @@
-"""Two fingerprints side by side: each group's mean under each probe, centred, of both runs."""
+"""Two fingerprints side by side: the centred group means of two runs under each probe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEFT, _RIGHT, _COLUMN, _HEAD, _FOOT, _TITLE, _LINE, _GAP = 1.75, 0.25, 1.4, 1.4
 
 
 def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
-    """Draw what `fp2.runs.compare.compare` found: a row of panels per cut, a panel per probe, a line per group."""
+    """Draw the result of `fp2.runs.compare.compare`: a row of panels per cut, a panel per probe, a line per group."""
     rows = block["profiles"]
     cuts = list(dict.fromkeys(row["cut"] for row in rows))
     probes = [probe for probe in block["probes"] if any(row["probe"] == probe for row in rows)]
@@ -48,16 +48,16 @@ def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
                 )  # fmt: skip
             top -= tall + _GAP
         note = (
-            "Group means over people less their mean over groups, where both runs have a value; groups of 10 people "
-            "and more.\nUnder each probe: the distance of the two profiles; * differs after Holm's correction over "
-            "probes and cuts."
+            "Group means over subjects less their mean over groups, of images with a value in both runs; groups of at "
+            "least 10 subjects.\nUnder each probe: the distance of the two profiles; * significant after Holm's "
+            "correction over probes and cuts."
         )
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT, linespacing=1.4)
         return save(drawn, path)
 
 
 def _groups(rows: Sequence[Mapping[str, Any]], cut: str) -> list[str]:
-    """Return the groups of a cut in order; of very many the largest."""
+    """Return the groups of a cut in order, the largest ones where there are many."""
     sizes = {row["group"]: row["n_subjects"] for row in rows if row["cut"] == cut}
     kept = set(sorted(sizes, key=lambda group: -sizes[group])[:MOST_GROUPS])
     return sorted(kept)
@@ -75,7 +75,7 @@ def _head(drawn: Figure, block: Mapping[str, Any]) -> None:
     title = f"Two fingerprints: {scorer_label(block['primary'])}"
     drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
     shared = block["shared"]
-    line = f"{shared['n_subjects']:,} people and {shared['n_images']:,} pictures shared"
+    line = f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images in both runs"
     drawn.text(0.15 / width, 1 - 0.55 / height, line, fontsize=8.5, color=FAINT)
     for y, (run, colour, marker) in enumerate((("first", LINES[0], "●"), ("second", LINES[1], "◆"))):
         name = shorten(plain(block[run]["name"]), 60)

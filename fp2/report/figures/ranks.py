@@ -1,4 +1,4 @@
-"""The leaderboard's figure: for each cut the models in order, and the ranks that each may hold."""
+"""The leaderboard's figure: the models of each cut with confidence intervals of their ranks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _HEAD, _FOOT, _TITLE, _LINE, _GAP = 0.85, 0.6, 0.4, 0.3, 0.4
 _LEFT, _RIGHT, _WIDTH = 2.6, 1.9, 8.6
 NOTE = (
-    "Bar: ranks that the model may hold, all at once at the run's level (95 % by default). Dot: its place by shrunken "
-    "composite,\nwhich stands at the right with the tie letters: models that share a letter are not told apart."
+    "Bar: simultaneous confidence interval of the rank (95 % by default). Dot: rank by shrunken composite, which is "
+    "given\nat the right with the tie letters: models that share a letter do not differ significantly."
 )
 
 
 def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
-    """Draw the rank intervals of every cut that has them, one panel each; rank 1 (the smallest gaps) is at the left."""
+    """Draw the rank intervals of every cut that has them, a panel each, with rank 1 at the left."""
     boards: dict[tuple[str, str | None], list[LeaderboardRow]] = {}
     for row in rows:
         if row.rank_low is not None:
@@ -35,7 +35,7 @@ def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
             0.15 / _WIDTH, 1 - 0.32 / height, "Leaderboard with rank intervals", fontsize=12.5, fontweight="bold"
         )
         some = next(iter(boards.values()))[0]
-        line = f"{shorten(plain(some.dataset), 40)} · {some.n_subjects:,} people · rank 1: smallest gaps between groups"
+        line = f"{shorten(plain(some.dataset), 40)} · {some.n_subjects:,} subjects · rank 1: smallest disparities"
         drawn.text(0.15 / _WIDTH, 1 - 0.55 / height, line, fontsize=8.5, color=FAINT)
         if any(row.calibration for row in rows):
             drawn.text(0.15 / _WIDTH, 1 - 0.74 / height, CALIBRATION_SHORT, fontsize=8, color=FAINT, style="italic")
@@ -51,7 +51,7 @@ def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:
 
 
 def _panel(axes: Axes, rows: Sequence[LeaderboardRow], title: str) -> None:
-    """Draw one cut: a line per model, best at the top."""
+    """Draw one cut: a line per model, rank 1 at the top."""
     k = len(rows)
     axes.set(xlim=(0.5, k + 0.5), ylim=(k - 0.5, -0.5))
     axes.set_title(shorten(title, 60), loc="left")
@@ -71,7 +71,7 @@ def _panel(axes: Axes, rows: Sequence[LeaderboardRow], title: str) -> None:
 
 
 def _names(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Return the models' names; where one repeats, the start of the run's id stands with it."""
+    """Return the models' names, with the start of the run id where a name is repeated."""
     names = [plain(row.model) for row in rows]
     return [
         shorten(name, 30) if names.count(name) == 1 else f"{shorten(name, 20)} {row.run_id[:8]}"

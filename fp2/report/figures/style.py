@@ -1,4 +1,4 @@
-"""What the figures share: colours that survive colour blindness and print, one type size scale, one way to save."""
+"""What the figures share: a palette safe for colour blindness and print, type sizes, and saving."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fp2.report.reading import CALIBRATION_SHORT, is_calibration, model_name, pl
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), in the order in which lines take them.
+# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), in the order in which lines are coloured.
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 INK, FAINT, GRID, CHANCE = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6"
 
@@ -23,7 +23,7 @@ VERDICT_MARKS: dict[str, tuple[str, str, bool]] = {  # colour, marker, filled
     "no_difference_found": ("#5f6368", "o", False),
 }
 
-# The outer ends that a disparity axis may have: fixed steps, so that most figures share one scale.
+# The ends of a disparity axis: fixed steps, so that most figures share one scale.
 _AXIS_ENDS = (0.6, 1.0, 2.0)
 
 _RC: Any = {
@@ -44,25 +44,25 @@ _RC: Any = {
 
 
 def axis_end(values: Iterable[float | None]) -> float:
-    """Return the end of a disparity axis that holds all `values`: 0.6 in most cases, so that figures compare."""
+    """Return the end of a disparity axis that holds all `values`: 0.6 in most cases, so that figures are comparable."""
     largest = max((value for value in values if value is not None), default=0.0)
     return next((end for end in _AXIS_ENDS if largest <= end), 10.0 * (largest // 10 + 1))
 
 
 def axis_rings(end: float) -> list[float]:
-    """Return where the rings of a radar lie: in steps that their labels can say exactly."""
+    """Return the rings of a radar, in steps with short exact labels."""
     n = 3 if end == _AXIS_ENDS[0] else 4
     return [round(end * i / n, 10) for i in range(1, n + 1)]
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut `text` to `limit` characters, and keep matplotlib from reading a dollar sign as mathematics."""
+    """Cut `text` to `limit` characters, and escape dollar signs, which matplotlib would read as mathematics."""
     short = text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
     return short.replace("$", r"\$")
 
 
 def figure(width: float, height: float) -> Figure:
-    """Return an empty figure of `width` x `height` inches, drawn without a window system."""
+    """Return an empty figure of `width` x `height` inches that needs no window system."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -72,14 +72,14 @@ def figure(width: float, height: float) -> Figure:
 
 
 def style() -> Any:
-    """Return the context in which a figure is drawn."""
+    """Return the context with the style of the figures."""
     import matplotlib
 
     return matplotlib.rc_context(_RC)
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write the figure as a PNG (200 dpi, no date or software name: same data, same bytes) and return its path."""
+    """Write the figure as a PNG (200 dpi, without date or software name, so that equal data give equal bytes)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
@@ -88,13 +88,13 @@ def save(drawn: Figure, path: Path) -> Path:
 
 
 def head(drawn: Figure, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
-    """Write title and subtitle: model, data set, people, and what a planted model's numbers are."""
+    """Write title and subtitle: model, data set, subjects, and a note where effects were planted."""
     width, height = drawn.get_figwidth(), drawn.get_figheight()
     drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
     run = runs[0]
     who = shorten(model_name(run), 40) if len(runs) == 1 else f"{len(runs)} models"
     data = shorten(plain(run["dataset"]["name"]), 30)
-    line = f"{who} · {data} · {run['n_subjects']:,} people, {run['n_images']:,} images"
+    line = f"{who} · {data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images"
     partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"
     drawn.text(0.15 / width, 1 - 0.55 / height, line + partial, fontsize=8.5, color=FAINT)
     if any(map(is_calibration, runs)):

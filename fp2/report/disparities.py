@@ -1,0 +1,211 @@
+"""The section that every run with disparities has: radar, tables, group means and composites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from fp2.report import reading
+from fp2.report.reading import DASH, cut_label, number, plain, probability, rows_of, scorer_names, verdict_words
+from fp2.report.section import Block, Results, Section
+from fp2.report.suppress import suppress_small_cells
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FEWEST_SPOKES = 3
+"""Probes that a radar needs: fewer make no area."""
+VERDICT_STYLES = {"biased": "bold red", "significant_but_small": "yellow", "equivalent": "green"}
+_SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
+_BAR = (4, 112)
+"""Left end and width of an interval in the table, in SVG units."""
+
+
+class DisparitiesSection(Section):
+    """Disparities of every probe, scorer and cut, and the composites of the primary scorer."""
+
+    name = "disparities"
+    title = "Disparities between groups"
+
+    def applies(self, results: Results) -> bool:
+        """Return whether groups were compared."""
+        return bool(results["disparities"] or results["composites"])
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the radars, and the tables of disparities and group means by cut and scorer."""
+        from fp2.report.radar_svg import HEIGHT, WIDTH, radars_of
+
+        shown = suppress_small_cells(results, min_cell)
+        radars = radars_of(shown)
+        return {
+            "scorers": scorer_names(results),
+            "radars": radars,
+            "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
+            "svg": {"width": WIDTH, "height": HEIGHT},
+            "tables": _tables(shown),
+            "means": _means(shown),
+            "verdicts": reading.verdict_meanings(results["disparities"]),
+        }
+
+    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+        """Draw `fingerprint.png` and `heatmap_CUT.png` of the primary scorer, and `intervals.png`.
+
+        A radar needs three probes. `intervals.png` shows the first scorer that has rows.
+        """
+        from fp2.report.figures import heatmap, intervals, radar
+
+        cuts = [cut for cut in results["cuts"] if cut in results["composites"] and rows_of(results, cut)]
+        if spread := [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]:
+            yield radar(results, folder / "fingerprint.png", cuts=spread)
+        for cut in cuts:
+            yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png")
+        if scorer_names(results):
+            yield intervals(results, folder / "intervals.png")
+
+    def lines(self, block: Block, results: Results) -> Sequence[RenderableType]:
+        """Return the table of the primary scorer, and a line per composite."""
+        out: list[RenderableType] = [_terminal_table(results), Text()]
+        if results["composites"]:
+            out += [_composite_line(results, cut) for cut in results["cuts"]]
+            legend = f"mean over the probes with a value; severity by its excess: {reading.severity_legend(results)}"
+            out.append(Text(legend, style="dim"))
+        return out
+
+
+def _panels(results: Results) -> list[tuple[str, str, dict[str, Mapping[str, Any]]]]:
+    """Return (cut, scorer, rows by probe) for all that have rows."""
+    pairs = ((cut, scorer) for cut in results["cuts"] for scorer in scorer_names(results))
+    panels = ((cut, scorer, rows_of(results, cut, scorer)) for cut, scorer in pairs)
+    return [panel for panel in panels if panel[2]]
+
+
+def _tables(results: Results) -> list[dict[str, Any]]:
+    """Return the disparity table of each cut and scorer, with a drawing of each interval."""
+    panels = _panels(results)
+    ends: dict[str, float] = {}
+    for _, scorer, rows in panels:
+        values = [row[key] or 0.0 for row in rows.values() for key in ("raw", "ci_high", "null_p95")]
+        ends[scorer] = max([ends.get(scorer, 0.01), *values])
+    tables = []
+    for cut, scorer, rows in panels:
+        lines = [{"probe": p, "row": row, "bar": _bar(row, ends[scorer])} for p, row in rows.items()]
+        tables.append({"cut": cut, "scorer": scorer, "lines": lines})
+    return tables
+
+
+def _bar(row: Mapping[str, Any], end: float) -> dict[str, float] | None:
+    """Return the x positions (0 to 120) of a row's null, interval and point, or None without a value."""
+    if row["raw"] is None:
+        return None
+    left, width = _BAR
+    keys = ("raw", "null_mean", "null_p95", "ci_low", "ci_high")
+    return {key: round(left + width * (row[key] if row[key] is not None else row["raw"]) / end, 1) for key in keys}
+
+
+def _means(results: Results) -> list[dict[str, Any]]:
+    """Return a table of group means per cut and scorer: a line per group, a cell per probe with its colour class."""
+    ranges = {scorer["name"]: scorer.get("value_range") or [0.0, 1.0] for scorer in results["scorers"]}
+    tables = []
+    for cut, scorer, rows in _panels(results):
+        cells = {(p, g["group"]): g for p, row in rows.items() for g in row["groups"]}
+        scale = _Scale(ranges[scorer], [g["mean"] for g in cells.values()])
+        sizes = results["dataset"]["groups"].get(cut, {})
+        lines = [
+            {
+                "group": group,
+                "size": sizes.get(group, {}),
+                "cells": [_cell(cells.get((p, group)), row, group, scale) for p, row in rows.items()],
+            }
+            for group in reading.group_order(results, cut)
+        ]
+        tables.append({"cut": cut, "scorer": scorer, "probes": list(rows), "lines": lines, "scale": scale.words})
+    return tables
+
+
+class _Scale:
+    """Which of the colour classes n10 ... n1, z, p1 ... p10 a mean gets, and the legend.
+
+    A scale with both signs diverges around 0 and ends at the largest mean, rounded up; others run over their range.
+    """
+
+    def __init__(self, value_range: Sequence[float], means: Sequence[float | None]) -> None:
+        self.low, self.high = value_range
+        if self.low < 0 < self.high:
+            largest = max([abs(mean) for mean in means if mean is not None], default=0.0)
+            self.low, self.high = 0.0, next(end for end in (0.2, 0.4, 0.6, 1.0, float("inf")) if largest <= end)
+            self.words = f"colours diverge around 0 and end at ±{self.high:g}"
+        else:
+            self.words = f"colours run from {self.low:g} to {self.high:g}"
+
+    def level(self, mean: float) -> str:
+        """Return the colour class of a mean."""
+        step = max(-10, min(10, round(10 * (mean - self.low) / (self.high - self.low))))
+        return "z" if step == 0 else f"p{step}" if step > 0 else f"n{-step}"
+
+
+def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, scale: _Scale) -> dict[str, Any]:
+    """Return one cell: its text, its colour class, and whether it is an end of a significant disparity."""
+    if group is None or group["suppressed"] or group["mean"] is None:
+        hidden = group is not None and group["suppressed"]
+        return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "n": group}
+    ends = {row["worst_group"]: "worst", row["best_group"]: "best"} if row["significant"] else {}
+    return {
+        "text": number(group["mean"], 2),
+        "level": scale.level(group["mean"]),
+        "mark": ends.get(name, ""),
+        "n": group,
+    }
+
+
+def _terminal_table(results: Results) -> Table:
+    """Return the table of the primary scorer: a part per cut with a line per probe."""
+    labels = reading.probe_labels(results)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold", show_edge=False)
+    table.add_column("probe", overflow="fold", max_width=18)
+    table.add_column("disparity", justify="right", no_wrap=True)
+    table.add_column("null mean", justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold", max_width=13)
+    table.add_column("worst → best group", overflow="fold", max_width=60)
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut)
+        table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
+        for place, (probe, row) in enumerate(rows.items()):
+            none_found = row["verdict"] == "no_difference_found"  # its full words do not fit the column
+            table.add_row(
+                Text(labels[probe]),
+                Text(number(row["raw"]), style="bold" if row["significant"] else ""),
+                Text(number(row["null_mean"]), style="dim"),
+                Text(
+                    "none found" if none_found else verdict_words(row["verdict"]),
+                    style=VERDICT_STYLES.get(row["verdict"] or "", ""),
+                ),
+                _ends(row),
+                end_section=place == len(rows) - 1,
+            )
+    return table
+
+
+def _ends(row: Mapping[str, Any]) -> Text:
+    """Return worst and best group; dim where the disparity is not significant, and so their order may be chance."""
+    if row["worst_group"] is None or row["best_group"] is None:
+        return Text(DASH)
+    return Text(f"{plain(row['worst_group'])} → {plain(row['best_group'])}", style="" if row["significant"] else "dim")
+
+
+def _composite_line(results: Results, cut: str) -> Text:
+    """Return one cut's composite with its null mean and severity."""
+    composite = results["composites"].get(cut) or {}
+    if composite.get("value") is None:
+        return Text(f"composite by {cut_label(cut)}: {DASH} (no probe could be compared)")
+    p = probability(composite["p_value"])
+    severity = plain(composite["severity"] or DASH)
+    line = Text(f"composite by {cut_label(cut)}: ")
+    line.append(number(composite["value"]), style="bold")
+    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}): severity ")
+    return line.append(severity, style=_SEVERITY_STYLES.get(severity, ""))

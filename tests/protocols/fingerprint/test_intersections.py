@@ -1,0 +1,46 @@
+"""Intersections: sizes of the combinations, and what a combination adds to the effects of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from simulated import analysed
+
+from fp2.protocols.fingerprint.intersections import Intersections
+
+
+def test_an_intersection_lists_its_combinations_and_what_is_beyond_their_parts(found: Any) -> None:
+    truth = {"noise": {"subject_sd": 0.3, "image_sd": 0.3}, "effects": {"occupation": {"skin": {"III": -2.0}}}}
+    analysis, _ = analysed({"by": ["skin", "age"]}, truth)
+    (cut,) = analysis.blocks["intersections"]["cuts"]
+    assert cut["by"] == ["skin", "age"]
+    assert {row["group"]: row["n_subjects"] for row in cut["groups"]}["III x old"] == 15
+    assert sum(row["n_images"] for row in cut["groups"]) == 180
+    extra = next(row["groups"] for row in cut["beyond"] if row["probe"] == "occupation")
+    assert set(extra) == {row["group"] for row in cut["groups"]}
+    assert max(abs(value) for value in extra.values()) < 0.1  # one attribute alone: nothing beyond the sum
+    assert "intersections" not in found[0].blocks
+
+
+def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_labels_contain() -> None:
+    """An interaction of 0.6 in one of 3 x 2 cells of equal size leaves +0.2 there, and the rest by hand elsewhere."""
+    _, run = analysed({"by": ["skin", "age"]}, {"noise": {"subject_sd": 0.0}})
+    renamed = {"I": "I x II", "II": "I × II", "III": "III"}  # both ways that labels are joined
+    people = run.people.assign(attr_skin=[[renamed[value] for value in cell] for cell in run.people["attr_skin"]])
+    chosen = {
+        image for image, skin, age in zip(people["image_id"], people["attr_skin"], people["attr_age"], strict=True)
+        if (skin, age) == (["I x II"], ["old"])
+    }  # fmt: skip
+    mine = (run.scores["scorer"] == "valence") & (run.scores["probe"] == "occupation")
+    value = run.scores["value"].mask(mine, 0.6 * run.scores["image_id"].isin(chosen))
+    block = Intersections().block(replace(run, scores=run.scores.assign(value=value), people=people))
+    assert block is not None
+    (cut,) = block["cuts"]
+    extra = next(row["groups"] for row in cut["beyond"] if row["probe"] == "occupation")
+    assert extra == pytest.approx({
+        "I x II x old": 0.2, "I x II x young": -0.2, "I × II x old": -0.1, "I × II x young": 0.1,
+        "III x old": -0.1, "III x young": 0.1,
+    })  # fmt: skip
+    assert {row["group"] for row in cut["groups"]} == set(extra)
