@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench
+from fp2.jobs import job_of, run_job
 from PIL import Image
 
 from fp2.commands.plan import plan_run
 from fp2.compose import jobs_of, load_config
-from fp2.jobs import job_of, run_job
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 

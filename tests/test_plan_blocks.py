@@ -99,8 +99,9 @@ def test_the_papers_size_is_told_without_the_data(capsys: pytest.CaptureFixture[
 
 
 def test_a_plan_counts_what_the_store_has(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    from fp2.compose import load_config
     from fp2.jobs import run_job
+
+    from fp2.compose import load_config
     from fp2.progress import Progress
 
     def words(traits: str) -> list[str]:

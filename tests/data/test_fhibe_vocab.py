@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.data.ages import AGE_GROUPS, age_group
+from fp2.data.ages import age_group
 from fp2.data.fhibe import vocab
 from fp2.errors import Fp2Error
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fp2.data.ages import AGE_GROUPS, age_group
+from fp2.data.ages import AGE_GROUPS
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
 from fp2.data.peeps.build import MANIFEST, build_peeps

@@ -20,7 +20,7 @@ from fp2.tables import Question
 TEXTS = {
     probe: body["texts"][0]
     for probe, body in yaml.safe_load(
-        Path(planted_truth.__file__).with_name("planted_default.yaml").read_text(encoding="utf-8")
+        Path(planted_truth.__file__).with_name("default.yaml").read_text(encoding="utf-8")
     )["probes"].items()
 }
 REGIONS, PRONOUNS = ("North", "South", "West"), ("She", "He")

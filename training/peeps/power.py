@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fp2.data.peeps.figure import sample_person, sample_picture
+from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.models.cues import Seen, see
 from fp2.models.expected import expected_effects, vader_compound
 from fp2.models.planted import MODEL_FOLDER, Planted, load_planted
