@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from annotated_types import Ge
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fp2.protocols.fhibe.vqa.pronouns import PRONOUN, against_people, own_pronoun
 from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun
+from fp2.protocols.option_types import Range
 from fp2.scorers.vqa_text import KINDS
 
 if TYPE_CHECKING:
@@ -36,10 +35,8 @@ WORDS = 8
 class VqaOptions(ComparisonOptions):
     """`probe.options`: prompts of each kind that are chosen, and subjects that an occupation needs to be tested."""
 
-    prompts: Annotated[int, Ge(1)] = 2
-    least_people: Annotated[int, Ge(1)] = 10
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    prompts: Annotated[int, Range(1)] = 2
+    least_people: Annotated[int, Range(1)] = 10
 
 
 class FhibeVqa(GroupComparison):

@@ -10,12 +10,13 @@ import pytest
 
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
-from fp2.protocols.fhibe.scores.analysis import Analysis, analyse_scores, attributes_of, numbers_of
+from fp2.protocols.fhibe.scores.analysis import analyse_scores, attributes_of, numbers_of
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.conditional_gaps import change, within_block
 from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions, read_options
+from fp2.protocols.task_tables import ScoreComparison
 
-ANALYSIS = Analysis(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
+ANALYSIS = ScoreComparison(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
 PLAIN: dict[str, Any] = {"error_model": None, "patterns": None}
 
 

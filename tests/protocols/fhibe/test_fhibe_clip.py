@@ -14,11 +14,11 @@ from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe.clip.protocol import tables as clip
-from fp2.protocols.fingerprint.disparities import Comparison
-from fp2.protocols.registry import Analysed
+from fp2.protocols.fhibe.clip.options import read_options
+from fp2.protocols.fhibe.clip.protocol import WRONG, clip_block
+from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "engines"))
 
 COMPARISON = Comparison(0.05, "holm", "scorer", "valence", 10, 999, 100, 1)
@@ -68,19 +68,18 @@ def world(n: int = 120, neutral: tuple[float, float] = (0.2, 0.7)) -> tuple[pd.D
     return people, answers
 
 
-def analysed(people: pd.DataFrame, answers: pd.DataFrame, **options: Any) -> Analysed:
+def block(people: pd.DataFrame, answers: pd.DataFrame, **options: Any) -> dict[str, Any]:
     battery = load_battery({**SPEC, "options": {**SPEC["options"], **options}})
     cuts = [Cut("pronoun", ("pronoun",))]
     config = Config(cut=CutConfig(by=["pronoun"]))
-    return Analysed(config, battery, answers, answers.iloc[:0], people, cuts, {}, COMPARISON)
+    run = ComparedRun(config, battery, answers, answers.iloc[:0], people, cuts, {}, COMPARISON)
+    return clip_block(run, read_options(battery))
 
 
 @pytest.fixture(scope="module")
 def made() -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
     people, answers = world()
-    found = clip.block(analysed(people, answers))
-    assert found is not None
-    return people, answers, found
+    return people, answers, block(people, answers)
 
 
 def table(found: dict[str, Any], by: str, variant: str) -> dict[str, Any]:
@@ -98,9 +97,9 @@ def test_shares_are_those_counted_by_hand(made: tuple[pd.DataFrame, pd.DataFrame
     assert entry["share_images"] == pytest.approx(neutral.mean())
     assert entry["rate"] == pytest.approx(neutral.groupby(own["subject_id"]).mean().mean())
     assert entry["ci_low"] < entry["rate"] < entry["ci_high"]
-    wrong = next(e for e in row["labels"] if e["label"] == clip.WRONG)
+    wrong = next(e for e in row["labels"] if e["label"] == WRONG)
     assert wrong["share_images"] == pytest.approx((~own["text"].isin(LABELS["man"])).mean())
-    shares = [e["rate"] for e in row["labels"] if e["label"] != clip.WRONG]
+    shares = [e["rate"] for e in row["labels"] if e["label"] != WRONG]
     assert sum(shares) == pytest.approx(1.0)
 
 
@@ -110,7 +109,7 @@ def test_a_planted_difference_is_found_and_planted_zeros_are_not(
     rows = {(r["by"][0], r["variant"], r["label"]): r for r in made[2]["disparities"]}
     assert rows["pronoun", "original", "unspecified"]["verdict"] == "biased"
     assert rows["pronoun", "original", "unspecified"]["raw"] == pytest.approx(0.5, abs=0.12)
-    for label in ("woman", "man", "unspecified", clip.WRONG):
+    for label in ("woman", "man", "unspecified", WRONG):
         assert rows["hairstyle", "original", label]["verdict"] != "biased"
     assert rows["pronoun", "masked", "unspecified"]["verdict"] != "biased"
     assert made[2]["headline"]["differences"]
@@ -133,9 +132,7 @@ def test_accuracy_is_told_by_variant(made: tuple[pd.DataFrame, pd.DataFrame, dic
 
 def test_an_attribute_that_the_data_lack_is_told() -> None:
     people, answers = world(40)
-    run = analysed(people, answers, tables=[{"question": "gender", "by": ["scene"]}])
-    found = clip.block(run)
-    assert found is not None
+    found = block(people, answers, tables=[{"question": "gender", "by": ["scene"]}])
     assert found["tables"][0]["reason"] == "the data set does not tell scene"
 
 
@@ -152,15 +149,15 @@ def test_an_attribute_that_the_data_lack_is_told() -> None:
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
-        clip.check(load_battery({**SPEC, "options": {**SPEC["options"], **options}}))
+        read_options(load_battery({**SPEC, "options": {**SPEC["options"], **options}}))
 
 
 def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
     from family_checkpoints.duals import DUALS
 
     from fp2.compose import load_config
-    from fp2.jobs import run_job
     from fp2.progress import Progress
+    from fp2.run import run
 
     checkpoint = DUALS["clip"](tmp_path / "clip", 0)
     words = [
@@ -169,7 +166,7 @@ def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
         "engine.device=cpu", "tracking=none",
     ]  # fmt: skip
     config = load_config(words)
-    outcome = run_job(config, tmp_path / "run", words, Progress(quiet=True))
+    outcome = run(config, tmp_path / "run", words, Progress(quiet=True))
     assert outcome.exit_status == 0
     results = outcome.results
     assert results["answers"]["planned"] == 60 * 3 * 4
@@ -181,6 +178,6 @@ def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
     assert "data:image/png;base64," in page
     kept = pd.read_parquet(tmp_path / "run" / "people.parquet").columns
     assert {"attr_hairstyle", "attr_scene", "attr_pronoun"} <= set(kept)
-    again = run_job(config, tmp_path / "again", words, Progress(quiet=True))
+    again = run(config, tmp_path / "again", words, Progress(quiet=True))
     assert again.results["answers"]["model_calls"] == 0
     assert again.results["fhibe_clip"] == results["fhibe_clip"]

@@ -157,14 +157,14 @@ def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     from fp2.compose import load_config
-    from fp2.jobs import run_job
     from fp2.progress import Progress
+    from fp2.run import run
 
     words = [
         "task=diversity", "data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={tmp_path}",
         "tracking=none", "cut=pronoun", "task.options.sample=20",
     ]  # fmt: skip
-    first = run_job(load_config(words), tmp_path / "first", words, Progress(quiet=True))
+    first = run(load_config(words), tmp_path / "first", words, Progress(quiet=True))
     block = first.results["diversity_report"]
     assert block["vendi"] == []
     assert any("no Vendi score" in line for line in first.results["limitations"])
@@ -174,16 +174,19 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "vectors.npz", image_id=np.array(ids), embedding=rng.normal(size=(len(ids), 8)))
     words.append(f"task.files.embeddings={tmp_path / 'vectors.npz'}")
-    second = run_job(load_config(words), tmp_path / "second", words, Progress(quiet=True))
+    second = run(load_config(words), tmp_path / "second", words, Progress(quiet=True))
     scores = second.results["diversity_report"]["vendi"]
     assert scores[0]["by"] is None
     assert scores[0]["n_images"] == 30
     assert 1 < scores[0]["equal_n"] <= 8
-    from fp2.protocols.diversity.protocol import again
+    from fp2.ask.answers import read_tables
+    from fp2.runs.recompute import logged_protocol, recompute
 
-    table = pd.read_parquet(tmp_path / "second" / "people.parquet")
-    left = table[table["subject_id"] != table["subject_id"].iloc[0]]
-    made = again(load_config(words), left, pd.DataFrame(), second.results).block
+    tables = read_tables(tmp_path / "second")
+    left = tables.people[tables.people["subject_id"] != tables.people["subject_id"].iloc[0]]
+    protocol, job = logged_protocol(load_config(words), left)
+    _, found, _ = recompute(protocol, tables.without(left, [], []), job, second.results, 0)
+    made = found.blocks["diversity_report"]
     assert made["totals"]["subjects"] == 29
     assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
     assert made["vendi"] == []

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from fp2.data.dataset import people_table
-from fp2.protocols.fhibe.scores.analysis import features
+from fp2.protocols.fhibe.scores import features
 from fp2.protocols.fhibe.scores.features import NUMBERS, PIXELS, measure, predictors
 
 

@@ -18,7 +18,7 @@ from fp2.protocols.narrow.truth import Person
 # The tests' fixture takes FP2_ variables away; a ready environment is looked for before it does.
 _GIVEN = os.environ.get("FP2_MEDIAPIPE_PYTHON")
 _HERE = environment.python_of(
-    environment.place_of(Path(__file__).parents[2] / ".fp2", "mediapipe", mediapipe.REQUIREMENTS)
+    environment.place_of(Path(__file__).parents[3] / ".fp2", "mediapipe", mediapipe.REQUIREMENTS)
 )
 _PYTHON = _GIVEN or (str(_HERE) if _HERE else "")
 

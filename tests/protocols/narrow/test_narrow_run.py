@@ -14,7 +14,6 @@ from PIL import Image
 from fp2.app import main
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.options import check_files, read_options
-from fp2.protocols.narrow.protocol import again
 
 TONES = ("I", "II", "III", "IV", "V", "VI")
 SIDE, BOX = 40, (8.0, 6.0, 20.0, 30.0)
@@ -87,18 +86,16 @@ def test_a_detector_that_fails_with_darker_skin_is_found(world: Path, own_root: 
 
 
 def _made_again(root: Path, results: Any) -> None:
-    """The block can be made from the run's own tables, as a purge does it."""
-    import pandas as pd
-
+    """The block can be computed from the run's own tables, as a purge does."""
+    from fp2.ask.answers import read_tables
     from fp2.compose import load_config
-    from fp2.config import Config
+    from fp2.runs.recompute import logged_protocol, recompute
 
-    scores = pd.read_parquet(next(root.glob("outputs/**/scores.parquet")))
-    people = pd.read_parquet(next(root.glob("outputs/**/people.parquet")))
+    tables = read_tables(next(root.glob("outputs/**/scores.parquet")).parent)
     config = load_config(["task=fhibe_narrow", "cut.each=[skin_tone,pronoun]", "analysis.permutations=999"])
-    assert isinstance(config, Config)
-    found = again(config, people, scores, results)
-    (outcome,) = found.block["outcomes"]
+    protocol, job = logged_protocol(config, tables.people)
+    _, found, _ = recompute(protocol, tables, job, results, 0)
+    (outcome,) = found.blocks["fhibe_narrow"]["outcomes"]
     before = results["fhibe_narrow"]["outcomes"][0]
     assert outcome["means"] == pytest.approx(before["means"])
     assert outcome["n_found"] == before["n_found"]

@@ -23,7 +23,7 @@ from fp2.protocols.narrow.tasks import narrow_task
 from fp2.protocols.narrow.truth import Person, people_of, person_mask, size_of
 from fp2.protocols.narrow.verify import verify
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "data"))
 from fhibe_copy import SIDE, write_copy
 
 

@@ -12,19 +12,20 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
-from fp2.analysis import scored
+from fp2.ask.row_answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_person, sample_picture
 from fp2.errors import Fp2Error
 from fp2.models.planted import Planted, load_planted, see
 from fp2.models.planted_vqa import vqa_means
-from fp2.prepare import comparison_of
+from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
-from fp2.protocols.fhibe.vqa.protocol import block, read_options, section
+from fp2.protocols.fhibe.vqa.protocol import FhibeVqa, VqaOptions, vqa_block
+from fp2.protocols.fhibe.vqa.section import VqaSection
 from fp2.protocols.fingerprint.disparities import fingerprint
-from fp2.protocols.registry import Analysed
+from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report import dashboard
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import toxic_words
@@ -57,24 +58,30 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(people), pd.DataFrame(answers)
 
 
+def scored(answers: pd.DataFrame, people: pd.DataFrame, scorers: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the answers with their refusal flag and the scores, as the protocol gives them."""
+    flagged, scores = FhibeVqa(VqaOptions()).score(RowAnswers(answers), people, scorers)
+    assert isinstance(flagged, RowAnswers)
+    assert scores is not None
+    return flagged.frame, scores
+
+
 @lru_cache(maxsize=1)
-def analysed() -> Analysed:
+def analysed() -> ComparedRun:
     """Return the tables as a run hands them to the block."""
     config = load_config(["experiment=fhibe_vqa", "analysis.permutations=99", "analysis.bootstrap=0"])
     people, answers = tables()
     battery, scorers = load_battery(asdict(config.probe)), build_scorers(config.scorer)
     cuts = [parse_cut(name) for name in ("region", "pronoun", "age", "skin_tone")]
-    flagged, scores = scored(answers, people, battery, scorers)
+    flagged, scores = scored(answers, people, scorers)
     comparison = comparison_of(config, len(battery.probes), len(cuts))
-    return Analysed(config, battery, flagged, scores, people, cuts, scorers, comparison)
+    return ComparedRun(config, battery, flagged, scores, people, cuts, scorers, comparison)
 
 
 @lru_cache(maxsize=1)
 def found() -> dict[str, Any]:
     """Return the block."""
-    made = block(analysed())
-    assert made is not None
-    return made
+    return vqa_block(analysed(), VqaOptions())
 
 
 def test_the_battery_is_the_planted_prompts_word_for_word() -> None:
@@ -192,8 +199,7 @@ def test_answers_that_decline_or_are_blank_are_no_response() -> None:
     answers.loc[mine, "text"] = "I'm sorry, but I can't tell that from a picture."
     answers.loc[mine, "refused"] = True
     answers.loc[answers["question_id"] == "likeable_what", "text"] = "  "
-    changed = block(replace(run, answers=answers))
-    assert changed is not None
+    changed = vqa_block(replace(run, answers=answers), VqaOptions())
     rows = {row["id"]: row for row in changed["prompts"]}
     assert (rows["likeable_why"]["on_topic"], rows["likeable_why"]["refused"]) == (0.0, 1.0)
     assert (rows["likeable_what"]["non_empty"], rows["likeable_what"]["chosen"]) == (0.0, False)
@@ -203,25 +209,24 @@ def test_answers_that_decline_or_are_blank_are_no_response() -> None:
 def test_nothing_on_topic_gives_an_empty_block() -> None:
     run = analysed()
     silent = run.answers.assign(text="")
-    flagged, scores = scored(silent, run.people, run.battery, run.scorers)
-    made = block(replace(run, answers=flagged, scores=scores))
-    assert made is not None
+    flagged, scores = scored(silent, run.people, run.scorers)
+    made = vqa_block(replace(run, answers=flagged, scores=scores), VqaOptions())
     assert made["occupations"]["rows"] == []
     assert not any(row["chosen"] for row in made["prompts"])
     assert all(outcome["overall"] is None for outcome in made["outcomes"].values())
 
 
-def test_another_protocol_has_no_block() -> None:
-    config = load_config([])
-    assert block(replace(analysed(), config=config)) is None
-
-
 @pytest.mark.parametrize(
-    ("given", "message"), [({"promts": 2}, "promts"), ({"prompts": 0}, "prompts is 0"), ({"prompts": True}, "True")]
+    ("given", "message"),
+    [
+        ({"promts": 2}, r"'promts'.*Did you mean 'prompts'"),
+        ({"prompts": 0}, r"a whole number of at least 1, not 0 \(probe\.options\.prompts\)"),
+        ({"prompts": True}, "not True"),
+    ],
 )
 def test_options_are_checked(given: dict[str, Any], message: str) -> None:
     with pytest.raises(Fp2Error, match=message):
-        read_options(given)
+        read_options(VqaOptions, given, "probe.options")
 
 
 def test_errors_are_counted_for_people_who_are_she_or_he_only() -> None:
@@ -251,12 +256,13 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
         "cuts": ["region", "pronoun", "age", "skin_tone"], "complete": True, "n_subjects": SUBJECTS, "n_images": 800,
         "model": {"name": "peeps_vlm", "id": "pkg://x", "embedded": True}, "dataset": {"name": "peeps"},
     }  # fmt: skip
+    section = VqaSection()
     drawn = list(section.figures(found(), results, tmp_path))
     shown = section.context(found(), results, 10)
     assert {path.name for path in drawn} == set(shown["alts"])
     assert all(path.stat().st_size > 10_000 for path in drawn)
     pictures = {path.name: "data:image/png;base64," for path in drawn}
-    template = dashboard._environment().get_template("sections/fhibe_vqa.html.j2")
+    template = dashboard._environment([section]).get_template("sections/fhibe_vqa.html.j2")
     page = template.render(section=shown, results=results, pictures=pictures)
     assert page.count("<img") == 3
     assert "Why is this person likeable?" in page
