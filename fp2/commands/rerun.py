@@ -22,6 +22,8 @@ from fp2.runs.local_paths import missing_places, recall, with_places
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
+PROSE = ("limitations", "meaning", "notes", "warnings", "why")
+"""Keys of results whose values are sentences for the reader."""
 EXIT_DIFFERENT = 1
 # What may be given along: where things are and how they are run, never what is asked.
 MAY_CHANGE = (
@@ -172,10 +174,18 @@ def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`."""
+    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
+
+    Sentences for the reader may be written better by a later version: values of `PROSE`, and definitions, which are
+    mappings from names to sentences. They have to be in both; what they say is not compared.
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
+        definitions = _are_definitions(old) and _are_definitions(new)
         for key in {**old, **new}:
-            yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
+            inside = f"{place}.{key}" if place else str(key)
+            if key in old and key in new and (definitions or key in PROSE):
+                continue
+            yield from differences(old.get(key), new.get(key), inside)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from differences(*pair, f"{place}.{number}")
@@ -184,6 +194,10 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
             yield place
     elif type(old) is not type(new) or old != new:
         yield place
+
+
+def _are_definitions(value: Mapping[str, Any]) -> bool:
+    return bool(value) and all(isinstance(text, str) and " " in text for text in value.values())
 
 
 def _is_number(value: Any) -> bool:

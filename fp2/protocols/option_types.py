@@ -29,13 +29,14 @@ class Range:
         """Return the schema of the check."""
         from pydantic_core import core_schema
 
-        def check(value: Any) -> Any:
-            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or not self.low <= value <= self.high or (source is int and value != int(value)):
-                raise ValueError(f"Input should be a {'whole ' if source is int else ''}number{self._bounds}")
-            return source(value)
+        return core_schema.no_info_plain_validator_function(lambda value: self.check(value, source))
 
-        return core_schema.no_info_plain_validator_function(check)
+    def check(self, value: Any, kind: type[Any]) -> Any:
+        """Return `value` as a number of this kind (`int` or `float`); raise ValueError for anything else."""
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or not self.low <= value <= self.high or (kind is int and value != int(value)):
+            raise ValueError(f"Input should be a {'whole ' if kind is int else ''}number{self._bounds}")
+        return kind(value)
 
     @property
     def _bounds(self) -> str:

@@ -136,7 +136,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
         job.tick()
         return Analysis(
-            settings=score_settings(job.config, []), blocks={BLOCK: block | _summary(block, block["vendi"])}
+            settings=score_settings(job.config, {}), blocks={BLOCK: block | _summary(block, block["vendi"])}
         )
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,21 +13,17 @@ from scipy import stats
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.scores.benchmark import (
-    BenchmarkOptions,
-    benchmark,
-    disparity_rows,
-    every_intersection,
-)
+from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark, ratio_interval
+from fp2.protocols.fhibe.scores.outcomes import disparity_rows
 from fp2.protocols.fhibe.scores.published import (
     GroupScores,
     all_pairs,
     disparity_of,
     highest,
     mann_whitney,
-    turned,
+    reverse,
 )
-from fp2.protocols.fhibe.scores.rate_ratios import ratio_interval
+from fp2.protocols.fhibe.scores.sensitive_attributes import every_intersection
 from fp2.stats import Proportion
 
 QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}
@@ -79,9 +75,9 @@ def test_special_cases_of_the_disparity() -> None:
     assert disparity_of(-0.1, 0.8) is None
 
 
-def test_lower_is_better_is_turned_and_floored_at_zero() -> None:
-    assert turned([0.2, 1.3, math.nan], higher_is_better=False).tolist()[:2] == [0.8, 0.0]
-    assert turned([0.2], higher_is_better=True).tolist() == [0.2]
+def test_scores_of_which_lower_ones_are_better_are_reversed_and_floored_at_zero() -> None:
+    assert reverse([0.2, 1.3, math.nan], higher_is_better=False).tolist()[:2] == [0.8, 0.0]
+    assert reverse([0.2], higher_is_better=True).tolist() == [0.2]
 
 
 def test_bonferroni_counts_all_pairs_and_the_largest_disparity_wins() -> None:
@@ -113,7 +109,7 @@ def test_groups_need_ten_people_not_ten_pictures() -> None:
     assert [group["group"] for group in found["groups"]] == ["I"]
     assert found["published"] is None
     assert found["agreement"] == "none"
-    assert "enough people" in found["why"]
+    assert "enough subjects" in found["why"]
 
 
 def test_a_planted_gap_is_found_by_both_and_in_the_table() -> None:
@@ -123,8 +119,8 @@ def test_a_planted_gap_is_found_by_both_and_in_the_table() -> None:
     people = people_with({"skin_tone": tone, "pronoun": pronoun}, images=3)
     true = people["attr_skin_tone"].map(lambda cell: {"I": 0.9, "III": 0.88, "VI": 0.7}[cell[0]]).to_numpy()
     values = (true + rng.normal(0, 0.05, len(people))).clip(0, 1)
-    found = benchmark(scores_of(people, values), people, every_intersection(["pronoun", "skin_tone"]),
-                      BenchmarkOptions(**QUICK))  # fmt: skip
+    cuts = every_intersection(["pronoun", "skin_tone"])
+    found = benchmark(scores_of(people, values), people, cuts, BenchmarkOptions(**QUICK))
     rows = {row["cut"]: row for row in found["rows"]}
     assert list(rows) == ["pronoun", "skin_tone", "pronoun_x_skin_tone"]
     assert rows["skin_tone"]["agreement"] == "both"
@@ -133,7 +129,8 @@ def test_a_planted_gap_is_found_by_both_and_in_the_table() -> None:
     medians = [np.median(values[true == level]) for level in (0.7, 0.9)]
     assert rows["skin_tone"]["published"]["disparity"] == pytest.approx(1 - medians[0] / medians[1])
     assert [line["intersection"] for line in found["top"]] == ["PxST", "ST"]
-    assert disparity_rows(found, "detection", "recall")[1]["verdict"] == "biased"
+    outcome = {"probe": "detection", "metric": "recall", "benchmark": found}
+    assert disparity_rows([outcome], cuts)[1]["verdict"] == "biased"
 
 
 def test_pseudo_replication_is_named_as_the_reason() -> None:
@@ -233,9 +230,9 @@ def test_intersections_never_hold_both_levels_of_ancestry() -> None:
     [
         ([0.5, 0.6, 2.0], {"value_range": (0, 1)}, "outside the range"),
         ([0.5, 0.6, 0.7], {"yes_no": True}, "other than 0 and 1"),
-        ([math.nan] * 3, {}, "none of the scores"),
+        ([math.nan] * 3, {}, "no score belongs"),
         ([math.inf, 0.6, 0.7], {}, "infinite"),
-        ([0.5, 0.6, 0.7], {"higher_is_better": False}, "range is not known"),
+        ([0.5, 0.6, 0.7], {"higher_is_better": False}, "range of the score is not known"),
         ([0.5, 0.6, -0.1], {"higher_is_better": False, "value_range": (0, 1)}, "outside the range"),
     ],
 )
@@ -248,7 +245,7 @@ def test_mistakes_are_told(scores: list[float], options: dict[str, Any], words: 
 def test_a_person_scored_twice_in_one_picture_is_refused() -> None:
     people = people_with({"tone": [["I"]] * 3})
     twice = pd.concat([scores_of(people, np.array([0.1, 0.2, 0.3]))] * 2)
-    with pytest.raises(Fp2Error, match="two scores for one person"):
+    with pytest.raises(Fp2Error, match="two scores of one subject in one image"):
         benchmark(twice, people, [Cut("tone", ("tone",))])
 
 
@@ -262,10 +259,10 @@ def test_a_cut_or_a_condition_without_anybody_is_told_and_ends_nothing() -> None
     assert len(rows) == 8
     assert rows["age_x_wear"]["n_groups"] == 0
     assert rows["age_x_wear"]["published"] is None
-    assert rows["age_x_wear"]["why"] == "nobody has a value of it"
+    assert rows["age_x_wear"]["why"] == "no subject has a value"
     assert rows["tone"]["agreement"] == "both"
     inside = benchmark(table, people, cuts, BenchmarkOptions(**QUICK, within="age == '60+'"))
-    assert {row["cut"]: row["why"] for row in inside["rows"]}["chosen"] == "nobody has a value of it"
+    assert {row["cut"]: row["why"] for row in inside["rows"]}["chosen"] == "no subject has a value"
     empty = benchmark(table, people, cuts, BenchmarkOptions(**QUICK, within="tone == 'IV'"))
     assert empty["rows"] == empty["top"] == []
     assert empty["overall"] is None

@@ -12,10 +12,8 @@ from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GroupKFold
 
 from fp2.protocols.fhibe.scores.design import make_design
-from fp2.protocols.fhibe.scores.elbow import elbow
-from fp2.protocols.fhibe.scores.error_model import ErrorModelOptions, error_model
-from fp2.protocols.fhibe.scores.resampling import per_subject, ratios, spread
-from fp2.protocols.fhibe.scores.tree import grow
+from fp2.protocols.fhibe.scores.error_model import elbow, error_model, grow
+from fp2.protocols.fhibe.scores.importances import Data, ErrorModelOptions, interval, per_subject, ratios
 
 QUICK = ErrorModelOptions(trees=20, repeats=1, resamples=500)
 
@@ -176,7 +174,7 @@ def test_the_bootstrap_resamples_people() -> None:
     people = rng.normal(0, 1, 100)
     values = np.repeat(people, 10) + rng.normal(0, 0.01, 1000)
     means = per_subject(values, np.repeat(np.arange(100), 10), 100)
-    error, low, high = spread(ratios(means, np.ones_like(means), 5000, 0)[:, 0])
+    error, low, high = interval(ratios(means, np.ones_like(means), 5000, 0)[:, 0])
     assert error == pytest.approx(people.std(ddof=1) / 10, rel=0.1)
     assert low is not None
     assert high is not None
@@ -199,7 +197,8 @@ def test_the_tree_is_scikit_learns() -> None:
     y = np.random.default_rng(0).random(len(table)) + table["contrast"].to_numpy()
     people = np.unique(table["subject_id"], return_inverse=True)[1]
     weights = np.full(len(y), 1 / 3)
-    nodes = grow(design, y, people, weights, depth=2, min_subjects=10)["nodes"]
+    data = Data(y, design, people, 60, weights, False)
+    nodes = grow(data, design, depth=2, min_subjects=10)["nodes"]
     theirs = DecisionTreeRegressor(max_depth=2, min_weight_fraction_leaf=10 / 60, random_state=0)
     theirs.fit(design.matrix, y, sample_weight=weights)
     assert [node["mean"] for node in nodes] == pytest.approx(theirs.tree_.value[:, 0, 0].tolist())

@@ -10,14 +10,20 @@ import pytest
 
 from fp2.cuts import Cut
 from fp2.data.dataset import people_table
-from fp2.protocols.fhibe.scores.analysis import analyse_scores, attributes_of, numbers_of
+from fp2.plugins import read_options
+from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
-from fp2.protocols.fhibe.scores.conditional_gaps import change, within_block
-from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions, read_options
+from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
+from fp2.protocols.fhibe.scores.outcomes import change, within_condition
 from fp2.protocols.task_tables import ScoreComparison
 
 ANALYSIS = ScoreComparison(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
 PLAIN: dict[str, Any] = {"error_model": None, "patterns": None}
+GENDER = [Cut("gender", ("gender",))]
+
+
+def analysed(scores: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions) -> dict[str, Any]:
+    return ScoresAnalysis(people, GENDER, options, ANALYSIS).run(scores)[0]
 
 
 def crowd(n: int, images: int = 2, seed: int = 0) -> pd.DataFrame:
@@ -57,9 +63,9 @@ def row(**given: Any) -> dict[str, Any]:
     ("after", "word"),
     [
         ({}, "disappears"),
-        ({"ci_high": 0.12}, "cannot be told"),
-        ({"ci_high": 0.095}, "cannot be told"),  # below the raw gap only, which chance makes larger
-        ({"ci_high": None}, "cannot be told"),
+        ({"ci_high": 0.12}, "inconclusive"),
+        ({"ci_high": 0.095}, "inconclusive"),  # below the raw gap only, which chance makes larger
+        ({"ci_high": None}, "inconclusive"),
         ({"ci_high": 0.12, "smallest_effect": 0.2}, "disappears"),
         ({"significant": True}, "remains"),
         ({"status": "too_few_subjects"}, "cannot be compared"),
@@ -79,13 +85,11 @@ def test_an_effect_that_the_condition_leaves_alone_does_not_disappear() -> None:
         people["coin"] = np.repeat(rng.integers(0, 2, 160), 2)
         scores = people[["image_id", "subject_id"]].assign(score=own + 0.6 + rng.normal(0, 0.03, 320))
         how = {"smallest_effect": 0.02, "n_permutations": 499, "n_bootstrap": 200, "value_range": (-1, 2)}
-        whole, half = (
-            benchmark(scores, people, [Cut("gender", ("gender",))], BenchmarkOptions(**how, within=condition))
-            for condition in (None, "coin == 1")
-        )
-        word = within_block(half, whole)["rows"][0]["change"]
+        options = BenchmarkOptions(**how)
+        whole = benchmark(scores, people, GENDER, options)
+        word = within_condition(scores, people, GENDER, options, "coin == 1", whole)["rows"][0]["change"]
         gone += word == "disappears"
-        unsure += word == "cannot be told"
+        unsure += word == "inconclusive"
     assert gone <= 1
     assert unsure >= 3
 
@@ -101,43 +105,36 @@ def test_pairs_of_metric_and_task_without_a_score_are_left_out_with_a_note() -> 
     )  # fmt: skip
     lpips = Metric("lpips", higher_is_better=False, range=(0, 1))
     options = ScoresOptions(metrics=(Metric("recall"), lpips), **PLAIN)
-    found = analyse_scores(scores, people, [Cut("gender", ("gender",))], options, ANALYSIS).block
+    found = analysed(scores, people, options)
     assert [(one["probe"], one["metric"]) for one in found["outcomes"]] == [("detect", "recall"), ("paint", "lpips")]
     said = " | ".join(found["notes"])
-    assert "detect · lpips: nobody has a score" in said
-    assert "above the range count as its end, 1" in said
+    assert "detect · lpips: no subject has a score" in said
+    assert "above the range were clipped to its end, 1" in said
 
 
 def test_a_condition_that_leaves_nobody_is_a_note() -> None:
     people = crowd(60)
     options = ScoresOptions(metrics=(Metric("recall"),), within=("beard == Goatee",), **PLAIN)
-    cuts = [Cut("gender", ("gender",))]
-    found = analyse_scores(long(people, np.linspace(0, 1, len(people))), people, cuts, options, ANALYSIS).block
+    found = analysed(long(people, np.linspace(0, 1, len(people))), people, options)
     assert found["outcomes"][0]["within"][0]["rows"] == []
-    assert found["notes"] == ["scores · recall: nobody with a score is left within beard == Goatee"]
+    assert found["notes"] == ["scores · recall: no subject with a score is left within beard == Goatee"]
 
 
 def test_only_what_the_analyses_use_leaves() -> None:
-    people = crowd(40)
-    off = read_options({"metrics": {"recall": True}, "error_model": False, "patterns": False})
-    assert attributes_of(people, ["gender"], off) == ["gender"]
-    assert numbers_of(off) == []
-    within = read_options(
-        {"metrics": {"recall": True}, "error_model": False, "patterns": False,
-         "within": ["brightness > 0.1 and beard == None"]}
-    )  # fmt: skip
-    assert attributes_of(people, ["gender"], within) == ["gender", "beard"]
-    assert numbers_of(within) == ["brightness"]
-    on = read_options({"metrics": {"recall": True}, "features": ["brightness", "beard"], "patterns": False})
-    assert attributes_of(people, ["gender"], on) == ["gender", "beard"]
-    assert numbers_of(on) == ["brightness"]
-    intersections = read_options(
-        {"metrics": {"recall": True}, "attributes": ["beard"], "error_model": None, "patterns": None}
-    )
-    assert attributes_of(people, ["gender"], intersections) == ["gender", "beard"]
+    off = {"error_model": False, "patterns": False}
+    assert kept(**off) == (["gender"], [])
+    assert kept(**off, within=["brightness > 0.1 and beard == None"]) == (["gender", "beard"], ["brightness"])
+    assert kept(features=["brightness", "beard"], patterns=False) == (["gender", "beard"], ["brightness"])
+    assert kept(attributes=["beard"], error_model=None, patterns=None) == (["gender", "beard"], [])
 
 
-def test_all_attributes_of_rules_are_looked_into_and_conditions_take_everything() -> None:
+def kept(**given: Any) -> tuple[list[str], list[str]]:
+    """Return the attributes and the features that a run with these options keeps."""
+    options = read_options(ScoresOptions, {"metrics": {"recall": True}, **given}, "task.options")
+    return ScoresAnalysis(crowd(40), GENDER, options, ANALYSIS).attributes, numbers_of(options)
+
+
+def test_all_attributes_of_rules_are_followed_up_and_conditions_take_everything() -> None:
     people = crowd(300)
     rng = np.random.default_rng(4)
     for name in ("headwear", "eyewear", "bald"):
@@ -152,8 +149,7 @@ def test_all_attributes_of_rules_are_looked_into_and_conditions_take_everything(
             metrics=(Metric("recall", range=(-1, 2)),), sensitive=("gender",), within=("brightness > 0.3",),
             within_all=True, error_model=small, patterns={"permutations": 200, "longest": 1, **patterns},
         )  # fmt: skip
-        outcomes = analyse_scores(scores, people, [Cut("gender", ("gender",))], options, ANALYSIS).block["outcomes"]
-        return dict(outcomes[0])
+        return dict(analysed(scores, people, options)["outcomes"][0])
 
     one = found()
     assert {line["feature"] for line in one["patterns"]["found"]} >= {"beard", "headwear", "eyewear", "bald"}

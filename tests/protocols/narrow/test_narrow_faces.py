@@ -13,10 +13,10 @@ from PIL import Image
 from sklearn.metrics import f1_score, roc_curve
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.metrics import parsing, pictures, verification
-from fp2.protocols.narrow.score_faces import Faces
+from fp2.protocols.narrow import generated_images, pairs, parsing
+from fp2.protocols.narrow.task_scores import TaskScores
 from fp2.protocols.narrow.truth import Person
-from fp2.protocols.narrow.verify import verify
+from fp2.protocols.narrow.verification import Faces, verify
 from fp2.tables import ATTRIBUTE_PREFIX
 
 
@@ -28,8 +28,8 @@ def test_f1_is_scikit_learns_over_the_parts_of_either_map() -> None:
     ours = parsing.part_f1(found, true)
     assert list(ours) == [parsing.PARTS[n] for n in present]
     np.testing.assert_allclose(list(ours.values()), expected)
-    assert parsing.mean_f1(true, true) == 1.0
-    assert np.isnan(parsing.mean_f1(np.zeros((3, 3), np.uint8), np.zeros((3, 3), np.uint8)))
+    assert parsing.mean_f1(parsing.part_f1(true, true)) == 1.0
+    assert np.isnan(parsing.mean_f1({}))
 
 
 def test_a_part_that_only_one_map_has_scores_nothing() -> None:
@@ -56,7 +56,7 @@ def test_the_map_is_painted_from_polygons_and_ears_are_skin() -> None:
 def test_threshold_and_rates_are_those_of_the_roc_curve() -> None:
     rng = np.random.default_rng(1)
     same, different = rng.normal(1, 1, 700), rng.normal(-1, 1, 5000)
-    rates = verification.rates(same, different, np.array([f"s{n % 50}" for n in range(700)], dtype=object))
+    rates = pairs.rates(same, different, np.array([f"s{n % 50}" for n in range(700)], dtype=object))
     far, tar, _ = roc_curve(
         np.r_[np.ones(700), np.zeros(5000)], np.r_[same, different], drop_intermediate=False
     )  # every threshold that a pair offers
@@ -70,10 +70,10 @@ def test_threshold_and_rates_are_those_of_the_roc_curve() -> None:
 
 def test_with_few_false_pairs_none_is_accepted_and_with_no_pairs_there_is_no_rate() -> None:
     names = np.array(["a", "a", "b"], dtype=object)
-    rates = verification.rates(np.array([0.5, 0.9, 0.7]), np.array([0.1, 0.7]), names)
+    rates = pairs.rates(np.array([0.5, 0.9, 0.7]), np.array([0.1, 0.7]), names)
     assert rates.far == 0.0
     assert rates.tar == pytest.approx(1 / 3)
-    assert verification.rates(np.zeros(0), np.zeros(3), names[:0]).tar is None
+    assert pairs.rates(np.zeros(0), np.zeros(3), names[:0]).tar is None
 
 
 def test_pairs_are_all_of_one_person_and_all_hard_ones_of_two() -> None:
@@ -83,14 +83,14 @@ def test_pairs_are_all_of_one_person_and_all_hard_ones_of_two() -> None:
     tones = {name: (None if name == "s3" else int(rng.integers(0, 6))) for name in set(subjects)}
     every = list(itertools.combinations(range(60), 2))
     same = {(a, b) for a, b in every if subjects[a] == subjects[b]}
-    assert set(zip(*(x.tolist() for x in verification.same_pairs(subjects)), strict=True)) == same
+    assert set(zip(*(x.tolist() for x in pairs.genuine_pairs(subjects)), strict=True)) == same
     hard = set()
     for a, b in every:
         one, two = subjects[a], subjects[b]
         tone = tones[one], tones[two]
         if one != two and pronouns[one] & pronouns[two] and None not in tone and abs(tone[0] - tone[1]) <= 1:  # type: ignore[operator]
             hard.add((a, b))
-    blocks = verification.hard_pairs(subjects, [pronouns[s] for s in subjects], [tones[s] for s in subjects])
+    blocks = pairs.hard_impostor_pairs(subjects, [pronouns[s] for s in subjects], [tones[s] for s in subjects])
     got = [pair for a, b in blocks for pair in zip(a.tolist(), b.tolist(), strict=True)]
     assert len(got) == len(set(got))
     assert set(got) == hard
@@ -98,27 +98,30 @@ def test_pairs_are_all_of_one_person_and_all_hard_ones_of_two() -> None:
 
 def test_drawn_pairs_are_of_people_with_two_faces_repeatable_and_at_most_as_many_as_asked() -> None:
     subjects = ["a"] * 5 + ["b"] * 5 + ["alone"]
-    (a, b), (c, d) = verification.drawn_pairs(subjects, seed=1, most=12)
+    (a, b), (c, d) = pairs.drawn_pairs(subjects, seed=1, most=12)
     assert len(a) == 12
     assert len(c) == 12
     assert all(subjects[x] == subjects[y] for x, y in zip(a, b, strict=True))
     assert all(subjects[x] != subjects[y] for x, y in zip(c, d, strict=True))
     assert 10 not in {*a.tolist(), *b.tolist(), *c.tolist(), *d.tolist()}
-    again = verification.drawn_pairs(subjects, seed=1, most=12)
+    again = pairs.drawn_pairs(subjects, seed=1, most=12)
     assert np.array_equal(again[1][0], c)
 
 
 def test_psnr_by_hand_and_cosine() -> None:
     black, grey = np.zeros((4, 4, 3), np.uint8), np.full((4, 4, 3), 51, np.uint8)
-    assert pictures.psnr(grey, black) == pytest.approx(20 * np.log10(255 / 51))
-    assert pictures.psnr(black, black) == 100.0
-    assert pictures.cosine([1, 0], [1, 1]) == pytest.approx(np.sqrt(0.5))
-    assert np.isnan(pictures.cosine([0, 0], [1, 1]))
-    assert pictures.prepared(Image.new("L", (30, 20))).shape == (256, 256, 3)
+    assert generated_images.psnr(grey, black) == pytest.approx(20 * np.log10(255 / 51))
+    assert generated_images.psnr(black, black) == 100.0
+    assert generated_images.cosine([1, 0], [1, 1]) == pytest.approx(np.sqrt(0.5))
+    assert np.isnan(generated_images.cosine([0, 0], [1, 1]))
+    assert generated_images.prepare(Image.new("L", (30, 20))).shape == (256, 256, 3)
 
 
 def _vgg(rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    widths, numbers = [3, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8], [n for block in pictures._BLOCKS for n in block]
+    widths, numbers = (
+        [3, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8],
+        [n for block in generated_images._BLOCKS for n in block],
+    )
     state = {}
     for n, (into, out) in zip(numbers, itertools.pairwise(widths), strict=True):
         state[f"features.{n}.weight"] = torch.tensor(rng.normal(0, 0.4, (out, into, 3, 3)), dtype=torch.float32)
@@ -133,11 +136,11 @@ def test_lpips_is_a_second_implementation_through_a_sequential_network(tmp_path:
     torch.save(state, tmp_path / "vgg16.pth")
     torch.save(heads, tmp_path / "vgg.pth")
     a, b = (rng.integers(0, 256, (32, 32, 3)).astype(np.uint8) for _ in range(2))
-    measure = pictures.load_lpips(tmp_path / "vgg16.pth", tmp_path / "vgg.pth")
+    measure = generated_images.load_lpips(tmp_path / "vgg16.pth", tmp_path / "vgg.pth")
     assert measure(a, a) == 0.0
     assert measure(a, b) == pytest.approx(_lpips(state, heads, a, b), rel=1e-4)
     with pytest.raises(Fp2Error, match="lpips_network"):
-        pictures.load_lpips(tmp_path / "nothing.pth", tmp_path / "vgg.pth")
+        generated_images.load_lpips(tmp_path / "nothing.pth", tmp_path / "vgg.pth")
 
 
 @torch.no_grad()
@@ -178,7 +181,7 @@ def test_a_group_with_few_people_in_pairs_has_no_rate_however_many_are_in_it() -
     cut = Cut("pronoun", ("pronoun",))
     given = Faces(faces, rng.normal(size=(len(own), 8)), [True] * len(own))
     for least, has in ((10, False), (9, True)):
-        _, block = verify(given, table, [cut], similarity="cosine", seed=0, min_subjects=least)
+        block = verify(given, table, [cut], TaskScores(), similarity="cosine", seed=0, min_subjects=least)
         (row,) = block["groups"]
         assert (row["n_group"], row["n_subjects"], row["n_same"]) == (40, 9, 9)
         assert (row["tar"] is not None) == has

@@ -14,14 +14,14 @@ from PIL import Image
 
 from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.metrics import keypoints, parsing
-from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.rle import Rle
-from fp2.protocols.narrow.score import NOBODY, SECOND, UNKNOWN, TaskScores, score_pictures
-from fp2.protocols.narrow.score_faces import UNSAID, embeddings_of, score_faces
+from fp2.protocols.narrow import parsing, poses
+from fp2.protocols.narrow.faces import score_faces
+from fp2.protocols.narrow.predictions import Prediction, encode_mask
+from fp2.protocols.narrow.sources import score_images
+from fp2.protocols.narrow.task_scores import NO_SUBJECT, NOT_IN_RUN, SECOND_POSE, UNKNOWN_SUBJECT, TaskScores
 from fp2.protocols.narrow.tasks import narrow_task
-from fp2.protocols.narrow.truth import Person, people_of, person_mask, size_of
-from fp2.protocols.narrow.verify import verify
+from fp2.protocols.narrow.truth import Person, image_size, people_of, person_mask
+from fp2.protocols.narrow.verification import embedded_faces, verify
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "data"))
 from fhibe_copy import SIDE, write_copy
@@ -49,7 +49,7 @@ def _means(scores: TaskScores) -> Any:
 
 
 def _scored(name: str, people: list[Person], predictions: list[Prediction], **more: Any) -> TaskScores:
-    return score_pictures(narrow_task(name), people, predictions, **more)
+    return score_images(narrow_task(name), people, predictions, **more)
 
 
 @pytest.mark.parametrize(("name", "box"), [("person_detection", "person_box"), ("face_detection", "face_box")])
@@ -84,7 +84,7 @@ def test_pictures_of_two_are_matched_to_the_right_person_or_left_out(copy: Any) 
     assert sum(row["score"] for row in _scored("person_detection", pair, one).rows) == 1.0
     assert sum(row["score"] for row in _scored("person_detection", pair, one * 2).rows) == 2.0
     left = _scored("person_detection", people, one, two_person="leave_out")
-    assert left.left_out["in a picture of two people"] == sum(person.n_people == 2 for person in people)
+    assert left.left_out["in an image of two people"] == sum(person.n_people == 2 for person in people)
 
 
 def _as_box(values: Any) -> Any:
@@ -95,13 +95,15 @@ def _as_box(values: Any) -> Any:
 
 def test_masks(copy: Any) -> None:
     everyone = [person for person in _people(copy) if person.n_people == 1]
-    every = [person_mask(p, p.geometry(), size_of(p.image_path, p.geometry())) for p in everyone]
+    every = [person_mask(p, p.geometry(), image_size(p.image_path, p.geometry())) for p in everyone]
     assert sum(mask is None for mask in every) == 1  # one row's polygon is a line
     singles = [person for person, mask in zip(everyone, every, strict=True) if mask is not None]
     masks = [mask for mask in every if mask is not None]
     left = _scored("person_segmentation", everyone, []).left_out
     assert left["without a mask in the data"] == 1
-    perfect = [Prediction(p.image_id, mask=Rle.of(m)) for p, m in zip(singles, masks, strict=True) if m is not None]
+    perfect = [
+        Prediction(p.image_id, mask=encode_mask(m)) for p, m in zip(singles, masks, strict=True) if m is not None
+    ]
     assert _means(_scored("person_segmentation", singles, perfect))["score"] == 1.0
     half = []
     for prediction, mask in zip(perfect, masks, strict=True):
@@ -109,10 +111,10 @@ def test_masks(copy: Any) -> None:
         kept = np.flatnonzero(mask)[: int(mask.sum()) * 4 // 5]  # four fifths of the person: IoU 0.8 or a little less
         part = np.zeros(mask.size, dtype=bool)
         part[kept] = True
-        half.append(replace(prediction, mask=Rle.of(part.reshape(mask.shape))))
+        half.append(replace(prediction, mask=encode_mask(part.reshape(mask.shape))))
     assert 0.59 < _means(_scored("person_segmentation", singles, half))["score"] <= 0.7
-    wrong = [replace(perfect[0], mask=Rle.of(np.ones((3, 3), dtype=bool)))]
-    with pytest.raises(Fp2Error, match="3 x 3 pixels, its picture 24 x 24"):
+    wrong = [replace(perfect[0], mask=encode_mask(np.ones((3, 3), dtype=bool)))]
+    with pytest.raises(Fp2Error, match="3 x 3 pixels, its image 24 x 24"):
         _scored("person_segmentation", singles, wrong)
 
 
@@ -121,7 +123,7 @@ def test_poses(copy: Any) -> None:
     predictions, moved = [], []
     for person in people:
         points = {name: (p.x, p.y) for name, p in person.geometry().keypoints.items()}
-        pose = np.array([points.get(name, (np.nan, np.nan)) for name in keypoints.COCO_KEYPOINTS])
+        pose = np.array([points.get(name, (np.nan, np.nan)) for name in poses.COCO_KEYPOINTS])
         predictions.append(Prediction(person.image_id, person.subject_id, keypoints=pose))
         moved.append(replace(predictions[-1], keypoints=pose + np.array([6.0, 0.0])))
     scores = _scored("pose_estimation", people, predictions)
@@ -167,7 +169,7 @@ def test_made_pictures(copy: Any, tmp_path: Path, name: str) -> None:
     means = _means(scores)
     assert (means["psnr"], means["score"]) == (100.0, 1.0)  # without LPIPS: PSNR / 100
     assert scores.scale == "psnr"
-    assert scores.scale_note == "likeness is PSNR / 100 dB: no LPIPS: its weights are not given"
+    assert scores.scale_note == "likeness is PSNR / 100 dB, since LPIPS is not available (its weights are not given)"
     told = [replace(one, numbers={"lpips": 0.3, "identity": 0.9}) for one in same]
     scores = score_faces(task, people, told)
     means = _means(scores)
@@ -177,16 +179,16 @@ def test_made_pictures(copy: Any, tmp_path: Path, name: str) -> None:
     far = [replace(one, numbers={"lpips": 1.4}) for one in same]
     assert _means(score_faces(task, people, far))["score"] == 0.0
     mixed = [replace(same[0], file=None, numbers={"lpips": 0.3}), *same[1:]]
-    with pytest.raises(Fp2Error, match=rf"lpips stands beside 1 of {len(people)} predictions only"):
+    with pytest.raises(Fp2Error, match=rf"lpips is given for 1 of {len(people)} predictions only"):
         score_faces(task, people, mixed)
     blind = [replace(same[0], file=None, numbers={"identity": 0.3}), *same[1:]]
     if "identity" in task.metrics:
-        with pytest.raises(Fp2Error, match="some have one number beside them and some another"):
+        with pytest.raises(Fp2Error, match="no metric in common"):
             score_faces(task, people, blind)
         one = [replace(same[0], numbers={"identity": 0.3}), *same[1:]]
         said = score_faces(task, people, one).scale_note
         assert said is not None
-        assert said.endswith(f"identity is there for 1 of {len(people)} faces only")
+        assert said.endswith(f"identity is known for 1 of {len(people)} faces only")
 
 
 @pytest.mark.parametrize("name", ["face_reconstruction", "face_verification"])
@@ -195,7 +197,7 @@ def test_faces_without_a_prediction_count_as_not_found(copy: Any, name: str) -> 
     given = people[: len(people) // 3]
     said = [Prediction(p.image_id, p.subject_id, file=p.face_crop(), embedding=np.ones(2)) for p in given]
     if name == "face_verification":
-        scores = embeddings_of(people, said, task)[1]
+        scores = embedded_faces(people, said, task)[1]
         rows = [{"found": True}] * len(given) + scores.rows
     else:
         scores = score_faces(task, people, said)
@@ -211,38 +213,40 @@ def test_predictions_that_fit_nobody_are_counted_or_refused(copy: Any, tmp_path:
     single = next(person for person in people if person.n_people == 1)
     box = Prediction(single.image_id, box=(0, 0, 5, 5))
     away = replace(box, image_id="elsewhere")
-    assert +_scored("person_detection", people, [box, away, away]).ignored == Counter({UNKNOWN: 2})
+    assert +_scored("person_detection", people, [box, away, away]).ignored == Counter({NOT_IN_RUN: 2})
     pose = Prediction(single.image_id, single.subject_id, keypoints=np.zeros((17, 2)), score=0.4)
     better = replace(pose, keypoints=np.ones((17, 2)), score=0.9)
     stranger = replace(pose, subject_id="stranger")
     found = +_scored("pose_estimation", people, [better, pose, stranger]).ignored
-    assert found == Counter({NOBODY: 1, SECOND: 1})
+    assert found == Counter({UNKNOWN_SUBJECT: 1, SECOND_POSE: 1})
     with pytest.raises(Fp2Error, match=r"no subject_id of the predictions.*first is 'stranger'"):
         _scored("pose_estimation", people, [stranger])
     face, task = Prediction(single.image_id, single.subject_id, embedding=np.ones(2)), narrow_task("face_verification")
     pair = next(person for person in people if person.n_people == 2)
     others = [replace(face, subject_id="stranger"), replace(face, image_id="elsewhere"),
               replace(face, image_id=pair.image_id, subject_id=None)]  # fmt: skip
-    assert +embeddings_of(people, [face, *others], task)[1].ignored == Counter({NOBODY: 1, UNKNOWN: 1, UNSAID: 1})
+    assert +embedded_faces(people, [face, *others], task)[1].ignored == Counter(
+        {UNKNOWN_SUBJECT: 1, NOT_IN_RUN: 1, NO_SUBJECT: 1}
+    )
     with pytest.raises(Fp2Error, match="no subject_id of the predictions"):
-        embeddings_of(people, others[:1], task)
+        embedded_faces(people, others[:1], task)
 
 
 def test_data_that_a_task_cannot_use_are_told_in_one_line(copy: Any, tmp_path: Path) -> None:
     picture, mask = tmp_path / "a.png", tmp_path / "mask.png"
     Image.new("RGB", (8, 8)).save(picture)
     person = Person("a", "s", picture, 1, mask_path=mask)
-    said = [Prediction("a", mask=Rle.of(np.ones((8, 8), dtype=bool)))]
+    said = [Prediction("a", mask=encode_mask(np.ones((8, 8), dtype=bool)))]
     with pytest.raises(Fp2Error, match=r"a mask of the data set cannot be read: there is no such file"):
         _scored("person_segmentation", [person], said)
     Image.new("L", (4, 8), 255).save(mask)
-    with pytest.raises(Fp2Error, match=r"a mask of the data set has 4 x 8 pixels, its picture 8 x 8"):
+    with pytest.raises(Fp2Error, match=r"a mask of the data set has 4 x 8 pixels, its image 8 x 8"):
         _scored("person_segmentation", [person], said)
     # a model of annotated face boxes, where nobody has one: no stack trace, no face that it missed
-    faces, scores = embeddings_of([person], [], narrow_task("face_verification"), boxed=True)
+    faces, scores = embedded_faces([person], [], narrow_task("face_verification"), boxed=True)
     assert (faces.people, scores.rows, dict(scores.left_out)) == ([], [], {"without a face box in the data": 1})
-    rows, block = verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)
-    assert (rows, block["whole"]["tar"]) == ([], None)
+    block = verify(faces, copy[1].people, [], scores, similarity="cosine", seed=0, min_subjects=10)
+    assert (scores.rows, block["whole"]["tar"]) == ([], None)
 
 
 def test_verification(copy: Any) -> None:
@@ -250,22 +254,25 @@ def test_verification(copy: Any) -> None:
     names = sorted({person.subject_id for person in people})
     eye = np.eye(len(names))
     perfect = [Prediction(p.image_id, p.subject_id, embedding=eye[names.index(p.subject_id)]) for p in people]
-    faces, scores = embeddings_of(people, perfect, task)
+    faces, scores = embedded_faces(people, perfect, task)
     assert not scores.left_out
-    rows, block = verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)
+    block = verify(faces, copy[1].people, [], scores, similarity="cosine", seed=0, min_subjects=10)
     assert block["whole"]["tar"] == 1.0
     assert block["whole"]["far"] == 0.0
     sizes = Counter(person.subject_id for person in people)
-    assert [row["accepted"] for row in rows] == [1.0 if sizes[person.subject_id] > 1 else None for person in people]
+    assert [row["accepted"] for row in scores.rows] == [
+        1.0 if sizes[person.subject_id] > 1 else None for person in people
+    ]
     same = [replace(one, embedding=np.ones(3)) for one in perfect]
-    faces, _ = embeddings_of(people, same, task)
-    assert verify(faces, copy[1].people, [], similarity="cosine", seed=0, min_subjects=10)[1]["whole"]["tar"] == 0.0
+    faces, _ = embedded_faces(people, same, task)
+    block = verify(faces, copy[1].people, [], TaskScores(), similarity="cosine", seed=0, min_subjects=10)
+    assert block["whole"]["tar"] == 0.0
     with pytest.raises(Fp2Error, match="embeddings have different lengths: 2 and 3"):
-        embeddings_of(people, [replace(same[0], embedding=np.ones(2)), *same[1:]], task)
+        embedded_faces(people, [replace(same[0], embedding=np.ones(2)), *same[1:]], task)
 
 
 def test_predictions_about_another_data_set_are_refused(copy: Any) -> None:
-    with pytest.raises(Fp2Error, match="none of the predictions is about a picture of the data set"):
+    with pytest.raises(Fp2Error, match="no prediction is about an image of the data set"):
         _scored("person_detection", _people(copy), [Prediction("elsewhere", box=(0, 0, 1, 1))])
-    with pytest.raises(Fp2Error, match="none of the predictions"):
-        embeddings_of(_people(copy), [Prediction("x", embedding=np.ones(2))], narrow_task("face_verification"))
+    with pytest.raises(Fp2Error, match="no prediction is about"):
+        embedded_faces(_people(copy), [Prediction("x", embedding=np.ones(2))], narrow_task("face_verification"))

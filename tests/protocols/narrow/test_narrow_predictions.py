@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from pycocotools.mask import decode
 
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.predictions import read_predictions
@@ -50,7 +51,7 @@ def test_every_form_is_read_from_json_and_parquet(tmp_path: Path, name: str) -> 
             assert one.keypoints.tolist() == [[1.0, 2.0]] * 17
         if "segmentation" in entry:
             assert one.mask is not None
-            assert one.mask.mask().tolist() == [[False, True], [True, True]]
+            assert decode(one.mask).tolist() == [[0, 1], [1, 1]]
         assert (one.file is not None) == ("map.png" in entry.values())
         assert dict(one.numbers) == {key: float(entry[key]) for key in ("lpips", "psnr") if key in entry}
 
@@ -63,11 +64,11 @@ def test_every_form_is_read_from_json_and_parquet(tmp_path: Path, name: str) -> 
         ("person_detection", {"bbox": [9, 9, -3, 4]}, "not two corners"),
         ("person_detection", {"bbox": [1, 2, float("nan"), 4]}, "not finite"),
         ("person_detection", {"bbox": "left"}, "bbox cannot be read as JSON"),
-        ("person_detection", {"score": "high"}, "score is 'high', no number"),
+        ("person_detection", {"score": "high"}, "score is 'high', not a number"),
         ("person_detection", {"category_id": 3}, "category_id is 3, not 1 (person)"),
         ("pose_estimation", {"category_id": 0}, "category_id is 0, not 1 (person)"),
         ("person_segmentation", {"segmentation": {"size": [2, 2], "counts": [9]}}, "do not fill 2 x 2 pixels"),
-        ("person_segmentation", {"segmentation": "nothing.png"}, "names no file: 'nothing.png'"),
+        ("person_segmentation", {"segmentation": "nothing.png"}, "names a missing file: 'nothing.png'"),
         ("person_segmentation", {"segmentation": None}, "segmentation is missing"),
         ("pose_estimation", {"keypoints": [1, 2, 3]}, "keypoints has 3 numbers, not 51"),
         ("face_verification", {"embedding": [1]}, "embedding has 1 number"),
@@ -92,8 +93,8 @@ def test_a_mistake_is_one_line_that_says_what_and_where(
     [
         ({"task": "face_detection", "predictions": []}, "predictions of 'face_detection', not of 'person_detection'"),
         ({"entries": []}, "no list of predictions"),
-        ([], "holds no predictions"),
-        (["x"], "an entry is no object"),
+        ([], "has no predictions"),
+        (["x"], "an entry is not an object"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, given: Any, said: str) -> None:

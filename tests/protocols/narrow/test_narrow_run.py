@@ -13,7 +13,8 @@ from PIL import Image
 
 from fp2.app import main
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.options import check_files, read_options
+from fp2.plugins import read_options
+from fp2.protocols.narrow.tasks import NarrowOptions, given_files
 
 TONES = ("I", "II", "III", "IV", "V", "VI")
 SIDE, BOX = 40, (8.0, 6.0, 20.0, 30.0)
@@ -111,7 +112,7 @@ def test_a_task_in_which_most_are_not_found_is_no_result(world: Path, own_root: 
     assert not outcome["measurable"]
     assert (outcome["benchmark"], outcome["means"], results["disparities"]) == (None, {}, [])
     assert results["fhibe_narrow"]["headline"] == {"person_detection / blind": "not measurable here"}
-    assert any("not measurable here: 0 of 288 people were found" in line for line in results["limitations"])
+    assert any("not measurable here, 0 of 288 people were found" in line for line in results["limitations"])
 
 
 def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Path, own_root: Path) -> None:
@@ -126,34 +127,41 @@ def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Pat
     assert main(words) == 0
     results = _results(own_root)
     (outcome,) = results["fhibe_narrow"]["outcomes"]
-    assert outcome["ignored"] == {"about pictures that this run does not have": 1}
-    assert any("1 prediction(s) ignored, about pictures" in line for line in results["limitations"])
+    assert outcome["ignored"] == {"of images outside this run": 1}
+    assert any("1 prediction(s) ignored, of images outside" in line for line in results["limitations"])
     (within,) = outcome["within"]
     assert within["n_subjects"] == 72
     assert {row["cut"]: row["change"] for row in within["rows"]}["skin_tone"] == "remains"
     page = next(own_root.glob("outputs/**/dashboard.html")).read_text()
-    assert "Gap within" in page
+    assert "Disparity within" in page
     groups = [row for row in outcome["groups"] if row["cut"] == "pronoun"]
     assert [(row["n_judged"], row["found_share"]) for row in groups] == [(144, 1.0), (144, 1.0)]
 
 
-def test_mistakes_are_told_in_one_line() -> None:
-    with pytest.raises(Fp2Error, match=r"unknown option 'measureable'.*Did you mean 'measurable'"):
-        read_options({"measureable": 0.2})
+def _read(given: dict[str, Any]) -> NarrowOptions:
+    return read_options(NarrowOptions, given, "task.options")
+
+
+def test_mistakes_are_reported_in_one_line() -> None:
+    with pytest.raises(Fp2Error, match=r"unknown key 'measureable'.*Did you mean 'measurable'"):
+        _read({"measureable": 0.2})
     with pytest.raises(Fp2Error, match=r"unknown narrow task 'person_detecton'.*Did you mean 'person_detection'"):
-        read_options({"tasks": ["person_detecton"]})
-    with pytest.raises(Fp2Error, match="two_person is 'drop'"):
-        read_options({"two_person": "drop"})
+        _read({"tasks": ["person_detecton"]})
+    with pytest.raises(Fp2Error, match=r"'match' or 'leave_out', not 'drop' \(task\.options\.two_person\)"):
+        _read({"two_person": "drop"})
+    with pytest.raises(Fp2Error, match="cannot parse"):
+        _read({"within": ["age = "]})
     wrong: dict[str, Any]
     for wrong in (
         {"measurable": "half"}, {"measurable": 1.5}, {"measurable": float("nan")}, {"depth": 1.5}, {"depth": -1},
         {"top_k": "all"}, {"smallest_effect": None}, {"mirrored": "yes"}, {"models": 3}, {"within": [1]},
     ):  # fmt: skip
         (name,) = wrong
-        with pytest.raises(Fp2Error, match=rf"{name} is .*task\.options\.{name}"):
-            read_options(wrong)
+        with pytest.raises(Fp2Error, match=rf"Input should be .*, not .*task\.options\.{name}"):
+            _read(wrong)
+    assert _read({"tasks": None, "models": None, "within": "age == '60+'"}) == NarrowOptions(within=("age == '60+'",))
     with pytest.raises(Fp2Error, match=r"unknown file 'face_detecton'"):
-        check_files({"face_detecton": "x"})
+        given_files({"face_detecton": "x"})
     with pytest.raises(Fp2Error, match="LPIPS needs both"):
-        check_files({"lpips_network": "x"})
-    assert check_files({"person_detection": ""}) == {}
+        given_files({"lpips_network": "x"})
+    assert given_files({"person_detection": ""}) == {}
