@@ -32,10 +32,11 @@ ui: setup ## Open the MLflow UI on the runs so far
 test: setup ## The tests, on all cores (ARGS="-n 0 tests/x.py" for one file in one process)
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-lint: setup ## Style and types
+lint: setup ## Style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: setup ## Put the style right
 	$(BIN)/ruff check --fix .

@@ -28,15 +28,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 from fp2.analysis import compared
+
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
 from fp2.protocols.fingerprint.disparities import outcome_columns
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.scoring import flag_refusals, score_answers
-from fp2.stats import disparity_panel
+from fp2.stats.disparities import disparity_panel
 
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")
 REGIONS = ("Africa", "Americas", "Asia", "Europe", "Northern America", "Oceania")

@@ -15,8 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare
-from fp2.config import validate
+from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
 
 STATUS = "status.json"

@@ -47,6 +47,19 @@ def plan(ctx: typer.Context) -> None:
     plan_run(ctx.args)
 
 
+@app.command("list")
+def list_choices(
+    what: Annotated[
+        str | None,
+        typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, experiments, ... (default: all)"),
+    ] = None,
+) -> None:
+    """List what can be chosen, installed plug-ins included, and which package it comes from."""
+    from fp2.commands.listing import list_choices as show
+
+    show(what)
+
+
 @app.command(context_settings=OVERRIDES)
 def rerun(ctx: typer.Context, run_id: str) -> None:
     """Run a logged evaluation again from its config, and say row by row whether the numbers are the same."""

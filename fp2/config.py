@@ -7,31 +7,20 @@ Hydra refuses unknown keys and wrong types while it composes; `validate` then ch
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from fp2.cuts import check_publishable, resolve_cuts
-from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
-from fp2.engines.prompts import check_prompt
 from fp2.errors import Fp2Error, nearest
-from fp2.hashing import digest, sha256_file
-from fp2.probes.trait_battery import is_trait_battery
-from fp2.probes.traits import own_traits, traits_path
-from fp2.tables import CONTROLS, DTYPES, IMAGE_BACKENDS, ORIGINAL, QUANTISATIONS, VARIANT_PARAMETERS
+from fp2.plugins import CONF, as_user_error, installed
+from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 
-CONFIG_SCHEMA = 1
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
-BUILT_IN = (
-    "valence", "stereotype", "confidence", "refusal", "economic", "trust_rating", "first_mention", "word_share",
-)  # fmt: skip
-
 ASK = "ask"
-CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
-FAMILIES = ("scorer", "run")
+CONFIG_NAME = "config"
 DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
 ROOTED = {
     "fhibe": "the folder of the release",
@@ -264,6 +253,44 @@ for _section in (
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)
 
 
+def conf_dir() -> Path:
+    """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "conf"
+    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
+
+
+def conf_packages() -> dict[str, str]:
+    """Return the packages with config groups of installed plug-ins (entry points `fp2.conf`), by the plug-in's name."""
+    return {name: point.value for name, point in installed(CONF).items()}
+
+
+def conf_folders() -> dict[str, Path]:
+    """Return the folders of config groups: ours under the name `fp2`, then those of installed plug-ins.
+
+    Raises
+    ------
+    Fp2Error
+        If a plug-in's package cannot be imported.
+    """
+    folders = {"fp2": conf_dir()}
+    for name, package in conf_packages().items():
+        try:
+            folders[name] = Path(str(files(package)))
+        except ImportError as error:
+            raise Fp2Error(f"cannot import '{package}': {error}", where=f"plug-in {name}") from error
+    return folders
+
+
+def choices(group: str) -> dict[str, Path]:
+    """Return the YAML files of a config group by name; of two with one name, ours or the first plug-in's."""
+    found: dict[str, Path] = {}
+    for folder in conf_folders().values():
+        for path in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
+
+
 def register_schema() -> None:
     """Tell Hydra the types (its config `fp2_schema`)."""
     from hydra.core.config_store import ConfigStore
@@ -271,103 +298,11 @@ def register_schema() -> None:
     ConfigStore.instance().store(name="fp2_schema", node=Config)
 
 
-def validate(cfg: Any) -> Config:
-    """Turn a composed Hydra config into a checked `Config`.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first key whose value is out of range or does not fit the others.
-    """
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True, enum_to_str=True)
-    except OmegaConfBaseException as error:
-        raise Fp2Error(str(error).splitlines()[0], where="config") from error
-    return from_plain(plain)
-
-
-def from_plain(plain: Any) -> Config:
-    """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
-    import pydantic
-
-    try:
-        config = pydantic.TypeAdapter(Config).validate_python(plain)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Fp2Error(_pydantic_line(first), where=where, fix="Mend it in the config or override") from error
-    _cross_check(config)
-    return config
-
-
-def _pydantic_line(found: Any) -> str:
-    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return "unknown key"
-    given = repr(found["input"])
-    return f"{found['msg']}, not {given if len(given) <= 80 else given[:77] + '...'}"
-
-
-def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
-    if value not in known:
-        raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
-
-
-def _cross_check(c: Config) -> None:
-    """Check what depends on more than one key, and choices."""
-    _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
-    _one_of(c.analysis.family, FAMILIES, "analysis.family")
-    _one_of(c.data.kind, DATA_KINDS, "data.kind")
-    if c.model.dtype is not None:
-        _one_of(c.model.dtype, DTYPES, "model.dtype")
-    if c.model.quantisation is not None:
-        _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
-    _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
-    check_prompt(c.model.prompt, c.model.chat)
-    _check_severity(c.analysis.severity)
-    if c.analysis.permutations is not None and c.analysis.permutations < 99:
-        raise Fp2Error(
-            f"{c.analysis.permutations} permutations are too few",
-            where="analysis.permutations",
-            fix="At least 99, or null",
-        )
-    if c.data.kind in ROOTED and not c.data.root:
-        what = f"data={c.data.kind} needs {ROOTED[c.data.kind]}"
-        raise Fp2Error(what, where="data.root", fix="Add data.root=PATH")
-    _check_choice(c.data)
-    _one_of(c.data.form, FHIBE_FORMS, "data.form")
-    if c.data.kind == "table" and not c.data.path:
-        raise Fp2Error("data=table needs the table of your pictures", where="data.path", fix="Add data.path=FILE")
-    if c.data.limit is not None and c.data.limit < 1:
-        raise Fp2Error(f"limit is {c.data.limit}", where="data.limit", fix="At least 1, or null for all pictures")
-    if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
-        raise Fp2Error(
-            "a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1"
-        )
-    if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
-        fix = "Use letters, digits, dots, dashes and underscores"
-        raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
-    check_publishable(resolve_cuts(asdict(c.cut)))
-    _check_variant(c.variant)
-    variants_of(c.probe)
-    _check_probes(c)
-
-
-def _check_choice(data: DataConfig) -> None:
-    """Check that chosen ids are a list or a file, and that a folder's attribute can be one."""
-    is_list = isinstance(data.ids, (list, tuple)) and all(isinstance(name, (str, int)) for name in data.ids)
-    if data.ids is not None and not isinstance(data.ids, str) and not is_list:
-        raise Fp2Error("ids is neither a list nor a file", where="data.ids", fix="Give data.ids=[ID,...] or a path")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", data.attribute):
-        fix = "Use letters, digits and _"
-        raise Fp2Error(f"{data.attribute!r} cannot be an attribute's name", where="data.attribute", fix=fix)
-
-
-def _check_variant(variant: VariantConfig) -> None:
+def check_variant(variant: VariantConfig) -> None:
     """Check that a kind of image variant has the parameters that it takes, in range, and no others."""
-    _one_of(variant.kind, tuple(VARIANT_PARAMETERS), "variant.kind")
+    if variant.kind not in VARIANT_PARAMETERS:
+        fix = nearest(variant.kind, VARIANT_PARAMETERS)
+        raise Fp2Error(f"unknown value {variant.kind!r}", where="variant.kind", fix=fix)
     takes = VARIANT_PARAMETERS[variant.kind]
     for name, least in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
         value = getattr(variant, name)
@@ -396,8 +331,8 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
         try:
             variant = pydantic.TypeAdapter(VariantConfig).validate_python({"name": spec.get("kind"), **spec})
         except pydantic.ValidationError as error:
-            raise Fp2Error(_pydantic_line(error.errors()[0]), where="probe.variants") from error
-        _check_variant(variant)
+            raise as_user_error(error, "probe.variants") from error
+        check_variant(variant)
         found.append(variant)
     kinds = [variant.kind for variant in found]
     if len(set(kinds)) < len(kinds):
@@ -412,142 +347,3 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
 def variant_identity(variant: VariantConfig) -> dict[str, Any]:
     """Return the kind of image variant with the parameters that it takes."""
     return {"kind": variant.kind, **{name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}}
-
-
-def _check_severity(bounds: Mapping[str, float]) -> None:
-    if set(bounds) != {"low", "moderate", "high"} or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
-        raise Fp2Error(
-            f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}", where="analysis.severity"
-        )
-
-
-def _check_probes(c: Config) -> None:
-    known_probes = c.probe.templates or c.probe.probes  # templates make a probe each, in place of the file's
-    for probe in c.probe.select or []:
-        if probe not in known_probes:
-            raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
-    if not isinstance(c.scorer, Mapping):
-        raise Fp2Error("scorer should be a table of names and their options", where="scorer")
-    for name, spec in c.scorer.items():
-        if not isinstance(spec, Mapping):
-            raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
-    known = {*c.scorer, *BUILT_IN}
-    if c.analysis.primary not in known:
-        raise Fp2Error(
-            f"unknown scorer {c.analysis.primary!r}", where="analysis.primary", fix=nearest(c.analysis.primary, known)
-        )
-
-
-def identity_of(config: Config) -> dict[str, Any]:
-    """Return the allow-listed part of the config that decides a result, without paths and devices.
-
-    A file of the user's own (a truth, a lexicon) is represented by the digest of its bytes. A model folder is
-    represented by its name: its weights are in the response set.
-    """
-    model = asdict(config.model)
-    for name in ("base_url", "api_key_env"):
-        model.pop(name)
-    if model["id"] and _is_path(model["id"]):
-        model["id"] = Path(model["id"]).name
-    if isinstance(model["truth"], str):
-        model["truth"] = _file_digest(model["truth"], "model.truth")
-    elif isinstance(model["truth"], Mapping):
-        model["truth"] = _truth_identity(model["truth"])
-    for name, usual in (("prompt", None), ("image_backend", "pil")):
-        if model[name] == usual:
-            del model[name]  # so that the hash is the one from before there was this choice
-    data = asdict(config.data)
-    for name in ("root", "path", "image_root", "accept_terms"):
-        data.pop(name)
-    if config.data.kind != "fhibe":
-        for name in ("form", "expand_regions"):
-            data.pop(name)
-    probe = _probe_identity(config.probe)
-    for name, kind in (("attribute", "folder"), ("split", "hf")):
-        if config.data.kind != kind:
-            data.pop(name)
-    if config.data.ids is None:
-        data.pop("ids")
-    elif isinstance(config.data.ids, str):
-        data["ids"] = _file_digest(config.data.ids, "data.ids")
-    if config.data.kind not in ("peeps", "peeps_twins"):
-        for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
-            data.pop(name)
-    cuts = resolve_cuts(asdict(config.cut))
-    # A run on the pictures as they are has the hash that it had before there were variants.
-    changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
-    return {
-        "model": model,
-        "probe": probe,
-        **_task_identity(config.task),
-        "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
-        "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
-        "data": data,
-        **changed,
-        "analysis": asdict(config.analysis),
-        "seed": config.seed,
-    }
-
-
-def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a truth that is written out, with the digest of the list of words in place of its path."""
-    yes_no = truth.get("yes_no")
-    listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
-    if not isinstance(yes_no, Mapping) or not isinstance(listed, str):
-        return dict(truth)
-    return {**truth, "yes_no": {**yes_no, "valences": _file_digest(listed, "model.truth.yes_no.valences")}}
-
-
-def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
-    """Return the battery; what came after the first batteries stays out at its default, so that hashes stay."""
-    own, usual = asdict(probe), asdict(ProbeConfig())
-    for name in ("people", "protocol", "templates", "traits", "traits_file", "variants", "options"):
-        if own[name] == usual[name]:
-            del own[name]
-    if "traits_file" in own:
-        own["traits_file"] = _file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
-    elif is_trait_battery(own) and "traits" not in own:
-        own["traits"] = f"sha256:{own_traits().sha256}"
-    return own
-
-
-def _task_identity(task: TaskConfig) -> dict[str, Any]:
-    if task.name == ASK:
-        return {}
-    files = {name: _file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
-    return {"task": {"name": task.name, "options": task.options, "files": files}}
-
-
-def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    own = {str(key): value for key, value in spec.items()}
-    for key in own:
-        if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
-            own[key] = _file_digest(own[key], f"scorer.{name}.{key}")
-    return own
-
-
-def _file_digest(path: str, where: str) -> str:
-    try:
-        return f"sha256:{sha256_file(Path(path).expanduser())}"
-    except OSError as error:
-        raise Fp2Error(f"{path} cannot be read: {error.strerror}", where=where) from error
-
-
-def _is_path(model_id: str) -> bool:
-    if model_id.startswith("pkg://"):
-        return False
-    return model_id.startswith((".", "/", "~")) or Path(model_id).expanduser().exists()
-
-
-def config_hash(config: Config) -> str:
-    """Return the hex SHA-256 of the config's identity: the same on another machine, folder, device or key order."""
-    return digest({"schema": CONFIG_SCHEMA, "config": _one_number(identity_of(config))})
-
-
-def _one_number(value: Any) -> Any:
-    """Write whole floats as integers all the way down: YAML's `1` and `1.0` are one number."""
-    if isinstance(value, Mapping):
-        return {str(key): _one_number(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_one_number(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -22,7 +22,8 @@ from typing import Any
 
 from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
-from fp2.config import Config, config_hash, variant_identity
+from fp2.compose import config_hash
+from fp2.config import Config, variant_identity
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job

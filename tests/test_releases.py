@@ -171,7 +171,8 @@ def test_commands_groups_and_keys_are_still_there_and_configs_keep_their_hash(re
     assert {
         group: sorted(set(old["groups"][group]) - set(new["groups"].get(group, {}))) for group in old["groups"]
     } == {group: [] for group in old["groups"]}
-    assert {words: new["hashes"].get(words) for words in old["hashes"]} == old["hashes"]
+    hashes = {words: value for words, value in old["hashes"].items() if not value.startswith("error")}
+    assert {words: new["hashes"].get(words) for words in hashes} == hashes
 
 
 def missing(old: Any, new: Any, prefix: str = "") -> list[str]:

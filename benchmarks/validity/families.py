@@ -6,11 +6,11 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import IMAGES, World, draw
-from fp2.stats import adjust_p_values, step_down_max_t
-from fp2.stats.joint import permute
-from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.adjustment import adjust_p_values, step_down_max_t
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.units import prepare
+from fp2.stats.joint import joint_permutations
 from fp2.stats.options import make_options
-from fp2.stats.prepare import prepare
 
 PROBES = 6
 Statistics = tuple[np.ndarray, np.ndarray]
@@ -71,7 +71,7 @@ def _statistics(
         values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=yes_no,
         smallest_effects=0.05, n_permutations=n, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
     )  # fmt: skip
-    p = prepare(entries, make_cells(entries), 10)
+    p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "two large groups"
-    joint = permute(p, options)
+    joint = joint_permutations(p, options)
     return joint.max_t, joint.max_t_permuted

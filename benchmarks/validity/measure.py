@@ -11,15 +11,16 @@ from scipy.special import fdtrc
 from scipy.stats import chi2, rankdata
 
 from benchmarks.validity.worlds import Data, World
-from fp2.stats.composite import TIE
-from fp2.stats.interval import bootstrap_interval, observed_moments
-from fp2.stats.joint import Joint, permute
-from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import pair_table
+from fp2.stats.core.permutation import TIE
+from fp2.stats.core.resampling import observed_moments
+from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.equivalence import equivalence_p, minimum_detectable
+from fp2.stats.interval import bootstrap_interval
+from fp2.stats.joint import JointPermutations, joint_permutations
 from fp2.stats.options import Options, make_options
-from fp2.stats.pairwise import pair_table
-from fp2.stats.power import equivalence_p, minimum_detectable
-from fp2.stats.prepare import Prepared, prepare
-from fp2.stats.shrunken import shrunken_ranges
+from fp2.stats.shrinkage import shrunken_ranges
 
 Arrays = dict[str, np.ndarray]
 
@@ -37,14 +38,14 @@ def measure(
         m, higher_is_better=True, value_ranges=world.scale, bins=None, yes_no=world.yes_no, smallest_effects=bound,
         n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed, alpha=0.05, min_subjects=10,
     )  # fmt: skip
-    p = prepare(entries, make_cells(entries), 10)
+    p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "every world has two large groups"
-    joint = permute(p, options)
-    cautious = pair_table(observed_moments(p.y, p.member, p.eligible, p.slots.dependent))
+    joint = joint_permutations(p, options)
+    cautious = pair_table(observed_moments(p.y, p.member, p.eligible, p.units.dependent))
     raw = _range(joint) * p.scale
     permuted = joint.raw_permuted * p.scale
-    pool = np.where(joint.seen.valid, joint.seen.pool / np.maximum(joint.seen.n, 1), 1.0)
-    shrunken = shrunken_ranges(np.where(joint.seen.valid, joint.seen.mean, 0.0), pool, joint.seen.valid)[0]
+    pool = np.where(joint.observed.valid, joint.observed.pool / np.maximum(joint.observed.n, 1), 1.0)
+    shrunken = shrunken_ranges(np.where(joint.observed.valid, joint.observed.mean, 0.0), pool, joint.observed.valid)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         equivalent = equivalence_p(cautious, np.full(m, bound) / p.scale)
     return {
@@ -66,25 +67,22 @@ def p_values(seen: np.ndarray, permuted: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(seen), np.nan, (1 + reached.sum(axis=0)) / (len(permuted) + 1))
 
 
-def _range(joint: Joint) -> np.ndarray:
-    mean = joint.seen.mean[:, 0]
+def _range(joint: JointPermutations) -> np.ndarray:
+    mean = joint.observed.mean[:, 0]
     return np.nanmax(mean, axis=0) - np.nanmin(mean, axis=0)
 
 
-def _mde(p: Prepared, joint: Joint) -> np.ndarray:
+def _mde(p: Prepared, joint: JointPermutations) -> np.ndarray:
     permuted = np.where(np.isnan(joint.max_t_permuted), np.inf, joint.max_t_permuted)
     critical = np.quantile(permuted, 0.95, axis=0, method="higher")
-    least_precise = np.nanmax(pair_table(joint.seen).error, axis=0)
+    least_precise = np.nanmax(pair_table(joint.observed).error, axis=0)
     return np.array([minimum_detectable(float(c), float(e)) for c, e in zip(critical, least_precise, strict=True)])
 
 
 def _interval(p: Prepared, options: Options, raw: np.ndarray) -> Arrays:
     if not options.n_bootstrap:
         return {"low": np.full(len(raw), np.nan), "high": np.full(len(raw), np.nan)}
-    found = bootstrap_interval(
-        p.y, p.member, p.eligible, options.sign, dependent=p.slots.dependent, n_bootstrap=options.n_bootstrap,
-        seed=options.seed, alpha=options.alpha,
-    )  # fmt: skip
+    found = bootstrap_interval(p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed, alpha=options.alpha)
     high = np.minimum(found.high * p.scale, options.high - options.low)
     return {"low": np.minimum(found.low * p.scale, raw), "high": np.maximum(high, raw)}
 
@@ -92,7 +90,7 @@ def _interval(p: Prepared, options: Options, raw: np.ndarray) -> Arrays:
 def _asymptotic(p: Prepared) -> Arrays:
     """Kruskal-Wallis and Welch p-values of all columns; subject means that tie but for rounding are ties."""
     m = p.y.shape[2]
-    if p.slots.dependent:
+    if p.units.dependent:
         return {"kruskal_p": np.full(m, np.nan), "welch_p": np.full(m, np.nan)}
     samples = [p.y[p.member[:, g], g] for g in range(p.y.shape[1])]
     if any(np.isnan(sample).any() for sample in samples):

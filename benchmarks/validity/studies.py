@@ -12,7 +12,9 @@ from benchmarks.validity.families import family, missing, step_down
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
-from fp2.stats import fingerprint_distance, rank_models, template_sensitivity
+from fp2.stats.distance import fingerprint_distance
+from fp2.stats.ranks import rank_models
+from fp2.stats.templates import template_sensitivity
 
 ALPHA = 0.05
 GAPS = (0.0, 0.2, 0.8)

@@ -113,7 +113,7 @@ class RunTables:
 
     def keyed(self, salt: bytes) -> RunTables:
         """Return the tables as they may leave the data folder: salted keys, no paths, no fine place or time."""
-        from fp2.data.identity import shareable
+        from fp2.data.identity import keyed_frame, shareable
 
         scores = None if self.scores is None else keyed_frame(self.scores, salt)
         others = {name: keyed_frame(table, salt) for name, table in self.others.items()}
@@ -156,16 +156,6 @@ class RunTables:
             artifacts.write_parquet(folder / artifacts.SCORES, self.scores)
         for name, table in self.others.items():
             artifacts.write_parquet(folder / name, table)
-
-
-def keyed_frame(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
-    """Return a table with salted keys in its columns `image_id`, `subject_id` and `response_key`."""
-    from fp2.data.identity import salted
-
-    # A response key is a plain digest of pixels and public settings: whoever has the images could compute it.
-    kinds: dict[str, Any] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
-    changed = {name: salted(table[name], salt, kind) for name, kind in kinds.items() if name in table}
-    return table.assign(**changed)
 
 
 def read_tables(folder: Path) -> RunTables:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.ask.dense_answers import DenseAnswers, collect
 from fp2.ask.loop import NOT_ASKED, Forecast
 from fp2.ask.plan import Plan
 from fp2.data.stimuli import whose_picture
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.blocks import (
-    KEY_SCHEMA,
     BlockStore,
     Numbers,
     Piece,
@@ -33,12 +33,12 @@ from fp2.store.blocks import (
     answered,
     context_key,
     question_key,
+    response_set_of,
     seconds_of,
 )
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
-    from fp2.ask.dense_answers import DenseAnswers
     from fp2.engines.base import Engine
     from fp2.probes.traits import Trait
     from fp2.store.responses import ResponseStore
@@ -263,8 +263,6 @@ class DenseStorage:
 
     def answers(self) -> DenseAnswers:
         """Return the answers, one entry per row of the plan."""
-        from fp2.ask.dense_answers import collect
-
         return collect(self)
 
 
@@ -273,12 +271,6 @@ def disk(answers: int, new: int) -> str:
     store, shards = new * STORE_BYTES / 1e6, answers * SHARD_BYTES / 1e6
     digits = 0 if store + shards >= 10 else 1
     return f"about {store:,.{digits}f} MB in the store, {shards:,.{digits}f} MB of shards"
-
-
-def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
-    """Return the digest of contexts x questions (their keys, in any order)."""
-    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
-    return digest({"schema": KEY_SCHEMA, **parts})
 
 
 def _question_set(plan: Plan, engine: Engine) -> tuple[QuestionSet, NDArray[np.int64]]:

@@ -166,7 +166,7 @@ class DenseAnswers:
 
     def response_set(self, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of the contexts that `raw_keys` maps the salted ones to, and of the questions."""
-        from fp2.ask.dense import response_set_of
+        from fp2.store.blocks import response_set_of
 
         return response_set_of([raw_keys[key] for key in self.stored_keys()], set(self.questions["question_key"]))
 

@@ -82,7 +82,7 @@ class RowAnswers:
 
     def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
         """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
-        from fp2.stats import response_diversity
+        from fp2.stats.entropy import response_diversity
 
         answered = self.answered
         texts = {probe: answered.loc[answered["probe"] == probe, "text"].tolist() for probe in probes}
@@ -98,7 +98,7 @@ class RowAnswers:
 
     def keyed(self, salt: bytes) -> RowAnswers:
         """Return the answers with salted keys in place of ids and response keys."""
-        from fp2.ask.answers import keyed_frame
+        from fp2.data.identity import keyed_frame
 
         return RowAnswers(keyed_frame(self.frame, salt))
 

@@ -62,7 +62,8 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
     """Return one run's config, a data folder that is not named left open; and whether its traits are with the data."""
     from omegaconf import OmegaConf
 
-    from fp2.config import ROOTED, validate
+    from fp2.compose import validate
+    from fp2.config import ROOTED
 
     composed = compose_config(job)
     if composed.data.kind in ROOTED and not composed.data.root:
@@ -92,7 +93,7 @@ def _missing(config: Config) -> str | None:
 
 def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
     """Print what can be said without the data."""
-    from fp2.config import config_hash
+    from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
 
@@ -153,7 +154,7 @@ def _print_rows(title: str, rows: dict[str, str], console: Console) -> None:
 
 def _print_plan(config: Config, console: Console) -> None:
     """Print what one run would ask, what the store has of it, and what the rest will take."""
-    from fp2.config import config_hash
+    from fp2.compose import config_hash
     from fp2.progress import Progress
     from fp2.store.responses import ResponseStore
 

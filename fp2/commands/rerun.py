@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fp2 import artifacts
-from fp2.compose import load_config
-from fp2.config import Config, config_hash, from_plain
+from fp2.compose import config_hash, from_plain, load_config
+from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.runs.local_paths import missing_places, recall, with_places
 

@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -102,3 +102,11 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     known = people["set_id"].notna()
     frame.loc[known, "set_id"] = salted(people.loc[known, "set_id"], salt, "set")
     return frame
+
+
+def keyed_frame(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
+    """Return a table with salted keys in its columns `image_id`, `subject_id` and `response_key`."""
+    # A response key is a plain digest of pixels and public settings: whoever has the images could compute it.
+    kinds: dict[str, Any] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
+    changed = {name: salted(table[name], salt, kind) for name, kind in kinds.items() if name in table}
+    return table.assign(**changed)

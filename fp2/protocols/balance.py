@@ -28,7 +28,7 @@ def balance_block(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, A
     Each has `cut, attribute, other, n_subjects` (with both labels), `cramers_v` (bias-corrected, Bergsma 2013),
     `confounded`, and the table of subjects: `rows`, `columns`, `counts` (None where a cell has 1 to 9 people).
     """
-    from fp2.stats import balance_table
+    from fp2.stats.association import balance_table
 
     used = dict.fromkeys(name for cut in cuts for name in cut.by)
     names = [*used, *(name for name in _told(people) if name not in used)]

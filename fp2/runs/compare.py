@@ -20,7 +20,7 @@ from fp2.runs.shared_subjects import SharedLines, n_people, same_probes, shared_
 
 if TYPE_CHECKING:
     from fp2.cuts import Cut
-    from fp2.stats.rows import BoolArray
+    from fp2.stats.core.numeric import BoolArray
 
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
 
@@ -121,7 +121,7 @@ def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
 
 
 def _distance(lines: SharedLines, cut: str, scorer: str, probes: Sequence[str], s: Settings) -> dict[str, Any]:
-    from fp2.stats import fingerprint_distance
+    from fp2.stats.distance import fingerprint_distance
 
     found = fingerprint_distance(
         lines.values[0], lines.values[1], lines.groups, lines.subjects, images=lines.images,
@@ -144,7 +144,7 @@ def _distance(lines: SharedLines, cut: str, scorer: str, probes: Sequence[str], 
 
 def _adjust(rows: list[dict[str, Any]]) -> None:
     """Write `adjusted_p` into every row and every probe's entry."""
-    from fp2.stats import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values
 
     for scorer in dict.fromkeys(row["scorer"] for row in rows):
         own = [row for row in rows if row["scorer"] == scorer]

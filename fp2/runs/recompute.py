@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables
-from fp2.compose import build_protocol
-from fp2.config import Config, from_plain
+from fp2.compose import build_protocol, from_plain
+from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import EvaluationProtocol, Job
 from fp2.results import Analysis, Counts

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
-from fp2.config import Config, config_hash
+from fp2.compose import config_hash
+from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.progress import Progress

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from fp2.compose import parse_overrides
-from fp2.config import Config, from_plain
+from fp2.compose import from_plain, parse_overrides
+from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 
 OWN = ("scorer", "cut", "analysis", "seed")

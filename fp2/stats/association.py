@@ -1,6 +1,6 @@
-"""How entangled two attributes are in the data: Cramer's V with bias correction, and a table of all pairs.
+"""Association between attributes of the subjects: Cramer's V with bias correction, and the balance table of all pairs.
 
-A cut whose groups also differ in another attribute cannot say which of the two a gap belongs to.
+If the groups of a cut also differ in another attribute, a gap cannot be attributed to one of the two.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.rows import FloatArray
+from fp2.stats.core.numeric import FloatArray
 
 Label = str | Collection[str] | None
 
 
 @dataclass(frozen=True)
 class Association:
-    """Two attributes: V as it is, V corrected for chance, and the table of subjects it comes from.
+    """Two attributes: Cramer's V, the bias-corrected V, and the contingency table behind them.
 
-    table (rows of `first_labels`, columns of `second_labels`): subjects, shared out where a subject has several labels.
-    `confounded`: the corrected V reaches the threshold.
+    table (rows of `first_labels`, columns of `second_labels`): numbers of subjects; one with several labels counts in
+    parts. `confounded`: the corrected V reaches the threshold.
     """
 
     first: str
@@ -37,9 +37,10 @@ class Association:
 
 
 def cramers_v(table: ArrayLike, corrected: bool = True) -> float | None:
-    """Return Cramer's V of a contingency table (r, c), corrected for its chance level as in Bergsma (2013).
+    """Return Cramer's V of a contingency table (r, c), bias-corrected as in Bergsma (2013).
 
-    The table may hold fractions of subjects. Empty rows and columns are dropped; None with fewer than two left.
+    The table may hold fractions of subjects. Empty rows and columns are dropped; None with fewer than two left. Raises
+    ValueError if the table is not two-dimensional or has a negative count.
     """
     counts = np.asarray(table, dtype=np.float64)
     if counts.ndim != 2 or (counts < 0).any():
@@ -64,24 +65,33 @@ def cramers_v(table: ArrayLike, corrected: bool = True) -> float | None:
 def contingency(
     first: Sequence[Label], second: Sequence[Label], subjects: ArrayLike
 ) -> tuple[tuple[str, ...], tuple[str, ...], FloatArray]:
-    """Return the labels of both attributes and how many subjects carry each combination, (r, c).
+    """Return the labels of both attributes and the number of subjects with each combination, (r, c).
 
-    first, second, subjects (n,): one line per image; a label is a string, a collection of strings (multi-valued), or
-    None. A subject weighs 1 in all, shared equally over its images with both labels, and an image's share equally over
-    the combinations of its labels.
+    A subject has weight 1, divided equally among its images with both labels, and an image's part equally among the
+    combinations of its labels.
+
+    Parameters
+    ----------
+    first, second, subjects : (n,)
+        One line per image; a label is a string, a collection of strings (multi-valued), or None.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ.
     """
     sets = [[_labels(label) for label in attribute] for attribute in (first, second)]
-    people = np.unique(np.asarray(subjects), return_inverse=True)[1].reshape(-1)
-    if not len(sets[0]) == len(sets[1]) == len(people):
-        raise ValueError(f"lengths differ: {len(sets[0])}, {len(sets[1])} and {len(people)}")
+    subject = np.unique(np.asarray(subjects), return_inverse=True)[1].reshape(-1)
+    if not len(sets[0]) == len(sets[1]) == len(subject):
+        raise ValueError(f"lengths differ: {len(sets[0])}, {len(sets[1])} and {len(subject)}")
     names = [tuple(sorted({label for labels in attribute for label in labels})) for attribute in sets]
     place = [{name: k for k, name in enumerate(own)} for own in names]
     known = np.array([bool(a) and bool(b) for a, b in zip(*sets, strict=True)], dtype=bool)
-    images = np.bincount(people[known], minlength=int(people.max(initial=-1)) + 1)
+    images = np.bincount(subject[known], minlength=int(subject.max(initial=-1)) + 1)
     table = np.zeros((len(names[0]), len(names[1])))
     for i in np.flatnonzero(known).tolist():
         rows, columns = ([place[k][label] for label in sets[k][i]] for k in (0, 1))
-        table[np.ix_(rows, columns)] += 1.0 / (images[people[i]] * len(rows) * len(columns))
+        table[np.ix_(rows, columns)] += 1.0 / (images[subject[i]] * len(rows) * len(columns))
     return names[0], names[1], table
 
 
@@ -96,7 +106,7 @@ def balance_table(
 ) -> list[Association]:
     """Return the association of every pair of attributes (name -> one label per image), strongest first.
 
-    `threshold` on the corrected V marks a pair as confounded (Cohen 1988: 0.3 is medium for two groups).
+    `threshold` on the corrected V marks a pair as confounded (0.3: a medium effect for two groups, Cohen 1988).
     """
     out = []
     for a, b in combinations(attributes, 2):

@@ -1,30 +1,42 @@
-"""A5: the composite of several outcomes, tested with the permutations that they share."""
+"""The composite: the mean disparity of several outcomes, tested with the permutations that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.stats.rows import CompositeTest, Panel, finite
+from fp2.stats.core.numeric import finite
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.rows import Panel
 
-TIE = 1e-9
 
+@dataclass(frozen=True)
+class CompositeTest:
+    """The mean of `raw` over `n_columns` rows, its null mean and 95th percentile, excess and permutation p-value.
 
-def permutation_p(observed: float, permuted: np.ndarray) -> float:
-    """Return (1 + #{T* >= T}) / (B + 1). A permutation without a statistic (NaN) counts as at least as large.
-
-    Statistics are free of units; what differs by rounding alone, near zero too, is a tie and counts as reached.
+    None where a number does not exist.
     """
-    reached = ~(permuted < observed * (1 - TIE) - TIE)
-    return float((1 + int(reached.sum())) / (len(permuted) + 1))
+
+    value: float | None
+    null_mean: float | None
+    null_p95: float | None
+    excess: float | None
+    p_value: float | None
+    n_columns: int
 
 
 def composite_test(panel: Panel, columns: Sequence[int]) -> CompositeTest:
-    """Test the mean of `raw` over `columns` (indices into the panel's rows).
+    """Test the mean of `raw` over `columns` (indices of the panel's rows).
 
-    The value's chance level is the mean and 95th percentile of the same mean in each joint permutation; p compares the
-    mean over columns of max|T|. Columns that could not be tested are left out; all None if none is left.
+    The null distribution of the value is the same mean in each joint permutation; p compares the mean over columns of
+    max|T|. Columns that were not tested are left out; all numbers are None if none is left.
+
+    Raises
+    ------
+    ValueError
+        If a column is not in the panel.
     """
     if any(not -len(panel.rows) <= c < len(panel.rows) for c in columns):
         raise ValueError(f"columns {list(columns)} are not all among the panel's {len(panel.rows)} rows")

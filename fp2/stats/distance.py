@@ -1,8 +1,8 @@
-"""How far two models' fingerprints lie apart: the same people described by both.
+"""The distance of two models' fingerprints on the same subjects.
 
-A fingerprint here is the profile of group means of every outcome, each outcome centred on its mean over groups: who
-stands where, whatever the model's general level. The distance of two is the root mean square of the difference of their
-profiles, in the outcomes' own units. It is above 0 by chance, so its chance level stands beside it.
+The fingerprint here is the profile of group means of every outcome, each outcome centred on its mean over groups, so
+that a model's overall level plays no part. The distance is the root mean square of the difference of two profiles, in
+the outcomes' own units. It is positive by chance alone, so that its null mean is reported beside it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.composite import permutation_p
-from fp2.stats.interval import V0, observed_moments, resampled_sums
-from fp2.stats.joint import permuted_moments
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.prepare import Prepared, prepare
-from fp2.stats.rows import BoolArray, FloatArray, IntArray, finite
-from fp2.stats.studentised import GroupMoments, max_t_squared, moments
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import GroupMoments, max_t_squared
+from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, finite
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.resampling import permuted_moments, resampled_moments
+from fp2.stats.core.units import Prepared, prepare
 
 
 @dataclass(frozen=True)
 class OutcomeDistance:
-    """One outcome's share of it: the root mean square over groups, its chance level, and the p of its own max|T|."""
+    """One outcome: the root mean square over groups, its null mean, and the permutation p-value of its own max|T|."""
 
     distance: float
     null_mean: float | None
@@ -32,12 +31,20 @@ class OutcomeDistance:
 
 @dataclass(frozen=True)
 class FingerprintDistance:
-    """`distance` with its interval; null_mean, null_p95: of two models that differ alike for everybody.
+    """The distance with its interval, test and parts; None where fewer than two groups are large enough in any outcome.
 
-    `p_value`: permutation of whole subjects over the groups, of the mean over outcomes of the studentised maximum of
-    the differences between the two models (A1, A5). `correlation` of the two profiles. n_subjects: with answers of both
-    in a group that is compared. by_outcome: one for each outcome given, from the same permutations, None where it could
-    not be compared. None where fewer than two groups are large enough in any outcome.
+    Attributes
+    ----------
+    null_mean, null_p95
+        Of the distance when group labels are permuted across subjects.
+    p_value
+        Of the mean over outcomes of the studentised maximum of the differences between the two models.
+    correlation
+        Pearson's, of the two profiles.
+    n_subjects
+        With answers of both models in a compared group.
+    by_outcome
+        One per outcome, from the same permutations; None for an outcome that was not compared.
     """
 
     distance: float | None
@@ -68,10 +75,22 @@ def fingerprint_distance(
 ) -> FingerprintDistance:
     """Compare two models' profiles.
 
-    first, second (n, m): the two models' values of the same outcomes for the same (image, group) lines, NaN = missing;
-    a line enters where both are known. The interval resamples whole subjects: its low end is the distance less the
-    95 % quantile of how far a resampled profile difference lies from the one seen (so that it is valid at a true
-    distance of 0), its high end a normal one along the difference seen. Raises ValueError on shapes that differ.
+    The interval resamples subjects. Its lower end is the distance less the (1 - alpha) quantile of the studentised
+    distance between resampled and observed profile difference, which is valid at a true distance of 0; its upper end is
+    normal, with the standard error in the direction of the observed difference.
+
+    Parameters
+    ----------
+    first, second : (n, m)
+        The two models' values of the same outcomes for the same (image, group) lines, NaN = missing; a line counts
+        where both are known.
+    groups, subjects, images : (n,)
+        As in `disparity`, like the other options.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ.
     """
     a, b = (np.asarray(x, dtype=np.float64) for x in (first, second))
     a, b = (x[:, None] if x.ndim == 1 else x for x in (a, b))
@@ -80,13 +99,13 @@ def fingerprint_distance(
     both = np.isfinite(a) & np.isfinite(b)
     entries = read_entries(np.where(both, a - b, np.nan), groups, subjects, images)
     m = entries.values.shape[1]
-    p = prepare(entries, make_cells(entries), min_subjects)
+    p = prepare(entries, cell_means(entries), min_subjects)
     used = None if p is None else np.flatnonzero(p.eligible.sum(axis=0) >= 2)
     if p is None or used is None or not len(used):
         return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, (), (None,) * m)
     never = np.zeros(m, dtype=bool)
-    seen, permuted = permuted_moments(p, never, n_permutations, seed)
-    own = _profile(seen.mean, p.eligible, p.scale)[:, 0, used]
+    observed, permuted = permuted_moments(p, never, n_permutations, seed)
+    own = _profile(observed.mean, p.eligible, p.scale)[:, 0, used]
     distance = _length(own[:, None])[0]
     apart, largest = [], []
     for found in permuted:
@@ -95,7 +114,7 @@ def fingerprint_distance(
     null, null_t = np.concatenate(apart), np.concatenate(largest)
     chance = np.sqrt((null**2).mean(axis=-1))
     chance = chance[np.isfinite(chance)]
-    t = np.sqrt(max_t_squared(seen))[0, used]
+    t = np.sqrt(max_t_squared(observed))[0, used]
     low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return FingerprintDistance(
         distance=float(distance),
@@ -108,12 +127,12 @@ def fingerprint_distance(
             [np.where(both, x, np.nan) for x in (a, b)],
             groups,
             subjects,
-            [p.slots.kept[p.eligible[:, j]] for j in used],
+            [p.units.kept[p.eligible[:, j]] for j in used],
             used,
         ),
         n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
         n_outcomes=len(used),
-        groups=tuple(sorted(entries.names[code] for code in p.slots.kept)),
+        groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
         by_outcome=_by_outcome(m, used, _lengths(own[:, None])[0], null, t, null_t),
     )
 
@@ -131,7 +150,7 @@ def _by_outcome(
 
 
 def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
-    """Group means (G, b, m) in the outcomes' units less their mean over groups; NaN where a group does not count."""
+    """Return group means (G, b, m) in the outcomes' units, centred over groups; NaN where a group does not count."""
     known = np.where(eligible[:, None, :], mean * scale, np.nan)
     count = np.maximum(np.isfinite(known).sum(axis=0), 1)
     profile: FloatArray = known - np.where(np.isfinite(known), known, 0.0).sum(axis=0) / count
@@ -139,13 +158,13 @@ def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatA
 
 
 def _length(profile: FloatArray) -> FloatArray:
-    """Root mean square over outcomes of the root mean square over groups; (G, b, m) -> (b,)."""
+    """Return the root mean square over groups and outcomes; (G, b, m) -> (b,)."""
     length: FloatArray = np.sqrt((_lengths(profile) ** 2).mean(axis=-1))
     return length
 
 
 def _lengths(profile: FloatArray) -> FloatArray:
-    """Root mean square over groups; (G, b, m) -> (b, m)."""
+    """Return the root mean square over groups; (G, b, m) -> (b, m)."""
     known = np.isfinite(profile)
     square = np.where(known, profile, 0.0) ** 2
     lengths: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
@@ -153,18 +172,17 @@ def _lengths(profile: FloatArray) -> FloatArray:
 
 
 def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
-    """The two ends; how far resamples lie off is taken in units of their own standard error, as in A2."""
+    """Return the two ends; distances of resamples are studentised."""
     from scipy.special import ndtri
 
-    seen = observed_moments(p.y, p.member, p.eligible, p.slots.dependent)
-    own = _profile(seen.mean, p.eligible, p.scale)[:, :, used]
-    distance, unit = float(_length(own)[0]), _unit(seen, p, used)[0]
+    observed, resamples = resampled_moments(p, n, seed)
+    own = _profile(observed.mean, p.eligible, p.scale)[:, :, used]
+    distance, unit = float(_length(own)[0]), _unit(observed, p, used)[0]
     count = np.maximum(np.isfinite(own).sum(axis=0), 1) * len(used)
-    # the derivative of the length in the direction of what was seen
+    # the gradient of the length at the observed difference
     slope = np.where(np.isfinite(own), own, 0.0) / count / max(distance, 1e-300)
     off, along = [], []
-    for sums in resampled_sums(p.y, p.member, p.slots.dependent, n, seed):
-        found = moments(sums, p.eligible, np.zeros(len(p.scale), dtype=bool), V0)
+    for found in resamples:
         apart = _profile(found.mean, p.eligible, p.scale)[:, :, used] - own
         apart[~np.isfinite(apart)] = 0.0
         own_unit = _unit(found, p, used)
@@ -176,7 +194,7 @@ def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> t
 
 
 def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
-    """Root mean squared standard error of the group means, (b,): about the length of a profile made of noise."""
+    """Return the root mean squared standard error of the group means, (b,): the length of a profile of noise."""
     error = np.where(found.valid & np.isfinite(found.error), found.error, 0.0) * p.scale**2
     per_outcome = error.sum(axis=0) / np.maximum(found.valid.sum(axis=0), 1)
     unit: FloatArray = np.sqrt(per_outcome[:, used].mean(axis=-1))
@@ -186,10 +204,10 @@ def _unit(found: GroupMoments, p: Prepared, used: IntArray) -> FloatArray:
 def _correlation(
     models: list[FloatArray], groups: ArrayLike, subjects: ArrayLike, compared: list[IntArray], used: IntArray
 ) -> float | None:
-    """Pearson's correlation of the two centred profiles; compared: the groups' codes of every outcome in `used`."""
+    """Return Pearson's correlation of the centred profiles; compared: codes of the groups of each outcome in `used`."""
     profiles = []
     for values in models:
-        cells = make_cells(read_entries(values, groups, subjects, None))
+        cells = cell_means(read_entries(values, groups, subjects, None))
         parts = []
         for j, codes in zip(used, compared, strict=True):
             mean = np.array([np.nanmean(cells.mean[cells.group == code, j]) for code in codes])

@@ -1,4 +1,4 @@
-"""Effect sizes and asymptotic reference tests on subject means; none of them decides a verdict."""
+"""Effect sizes, asymptotic reference tests and the intraclass correlation of subject means; none decides a verdict."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.rows import FloatArray, finite
+from fp2.stats.core.numeric import FloatArray, IntArray, finite
+
+
+def join_ties(samples: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return the samples on [0, 1], rounded so that means that differ by rounding alone rank as ties."""
+    everything = np.concatenate(list(samples))
+    low, width = float(everything.min()), float(np.ptp(everything))
+    if width <= 1e-12 * max(1.0, float(np.abs(everything).max())):
+        return [np.zeros(len(sample)) for sample in samples]
+    return [np.round((sample - low) / width, 9) for sample in samples]
 
 
 def kruskal_wallis(groups: Sequence[FloatArray]) -> tuple[float | None, float | None, float | None]:
     """Return (H, p, epsilon^2 = H / (n - 1)) of the groups' subject means; None where all values tie."""
     from scipy.stats import kruskal
 
-    everything = np.concatenate(list(groups))
-    low, width = float(everything.min()), float(np.ptp(everything))
-    if width <= 1e-12 * max(1.0, float(np.abs(everything).max())):
+    samples = join_ties(groups)
+    if not any(sample.any() for sample in samples):
         return None, None, None
-    # means that tie but for rounding must rank as ties
-    h, p = (float(x) for x in kruskal(*(np.round((g - low) / width, 9) for g in groups)))
-    return finite(h), finite(p), finite(h / (len(everything) - 1))
+    h, p = (float(x) for x in kruskal(*samples))
+    return finite(h), finite(p), finite(h / (sum(len(sample) for sample in samples) - 1))
 
 
 def welch(groups: Sequence[FloatArray]) -> tuple[float | None, float | None, float | None]:
@@ -47,7 +54,7 @@ def welch(groups: Sequence[FloatArray]) -> tuple[float | None, float | None, flo
 def hedges_g(x: ArrayLike, y: ArrayLike) -> float | None:
     """Return (mean x - mean y) / pooled SD (ddof 1) times Hedges' correction 1 - 3 / (4 df - 1).
 
-    None where it does not exist: fewer than three values in all, or no spread inside either group.
+    None where it does not exist: fewer than three values in all, or no spread within either group.
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     df = len(a) + len(b) - 2
@@ -57,3 +64,57 @@ def hedges_g(x: ArrayLike, y: ArrayLike) -> float | None:
     if squares <= 1e-24 * max(1.0, float(np.abs(a).max()), float(np.abs(b).max())) ** 2:
         return None
     return float((a.mean() - b.mean()) / math.sqrt(squares / df) * (1 - 3 / (4 * df - 1)))
+
+
+def rank_biserial(x: ArrayLike, y: ArrayLike) -> float:
+    """Return 2 U / (n1 n2) - 1 in [-1, 1], Cliff's delta: P(x > y) - P(x < y)."""
+    from scipy.stats import rankdata
+
+    a, b = join_ties([np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)])
+    ranks = rankdata(np.concatenate([a, b]))
+    u = float(ranks[: len(a)].sum()) - len(a) * (len(a) + 1) / 2
+    return 2 * u / (len(a) * len(b)) - 1
+
+
+def icc_oneway(values: FloatArray, cell: IntArray, group: IntArray) -> tuple[float | None, float | None]:
+    """Return (ICC(1), design effect 1 + (k0 - 1) ICC), by one-way analysis of variance within groups.
+
+    Group means are removed first, so that a gap between groups does not count as agreement within a subject: mean
+    squares are between subjects within groups, and within subjects. k0 is the mean number of images per subject,
+    corrected for unequal numbers. With one group it is ICC(1,1) of Shrout and Fleiss (1979); it can be negative, and
+    counts as 0 in the design effect (Kish 1965).
+
+    Parameters
+    ----------
+    values : (n,)
+        Finite, one per (image, group).
+    cell, group : (n,)
+        Codes of the (subject, group) pair and of the group.
+
+    Returns
+    -------
+    tuple
+        None where a number does not exist: one image per subject (design effect 1), one subject per group, no spread.
+    """
+    cells, cell = np.unique(cell, return_inverse=True)
+    groups, group = np.unique(group, return_inverse=True)
+    size = np.bincount(cell)
+    group_of = np.zeros(len(cells), dtype=np.intp)
+    group_of[cell] = group
+    group_size = np.bincount(group)
+    df_between, df_within = len(cells) - len(groups), len(values) - len(cells)
+    if df_within < 1:
+        return None, 1.0
+    if df_between < 1:
+        return None, None
+    mean = np.bincount(cell, weights=values) / size
+    group_mean = np.bincount(group, weights=values) / group_size
+    between = float((size * (mean - group_mean[group_of]) ** 2).sum()) / df_between
+    within = float(((values - mean[cell]) ** 2).sum()) / df_within
+    squares = np.bincount(group_of, weights=size.astype(np.float64) ** 2)
+    k0 = (len(values) - float((squares / group_size).sum())) / df_between
+    denominator = between + (k0 - 1) * within
+    if denominator <= 1e-24:
+        return None, None
+    icc = (between - within) / denominator
+    return icc, 1 + (k0 - 1) * max(icc, 0.0)

@@ -1,4 +1,4 @@
-"""Intersections of attributes: which combinations are large enough, and whether they add something to their parts."""
+"""Intersections of attributes: the sizes of all combinations, and their deviation from the additive model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.rows import FloatArray
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.numeric import FloatArray
 
 
 @dataclass(frozen=True)
 class Intersection:
-    """One combination of labels, joined as `cut` names it; `eligible`: it has the least number of subjects."""
+    """One combination of labels and its joined name; `eligible`: it has at least the required number of subjects."""
 
     group: str
     labels: tuple[str, ...]
@@ -32,26 +32,35 @@ def intersection_table(
 ) -> tuple[list[str], list[Intersection]]:
     """Return the combined label of every line (n,), and all combinations with their sizes, largest first.
 
-    attributes: name -> one label per line (a multi-valued attribute is one line per label). Combinations that no line
-    has, of labels that occur, are listed with 0 subjects: what the data cannot speak about. Raises ValueError without
-    attributes or on lengths that differ.
+    Combinations of occurring labels that no line has are listed with 0 subjects: the data say nothing about them.
+
+    Parameters
+    ----------
+    attributes
+        Name -> one label per line (a multi-valued attribute is one line per label).
+    subjects : (n,)
+
+    Raises
+    ------
+    ValueError
+        Without attributes, or if lengths differ.
     """
     columns = [[str(label) for label in labels] for labels in attributes.values()]
-    people = np.asarray(subjects)
-    if not columns or any(len(column) != len(people) for column in columns):
+    subject = np.asarray(subjects)
+    if not columns or any(len(column) != len(subject) for column in columns):
         raise ValueError("need at least one attribute, and one label per subject entry in each")
     lines = list(zip(*columns, strict=True))
     found: dict[tuple[str, ...], tuple[set[object], int]] = {}
-    for key, person in zip(lines, people.tolist(), strict=True):
-        who, images = found.get(key, (set(), 0))
-        who.add(person)
-        found[key] = (who, images + 1)
+    for key, one in zip(lines, subject.tolist(), strict=True):
+        members, images = found.get(key, (set(), 0))
+        members.add(one)
+        found[key] = (members, images + 1)
     grid: list[tuple[str, ...]] = [()]
     for column in columns:
         grid = [(*head, label) for head in grid for label in sorted(set(column))]
     table = [
-        Intersection(joiner.join(key), key, len(who), images, len(who) >= min_subjects)
-        for key, (who, images) in ((key, found.get(key, (set(), 0))) for key in grid)
+        Intersection(joiner.join(key), key, len(members), images, len(members) >= min_subjects)
+        for key, (members, images) in ((key, found.get(key, (set(), 0))) for key in grid)
     ]
     return [joiner.join(line) for line in lines], sorted(table, key=lambda row: (-row.n_subjects, row.group))
 
@@ -64,20 +73,25 @@ def beyond_additive(
     min_subjects: int = 10,
     joiner: str = " × ",
 ) -> dict[str, float]:
-    """Return for each large enough intersection its mean less what the sum of its parts' effects makes it.
+    """Return for each large enough intersection the residual of its mean in the additive model of its attributes.
 
-    values, labels, subjects (n,), NaN = missing. The additive model is fitted by least squares to the means over
-    subjects of the large intersections, each weighted by its subjects. Where all are 0 the intersection adds nothing.
-    The result describes; whether it is more than chance is a question for `disparity` on the intersection.
+    The model is fitted by least squares to the means over subjects, weighted by the number of subjects. The residuals
+    are descriptive; `disparity` by the intersection tests for differences.
+
+    Parameters
+    ----------
+    values, subjects : (n,)
+        NaN = missing.
+    attributes, joiner
+        As in `intersection_table`.
     """
     groups, table = intersection_table(attributes, subjects, min_subjects=min_subjects, joiner=joiner)
     entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, subjects, None)
-    cells = make_cells(entries)
+    cells = cell_means(entries)
     labels = {row.group: row.labels for row in table}
     kept, means, weights = [], [], []
     for code, name in enumerate(entries.names):
-        y = cells.mean[cells.group == code, 0]
-        y = y[np.isfinite(y)]
+        y = cells.known_means(code, 0)
         if len(y) >= max(min_subjects, 2):
             kept.append(name)
             means.append(float(y.mean()))
@@ -91,7 +105,7 @@ def beyond_additive(
 
 
 def _dummies(labels: Sequence[tuple[str, ...]]) -> FloatArray:
-    """A constant and one column per label of every attribute; least squares takes care of what is redundant."""
+    """Return a constant and one column per label of every attribute; least squares handles the collinearity."""
     columns = [np.ones(len(labels))]
     for place in range(len(labels[0])):
         own = [label[place] for label in labels]

@@ -1,7 +1,7 @@
-"""Matched designs: the same scene with one attribute changed (counterfactual twins), compared within the set.
+"""Matched designs: counterfactual sets, one scene with one attribute changed, compared within the set.
 
-A set removes what differs between scenes, so gaps far below the spread between them are found. Labels are exchanged
-inside a set, never between sets.
+Differences between scenes cancel, so that effects far below the variation between scenes are found. Labels are permuted
+within sets, never between them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.composite import permutation_p
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.permutation import stream
-from fp2.stats.power import tost_p
-from fp2.stats.rows import FloatArray, finite
-from fp2.stats.sums import CHUNK_BYTES
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.numeric import CHUNK_BYTES, FloatArray, finite, stream
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.equivalence import tost_p
 
 NO_SPREAD = 1e-12
 ROUNDING = 1e-7
-"""What is left of a standard error of 0, in units of the scale, after sums of squares were subtracted."""
+"""Rounding error of a standard error of 0 after sums of squares were subtracted, in units of the scale."""
 FEW = 10
-"""Sets that differ below which a t test of the mean difference is too sure of itself (simulated in the tests)."""
+"""Number of differing sets below which a t test of the mean difference is anti-conservative (by simulation)."""
 
 
 @dataclass(frozen=True)
 class MatchedPair:
     """Two versions of the same sets: mean of the within-set difference first - second, with a t interval.
 
-    `n_different`: in how many sets they differ at all.
+    `n_different`: number of sets in which they differ at all.
     """
 
     first: str
@@ -48,7 +46,7 @@ class MatchedPair:
 
 @dataclass(frozen=True)
 class MatchedVersion:
-    """One version: its least-squares level (levels of all versions average to 0) and in how many sets it is known."""
+    """One version: its least-squares level (levels of all versions average to 0) and the number of its sets."""
 
     name: str
     n_sets: int
@@ -57,13 +55,19 @@ class MatchedVersion:
 
 @dataclass(frozen=True)
 class MatchedTest:
-    """All versions compared; `raw` is the largest mean within-set difference of a pair, null_* its chance level.
+    """All versions compared; numbers are None where no two versions share `min_sets` sets.
 
-    `worst_group` and `best_group` are the versions of that pair.
-
-    `p_value`: permutation of the labels inside every set, of the largest |t| over pairs; `adjusted_p` of a pair is its
-    own |t| against the same maximum. `p_value` is None where fewer than two versions share `min_sets` sets.
-    `critical`: the 1 - alpha quantile of the permuted largest |t| (None where it is infinite).
+    Attributes
+    ----------
+    raw, null_mean, null_p95
+        Largest mean within-set difference of a pair; its mean and 95th percentile under permutation.
+    p_value
+        Of the largest |t| over pairs, labels permuted within every set. A pair's `adjusted_p` compares its own |t| with
+        the same permuted maximum.
+    worst_group, best_group
+        The versions of the pair with the largest difference.
+    critical
+        The 1 - alpha quantile of the permuted largest |t|; None where it is infinite.
     """
 
     raw: float | None
@@ -79,54 +83,6 @@ class MatchedTest:
     critical: float | None = None
 
 
-def sign_flip(differences: ArrayLike, *, n_permutations: int, seed: int) -> float:
-    """Return the two-sided p-value that the mean of paired differences (n,) is 0, by flipping their signs.
-
-    Exact (all 2^n flips) where those are no more than `n_permutations`; else (1 + #) / (B + 1). NaN are left out.
-    Raises ValueError if nothing is left.
-    """
-    d = np.asarray(differences, dtype=np.float64).reshape(-1)
-    d = d[np.isfinite(d)]
-    if not len(d):
-        raise ValueError("no paired difference is known")
-    seen = abs(float(d.sum()))
-    tie = 1e-12 * max(1.0, float(np.abs(d).sum()))
-    if len(d) <= 24 and 2 ** len(d) <= n_permutations:
-        codes = np.arange(2 ** len(d))
-        signs = 1.0 - 2.0 * ((codes[:, None] >> np.arange(len(d))) & 1)
-        return float((np.abs(signs @ d) >= seen - tie).mean())
-    rng, reached = stream(seed, 0, 3), 0
-    step = max(1, CHUNK_BYTES // (8 * len(d)))
-    for start in range(0, n_permutations, step):
-        signs = rng.integers(0, 2, (min(step, n_permutations - start), len(d))) * 2.0 - 1.0
-        reached += int((np.abs(signs @ d) >= seen - tie).sum())
-    return (1 + reached) / (n_permutations + 1)
-
-
-def matched_test(
-    values: ArrayLike,
-    groups: ArrayLike,
-    sets: ArrayLike,
-    *,
-    higher_is_better: bool = True,
-    n_permutations: int,
-    seed: int,
-    alpha: float = 0.05,
-    min_sets: int = 10,
-) -> MatchedTest:
-    """Compare the versions of counterfactual sets.
-
-    values, groups, sets (n,): one entry per answer; `groups` says which version of the set it is about. Several answers
-    to one version of a set are averaged. Where one person carries several sets, pass the person as `sets`. A set that
-    lacks a version counts for the pairs that it has. Raises ValueError on lengths that differ or missing labels.
-    """
-    column = np.asarray(values, dtype=np.float64).reshape(-1, 1)
-    return matched_panel(
-        column, groups, sets, higher_is_better=[higher_is_better], n_permutations=n_permutations, seed=seed,
-        alpha=alpha, min_sets=min_sets,
-    )[0]  # fmt: skip
-
-
 def matched_panel(
     values: ArrayLike,
     groups: ArrayLike,
@@ -138,14 +94,31 @@ def matched_panel(
     alpha: float = 0.05,
     min_sets: int = 10,
 ) -> list[MatchedTest]:
-    """Compare the versions on several outcomes, values (n, m); each result is that of `matched_test` alone.
+    """Compare the versions of counterfactual sets on several outcomes.
 
-    Outcomes with the same sets and versions known share their permutations.
+    Outcomes that are known for the same sets and versions share their permutations. A set without some version counts
+    for the pairs that it has.
+
+    Parameters
+    ----------
+    values : (n, m)
+        One line per answer, NaN = missing; several answers to one version of a set are averaged.
+    groups, sets : (n,)
+        The version and the set of each answer; for subjects with several sets, pass the subject as `sets`.
+    higher_is_better : (m,)
+        If False the worst version has the larger mean.
+    n_permutations, seed, alpha, min_sets
+        Of the test; level of the intervals; least number of sets that a pair of versions needs.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, labels are missing, or an option is out of range.
     """
     if n_permutations < 1 or not 0 < alpha < 1:
         raise ValueError("need n_permutations >= 1 and 0 < alpha < 1")
     entries = read_entries(np.asarray(values, dtype=np.float64), groups, sets, None)
-    cells = make_cells(entries)
+    cells = cell_means(entries)
     m = cells.mean.shape[1]
     y = np.full((m, int(cells.subject.max(initial=-1)) + 1, len(entries.names)), np.nan)
     y[:, cells.subject, cells.group] = cells.mean.T
@@ -164,7 +137,7 @@ def matched_panel(
 def _same_pattern(
     tables: list[FloatArray], names: tuple[str, ...], n: int, seed: int, alpha: float, min_sets: int
 ) -> list[Callable[[bool], MatchedTest]]:
-    """Test tables (sets, groups) in which the same cells are known; each result still takes its direction."""
+    """Test tables (sets, groups) in which the same cells are known; each result still takes `higher_is_better`."""
     pairs = _enough(tables[0], min_sets)
     if not pairs:
         empty = MatchedTest(None, None, None, None, None, None, len(tables[0]), n, ())
@@ -182,29 +155,29 @@ def _assembled(
     y: FloatArray, centred: FloatArray, scale: float, pairs: list[tuple[int, int]], names: tuple[str, ...],
     permuted: tuple[FloatArray, FloatArray], n: int, alpha: float, higher_is_better: bool,
 ) -> MatchedTest:  # fmt: skip
-    """Put one outcome's numbers together; `permuted`: its largest |t| and gaps."""
+    """Return one outcome's test; `permuted`: its largest |t| and largest gap per permutation."""
     largest_t, largest_gap = permuted
-    seen_t, seen_gap = (part[0] for part in _statistics(centred[None], pairs, scale))
-    levels = _level(seen_gap, pairs, y.shape[1])
-    extreme = int(np.abs(seen_gap).argmax())
-    raw = float(np.abs(seen_gap[extreme]))
+    t, gap = (part[0] for part in _statistics(centred[None], pairs, scale))
+    levels = _level(gap, pairs, y.shape[1])
+    extreme = int(np.abs(gap).argmax())
+    raw = float(np.abs(gap[extreme]))
     flat = raw <= NO_SPREAD * max(1.0, scale)
-    # the pair that `raw` is of: with incomplete sets it need not be the one with the extreme levels
-    low, high = pairs[extreme] if seen_gap[extreme] < 0 else pairs[extreme][::-1]
+    # the pair with the largest difference: with incomplete sets it need not have the extreme levels
+    low, high = pairs[extreme] if gap[extreme] < 0 else pairs[extreme][::-1]
     worst, best = (low, high) if higher_is_better else (high, low)
     known = np.isfinite(y).sum(axis=0)
     return MatchedTest(
         raw=raw,
         null_mean=finite(float(largest_gap.mean())),
         null_p95=finite(float(np.quantile(largest_gap, 0.95))),
-        p_value=permutation_p(float(seen_t.max()), largest_t),
+        p_value=permutation_p(float(t.max()), largest_t),
         worst_group=None if flat else names[worst],
         best_group=None if flat else names[best],
         n_sets=len(y),
         n_permutations=n,
         pairs=tuple(
-            _pair(y, names, g, h, permutation_p(float(t), largest_t), alpha)
-            for (g, h), t in zip(pairs, seen_t, strict=True)
+            _pair(y, names, g, h, permutation_p(float(one), largest_t), alpha)
+            for (g, h), one in zip(pairs, t, strict=True)
         ),
         versions=tuple(
             MatchedVersion(name, int(size), finite(float(level)))
@@ -216,12 +189,12 @@ def _assembled(
 
 
 def matched_equivalence(test: MatchedTest, bound: float, width: float) -> float | None:
-    """Return the level at which all pairs are shown to differ by less than `bound` (intersection-union), or None.
+    """Return the p-value that all pairs of versions differ by less than `bound` (intersection-union test), or None.
 
-    Two one-sided t tests on every pair's differences (Schuirmann 1987). Where fewer than `FEW` sets differ at all, a t
-    test takes the rare differences for rarer than they may be; there the test is of how rare they are: were the mean as
-    far off as `bound`, at least the share bound / width of the sets would differ (`width`: of the outcome's scale,
-    which no difference exceeds), and so few of n would be seen with the binomial probability. The larger p counts.
+    Two one-sided t tests on every pair's differences (Schuirmann 1987). If fewer than `FEW` sets differ at all, their
+    share is tested too: with a mean difference of `bound`, at least the share bound / width of the sets would differ,
+    as no difference exceeds the width of the scale; p is the binomial probability of so few. The larger p counts.
+    None without pairs. Raises ValueError unless bound and width are above 0.
     """
     if not bound > 0 or not width > 0:
         raise ValueError(f"need bound and width above 0, got {bound} and {width}")
@@ -246,7 +219,7 @@ def _enough(y: FloatArray, least: int) -> list[tuple[int, int]]:
 
 
 def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tuple[FloatArray, FloatArray]:
-    """|t| and mean difference of every pair in a batch of tables (b, sets, groups): each (b, pairs); 0/0 = 0.
+    """Return |t| and mean difference of every pair in a batch of tables (b, sets, groups): each (b, pairs); 0/0 = 0.
 
     The same cells are known in all tables of a batch. Sums of squared differences come from sums and cross products.
     """
@@ -278,10 +251,10 @@ def _statistics(y: FloatArray, pairs: list[tuple[int, int]], scale: float) -> tu
 def _permute(
     tables: list[FloatArray], pairs: list[tuple[int, int]], scales: list[float], n: int, seed: int
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Exchange the answers of every set among the versions that it has; max |t| and max |gap| of each table, (n,)."""
+    """Permute the answers of every set among its versions; return max |t| and max |gap| of each table, (n,)."""
     rng, (rows, k) = stream(seed, 0, 4), tables[0].shape
     known = np.isfinite(tables[0])
-    # a set's versions in their order of columns, absent ones last: a random order of the present ones goes back there
+    # versions in the order of columns, absent ones last, so that the present ones are permuted among themselves
     place = np.argsort(~known, axis=1, kind="stable")
     back = np.argsort(place, axis=1, kind="stable")
     step = max(1, CHUNK_BYTES // (8 * 6 * rows * k))
@@ -292,7 +265,7 @@ def _permute(
         order = np.argsort(drawn, axis=2, kind="stable")
         from_version = np.take_along_axis(order, np.broadcast_to(back, (b, rows, k)), axis=2)
         for y, scale, parts in zip(tables, scales, found, strict=True):
-            if np.nanmax(np.abs(y)) <= NO_SPREAD * scale:  # every set gave the same answer to all its versions
+            if np.nanmax(np.abs(y)) <= NO_SPREAD * scale:  # no set has answers that differ between versions
                 parts.append((np.zeros(b), np.zeros(b)))
                 continue
             shuffled = np.take_along_axis(np.broadcast_to(y, (b, rows, k)), from_version, axis=2)
@@ -302,7 +275,7 @@ def _permute(
 
 
 def _level(gap: FloatArray, pairs: list[tuple[int, int]], k: int) -> FloatArray:
-    """Least-squares level of each version from the pair differences; NaN for a version in no pair."""
+    """Return the least-squares level of each version from the pair differences; NaN for a version in no pair."""
     design = np.zeros((len(pairs), k))
     for row, (g, h) in enumerate(pairs):
         design[row, g], design[row, h] = 1.0, -1.0

@@ -1,4 +1,4 @@
-"""The options of a panel, checked and spread over its columns."""
+"""The options of a panel, checked and broadcast over its outcomes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from fp2.stats.divergence import default_bins
-from fp2.stats.rows import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
 class Options:
-    """sign (m,): +1 where a low mean is bad, else -1; low, high (m,): the scales; bins: None if unbounded."""
+    """The options of m outcomes, as `disparity` explains them.
+
+    sign (m,): +1 where a low mean is bad, else -1; low, high (m,): the scales; bins: None where a scale is unbounded.
+    """
 
     sign: FloatArray
     low: FloatArray
@@ -64,7 +66,7 @@ def make_options(
     alpha: float,
     min_subjects: int,
 ) -> Options:
-    """Check the options and spread single ones over `m` columns; raise ValueError on what is out of range."""
+    """Check the options and broadcast single ones over `m` outcomes; raise ValueError if one is out of range."""
     one_range = len(value_ranges) == 2 and all(isinstance(end, (int, float)) for end in value_ranges)
     ranges = np.array([value_ranges] * m if one_range else list(value_ranges), dtype=np.float64).reshape(-1, 2)
     if len(ranges) != m or not (ranges[:, 0] < ranges[:, 1]).all():
@@ -92,6 +94,9 @@ def make_options(
 def _bins(bins: int | None, low: float, high: float) -> int | None:
     if not np.isfinite(high - low):
         return None
-    if bins is not None and bins < 2:
+    if bins is None:
+        # on a scale with both signs 0 lies in the middle of a bin
+        return 11 if low < 0 < high else 10
+    if bins < 2:
         raise ValueError(f"need at least two bins, got {bins}")
-    return default_bins(low, high) if bins is None else int(bins)
+    return int(bins)

@@ -1,45 +1,154 @@
-"""Every pair of groups as it was observed: gap, standard error and Welch's degrees of freedom."""
+"""Pairwise comparisons of groups: the permutation test pair by pair, and Mann-Whitney tests on subject means.
+
+Mann-Whitney is asymptotic and takes the groups as independent. Pairs explain a disparity; they never decide a verdict.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fp2.stats.rows import FloatArray
-from fp2.stats.studentised import GroupMoments, pair_error, pairs
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.core.entries import cell_means, read_entries, subject_samples
+from fp2.stats.core.moments import NO_GAP, GroupMoments, pair_error
+from fp2.stats.core.numeric import FloatArray, finite
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.resampling import permuted_moments
+from fp2.stats.core.units import prepare
+from fp2.stats.effects import hedges_g, join_ties, rank_biserial
 
 
 @dataclass(frozen=True)
-class PairTable:
-    """|mean_g - mean_h|, its standard error, degrees of freedom, each (pairs, m); NaN where a group is not valid."""
+class PairTest:
+    """Two groups compared; signs are those of first - second, None where a number does not exist.
 
-    gap: FloatArray
-    error: FloatArray
-    df: FloatArray
+    Attributes
+    ----------
+    difference
+        Of the means over subjects.
+    statistic, p_value, adjusted_p
+        U (Mann-Whitney) or the studentised difference (permutation); p before and after correction.
+    effect
+        Rank-biserial correlation (Mann-Whitney) or Hedges' g (permutation).
+    dependent_groups
+        Whether some subject counts in more than one of the compared groups.
+    """
+
+    first: str
+    second: str
+    n_first: int
+    n_second: int
+    difference: float
+    statistic: float | None
+    p_value: float | None
+    effect: float | None
+    dependent_groups: bool
+    adjusted_p: float | None = None
 
 
-def pair_table(found: GroupMoments) -> PairTable:
-    """Tabulate the pairs of an observed batch of one (b = 1)."""
-    gaps, errors, dfs = [], [], []
-    n = np.where(found.valid, found.n, np.nan)[:, 0]
-    single = np.where(found.valid, found.error, np.nan)[:, 0]
-    for g, h in pairs(len(found.mean)):
-        ok = found.valid[g, 0] & found.valid[h, 0]
-        gaps.append(np.abs(found.mean[g, 0] - found.mean[h, 0]))
-        errors.append(np.sqrt(np.where(ok, pair_error(found, g, h)[0], np.nan)))
-        dfs.append(welch_df(single[g], single[h], n[g], n[h]))
-    return PairTable(np.array(gaps), np.array(errors), np.array(dfs))
+def pairwise_mann_whitney(
+    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, *, min_subjects: int = 10
+) -> list[PairTest]:
+    """Test all pairs of groups with at least `min_subjects` subjects; `adjusted_p` is left to `correct_family`.
+
+    values, groups, subjects (n,): one entry per (answer, group); NaN = missing. Two-sided, corrected for ties. Raises
+    ValueError as `read_entries`.
+    """
+    found = subject_samples(values, groups, subjects, min_subjects)
+    out = []
+    for a, b in combinations(found.groups, 2):
+        statistic, p = _mann_whitney(a.means, b.means)
+        gap, effect = float(a.means.mean() - b.means.mean()), rank_biserial(a.means, b.means)
+        out.append(PairTest(a.name, b.name, len(a.means), len(b.means), gap, statistic, p, effect, found.dependent))
+    return out
 
 
-def signed_pair_table(found: GroupMoments) -> tuple[FloatArray, PairTable]:
-    """Return mean_g - mean_h of every pair with its sign, (pairs, m), and the table."""
-    signed = np.array([found.mean[g, 0] - found.mean[h, 0] for g, h in pairs(len(found.mean))])
-    return signed, pair_table(found)
+def _mann_whitney(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    from scipy.stats import mannwhitneyu
+
+    a, b = join_ties([x, y])
+    if np.ptp(np.concatenate([a, b])) == 0:
+        return len(a) * len(b) / 2, 1.0
+    found = mannwhitneyu(a, b, alternative="two-sided")
+    return float(found.statistic), float(found.pvalue)
 
 
-def welch_df(error_g: FloatArray, error_h: FloatArray, n_g: FloatArray, n_h: FloatArray) -> FloatArray:
-    """Return Welch's degrees of freedom from the squared errors of two means; infinite where both are 0."""
-    parts = error_g**2 / (n_g - 1) + error_h**2 / (n_h - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(parts == 0, np.inf, (error_g + error_h) ** 2 / parts)
+def correct_family(rows: Sequence[PairTest], method: str = "holm") -> list[PairTest]:
+    """Return the rows with `adjusted_p` over all of them: pairs of several outcomes may be one family."""
+    adjusted = adjust_p_values([row.p_value for row in rows], method)
+    return [replace(row, adjusted_p=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def pairwise_permutation_panel(
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    *,
+    images: ArrayLike | None = None,
+    yes_no: Sequence[bool],
+    n_permutations: int,
+    seed: int,
+    min_subjects: int = 10,
+) -> list[list[PairTest]]:
+    """Test all pairs of groups on several outcomes by the disparity's own permutation test.
+
+    `adjusted_p` compares the pair's |T| with the permuted maximum over all pairs, so that the smallest is the
+    `p_value` of `disparity` with the same options; `p_value` compares it with its own permutations. Valid where
+    subjects count in several groups.
+
+    Parameters
+    ----------
+    values : (n, m)
+        Outcomes that share their permutations; NaN = missing.
+    groups, subjects, images : (n,)
+    yes_no : (m,)
+        Which outcomes are 0/1.
+
+    Returns
+    -------
+    list of m lists
+        Empty where fewer than two groups have enough subjects.
+    """
+    entries = read_entries(np.asarray(values, dtype=np.float64), groups, subjects, images)
+    cells = cell_means(entries)
+    p = prepare(entries, cells, min_subjects)
+    if p is None:
+        return [[] for _ in range(entries.values.shape[1])]
+    by_name = np.argsort(p.units.kept).tolist()
+    pairs = list(combinations(by_name, 2))
+    seen, batches = permuted_moments(p, np.array(yes_no, dtype=bool), n_permutations, seed)
+    permuted, observed = np.concatenate([_pair_t(found, pairs) for found in batches]), _pair_t(seen, pairs)[0]
+    out = []
+    for j in range(entries.values.shape[1]):
+        usable = [k for k, (g, h) in enumerate(pairs) if p.eligible[g, j] and p.eligible[h, j]]
+        means = {g: cells.known_means(int(p.units.kept[g]), j) for g in by_name if p.eligible[g, j]}
+        names = {g: entries.names[p.units.kept[g]] for g in by_name}
+        largest = np.fmax.reduce(permuted[:, usable, j], axis=1) if usable else np.empty(0)
+        rows = []
+        for k, (g, h) in ((k, pairs[k]) for k in usable):
+            t, gap = float(observed[k, j]), float(means[g].mean() - means[h].mean())
+            rows.append(
+                PairTest(
+                    names[g], names[h], len(means[g]), len(means[h]), gap, finite(math.copysign(t, gap)),
+                    permutation_p(t, permuted[:, k, j]), hedges_g(means[g], means[h]), p.units.dependent,
+                    permutation_p(t, largest),
+                )
+            )  # fmt: skip
+        out.append(rows)
+    return out
+
+
+def _pair_t(found: GroupMoments, pairs: Sequence[tuple[int, int]]) -> FloatArray:
+    """Return |T| of each pair, (b, pairs, m); NaN where a group of the pair has fewer than two answers."""
+    columns = []
+    for g, h in pairs:
+        gap = (found.mean[g] - found.mean[h]) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.sqrt(np.where(gap <= NO_GAP, 0.0, gap / pair_error(found, g, h)))
+        columns.append(np.where(found.valid[g] & found.valid[h], t, np.nan))
+    return np.stack(columns, axis=1)

@@ -1,4 +1,4 @@
-"""Yes/no outcomes: rates by group with intervals that know that several images come from one person.
+"""Yes/no outcomes: rates by group, with intervals that account for several images of one subject.
 
 Wilson's interval with the effective sample size of clustered data (Korn and Graubard 1998; Dean and Pagano 2015), and
 Newcombe's hybrid interval (1998, method 10) of the difference of two rates.
@@ -13,16 +13,16 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.rows import FloatArray
-from fp2.stats.samples import Sample, subject_samples
+from fp2.stats.core.entries import Sample, subject_samples
+from fp2.stats.core.numeric import FloatArray
 
 
 @dataclass(frozen=True)
 class Proportion:
     """One group's rate: the unweighted mean of its subjects' rates, with its interval.
 
-    `effective_n`: how many independent yes/no answers would give the same standard error, between the number of
-    subjects (every answer of a person the same) and of images.
+    `effective_n`: the number of independent yes/no answers with the same standard error, between the number of subjects
+    (all answers of a subject agree) and of images.
     """
 
     group: str
@@ -36,7 +36,10 @@ class Proportion:
 
 @dataclass(frozen=True)
 class ProportionPair:
-    """Two groups' rates: first - second with its interval, first / second (None at 0), and Cohen's h."""
+    """Two groups' rates: first - second with its interval, first / second (None at 0), and Cohen's h.
+
+    `dependent_groups`: some subject counts in more than one group.
+    """
 
     first: str
     second: str
@@ -50,7 +53,7 @@ class ProportionPair:
 
 @dataclass(frozen=True)
 class Proportions:
-    """Rates of all groups with enough subjects, and of all pairs of them."""
+    """Rates of all groups with enough subjects, and all pairs of them."""
 
     groups: tuple[Proportion, ...]
     pairs: tuple[ProportionPair, ...]
@@ -59,11 +62,21 @@ class Proportions:
 def proportions_by_group(
     values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, *, alpha: float = 0.05, min_subjects: int = 10
 ) -> Proportions:
-    """Return the rates of a 0/1 outcome by group. The test of their gap is `disparity(..., yes_no=True)`.
+    """Return the rates of a 0/1 outcome by group. Their difference is tested by `disparity(..., yes_no=True)`.
 
-    values (0, 1 or NaN), groups, subjects (n,), one entry per (answer, group). The pairs' intervals take the two groups
-    as independent; `dependent_groups` says where they are not (the interval is then too wide if a subject's answers
-    agree). Raises ValueError for other values.
+    Parameters
+    ----------
+    values : (n,)
+        0, 1 or NaN, one entry per (answer, group).
+    groups, subjects : (n,)
+    alpha : float
+        1 - confidence level. The intervals of pairs take the groups as independent; for dependent groups they are too
+        wide if a subject's answers agree.
+
+    Raises
+    ------
+    ValueError
+        For other values.
     """
     y = np.asarray(values, dtype=np.float64)
     if not (np.isnan(y) | (y == 0) | (y == 1)).all():
@@ -74,14 +87,12 @@ def proportions_by_group(
 
 
 def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
-    """Return Wilson's score interval of a rate seen in `n` (effective) answers."""
-    from scipy.special import ndtri
+    """Return Wilson's score interval (1927) of a rate in `n` (effective) answers."""
+    from statsmodels.stats.proportion import proportion_confint
 
-    z2 = float(ndtri(1 - alpha / 2)) ** 2
-    centre = (rate + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (rate * (1 - rate) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
-    return (0.0 if rate == 0 else low), (1.0 if rate == 1 else high)
+    low, high = proportion_confint(rate * n, n, alpha, method="wilson")
+    # the ends are exact where the rate is 0 or 1: a ratio of rates has no upper end if the interval reaches 0
+    return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
 
 
 def _proportion(sample: Sample, alpha: float) -> Proportion:
@@ -91,10 +102,10 @@ def _proportion(sample: Sample, alpha: float) -> Proportion:
 
 
 def _effective_n(means: FloatArray, rate: float, n_images: int) -> float:
-    """rate (1 - rate) over the squared error of the mean of subject rates: n where everybody has one image."""
+    """Return rate (1 - rate) over the squared standard error of the mean of subject rates; n with one image each."""
     n = len(means)
     if rate in (0.0, 1.0):
-        # all the same: nothing shows that a person's answers are independent
+        # all the same: no evidence that the answers of a subject are independent
         return float(n)
     square = float(means.var())  # ddof 0: with one image a subject this is rate (1 - rate)
     if square <= 1e-15:

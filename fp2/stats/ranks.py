@@ -1,7 +1,7 @@
-"""A6: which rank a model may hold, and which models cannot be told apart.
+"""Simultaneous confidence sets for the ranks of models, and groups of models that do not differ significantly.
 
-Rank intervals from simultaneous pairwise differences (Mogstad, Romano, Shaikh and Wilhelm 2024) of the shrunken
-composite; every bootstrap resample takes the same subjects for all models.
+From pairwise differences of the shrunken composite (Mogstad, Romano, Shaikh and Wilhelm 2024); every bootstrap resample
+has the same subjects for all models.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.interval import observed_moments, resampled_sums
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.prepare import Prepared, prepare
-from fp2.stats.rows import BoolArray, FloatArray
-from fp2.stats.shrunken import shrunken_ranges
-from fp2.stats.studentised import GroupMoments, moments
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import GroupMoments
+from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.resampling import resampled_moments
+from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.shrinkage import shrunken_ranges
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One model: its shrunken composite (lower is better), the ranks it may hold, and its tie groups.
+    """One model: its shrunken composite (lower is better), the interval of its rank, and its letters.
 
-    Models that share a letter are not told apart at the level of the table.
+    Models that share a letter do not differ significantly (compact letter display).
     """
 
     name: str
@@ -37,9 +37,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class RankTable:
-    """Models by shrunken composite, best first. `critical`: the quantile that all pairs' |T| have to exceed.
+    """Models by shrunken composite, best first.
 
-    better (K, K) in the table's order: better[a, b] says that a is significantly better than b.
+    `critical`: simultaneous critical value of the pairs' |T|. better (K, K), in the table's order: better[a, b] if a is
+    significantly better than b.
     """
 
     rows: tuple[Ranked, ...]
@@ -59,7 +60,7 @@ def rank_models(
     alpha: float = 0.05,
     min_subjects: int = 10,
 ) -> RankTable:
-    """Rank K models that answered the same m questions about the same people.
+    """Rank K models that answered the same m questions about the same subjects.
 
     Parameters
     ----------
@@ -73,23 +74,20 @@ def rank_models(
     Raises
     ------
     ValueError
-        On shapes that differ, names that repeat, fewer than two groups that are large enough, or an outcome that some
-        model did not answer often enough to be compared.
+        If shapes differ, a name repeats, or some outcome of some model has fewer than two groups with enough subjects.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 3 or len(names) != len(table) or len(set(names)) != len(names) or n_bootstrap < 2:
-        raise ValueError("need values (models, lines, outcomes), one name of its own per model, and n_bootstrap >= 2")
+        raise ValueError("need values (models, lines, outcomes), one unique name per model, and n_bootstrap >= 2")
     k, n, m = table.shape
     entries = read_entries(table.transpose(1, 0, 2).reshape(n, k * m), groups, subjects, images)
-    p = prepare(entries, make_cells(entries), min_subjects)
+    p = prepare(entries, cell_means(entries), min_subjects)
     if p is None or (p.eligible.sum(axis=0) < 2).any():
         raise ValueError("every outcome of every model needs two groups with enough subjects")
-    seen = observed_moments(p.y, p.member, p.eligible, p.slots.dependent)
-    never = np.zeros(k * m, dtype=bool)
-    composite = _composites(seen, p, k)[0]
-    draws = resampled_sums(p.y, p.member, p.slots.dependent, n_bootstrap, seed)
-    again = np.concatenate([_composites(moments(sums, p.eligible, never, 3.0), p, k) for sums in draws])
-    better, critical = significantly_better(composite, again, alpha)
+    observed, resamples = resampled_moments(p, n_bootstrap, seed)
+    composite = _composites(observed, p, k)[0]
+    resampled = np.concatenate([_composites(found, p, k) for found in resamples])
+    better, critical = significantly_better(composite, resampled, alpha)
     order = np.argsort(composite, kind="stable")
     better = better[np.ix_(order, order)]
     letters = compact_letters(better | better.T)
@@ -107,36 +105,35 @@ def rank_models(
 
 
 def _composites(found: GroupMoments, p: Prepared, k: int) -> FloatArray:
-    """Mean shrunken range of each model's outcomes, (b, K)."""
+    """Return the mean shrunken range of each model's outcomes, (b, K)."""
     variance = np.where(found.valid, found.pool / np.maximum(found.n, 1.0), 1.0)
     ranges = shrunken_ranges(np.where(found.valid, found.mean, 0.0), variance, found.valid) * p.scale
     composite: FloatArray = ranges.reshape(len(ranges), k, -1).mean(axis=2)
     return composite
 
 
-def significantly_better(composite: FloatArray, again: FloatArray, alpha: float) -> tuple[BoolArray, float]:
-    """Return (K, K) "row is lower than column, simultaneously at alpha" and the critical |T|.
+def significantly_better(composite: FloatArray, resampled: FloatArray, alpha: float) -> tuple[BoolArray, float]:
+    """Return (K, K) whether a row is lower than a column, simultaneously at alpha, and the critical |T|.
 
-    composite (K,); again (B, K): the same in B joint resamples. T*_ab = |D*_ab - mean D*_ab| / SD*_ab.
+    composite (K,); resampled (B, K): the same in B joint resamples. T*_ab = |D*_ab - mean D*_ab| / SD*_ab.
     """
     k = len(composite)
     difference = composite[:, None] - composite[None]
-    resampled = again[:, :, None] - again[:, None, :]
-    spread = resampled.std(axis=0, ddof=1)
+    differences = resampled[:, :, None] - resampled[:, None, :]
+    spread = differences.std(axis=0, ddof=1)
     usable = spread > 1e-12 * max(1.0, float(np.abs(composite).max()))
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(usable, np.abs(resampled - resampled.mean(axis=0)) / spread, 0.0)
-    critical = float(np.quantile(t.reshape(len(again), -1).max(axis=1), 1 - alpha, method="higher"))
+        t = np.where(usable, np.abs(differences - differences.mean(axis=0)) / spread, 0.0)
+    critical = float(np.quantile(t.reshape(len(differences), -1).max(axis=1), 1 - alpha, method="higher"))
     better: BoolArray = difference < -critical * spread
     better[np.arange(k), np.arange(k)] = False
     return better, critical
 
 
 def compact_letters(different: BoolArray) -> list[str]:
-    """Return letters (K,) so that two items share one exactly where they are **not** different.
+    """Return letters (K,) such that two items share one exactly where they are **not** different.
 
-    Insert and absorb (Piepho 2004); items come in the order of the table, and so do the letters. different (K, K):
-    symmetric.
+    Insert-and-absorb algorithm (Piepho 2004). different (K, K): symmetric, in the order of the table.
     """
     k = len(different)
     columns = [set(range(k))]

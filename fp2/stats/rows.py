@@ -1,33 +1,22 @@
-"""The typed results of the group statistics."""
+"""The results of comparing groups: one row per outcome, and a panel of rows with their joint permutations."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.intp]
+from fp2.stats.core.numeric import FloatArray, finite
 
 OK = "ok"
 TOO_FEW = "too_few_subjects"
 UNINFORMATIVE = "uninformative"
 
 
-def finite(value: float) -> float | None:
-    """Return a plain float, or None where the number does not exist (NaN or infinite)."""
-    return float(value) if math.isfinite(value) else None
-
-
 @dataclass(frozen=True)
 class GroupSummary:
     """One group in one row: sizes count what has a value; `mean` and `sd` (ddof 1) are over subject means.
 
-    `eligible` says whether the group had enough subjects to enter the maximum, the tests and the verdict.
+    `eligible`: the group has enough subjects to enter the maximum, the tests and the verdict.
     """
 
     group: str
@@ -38,51 +27,72 @@ class GroupSummary:
     eligible: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DisparityRow:
     """One outcome compared between the groups of one cut; None where a number does not exist.
 
-    Sizes are in the outcome's own units. `raw` is max - min of the group means over subjects; `null_mean` and
-    `null_p95` are what `raw` is by chance alone; `excess = raw - null_mean` compares with chance and does not estimate
-    the gap; `shrunken` does. `p_value` comes from the permutation of whole subjects with the studentised maximum
-    `max_t`. `kruskal_*` and `welch_*` are asymptotic references that decide nothing. `p_worst` is how often the
-    bootstrap finds the same worst group, `p_worst_null` its expectation in permutations that make that group the worst
-    by chance. `mde80`: a gap of this size between any two eligible groups would have been found with 80 % power at
-    `alpha` before correction. `equivalence_p`: TOST of all pairs against `smallest_effect`. `status` is "ok",
-    "too_few_subjects" or "uninformative"; `adjusted_p`, `significant` and `verdict` stay None until `adjust` sets them
-    for a family. `n_images`, `n_subjects`: with a value, all groups; `n_missing`: pictures without one. `extreme_pair`
-    is (worst, best), the pair that `hedges_g` (>= 0) is about.
+    Sizes are in the outcome's own units.
+
+    Attributes
+    ----------
+    raw, null_mean, null_p95, excess
+        max - min of the group means over subjects; its mean and 95th percentile when group labels are permuted across
+        subjects; raw - null_mean, which compares with chance and does not estimate the gap.
+    p_value, max_t
+        Of the permutation test, with the studentised maximum over pairs as statistic.
+    shrunken, ci_low, ci_high
+        Estimate of the gap, and its interval at 1 - alpha.
+    worst_group, best_group, extreme_pair
+        The groups with the extreme means; the pair (worst, best), which `hedges_g` (>= 0) compares.
+    p_worst, p_worst_null
+        Bootstrap probability of ranking worst, and its expectation in permutations in which this group ranks worst.
+    epsilon_squared, omega_squared, kruskal_h, kruskal_p, welch_f, welch_p
+        Effect sizes and asymptotic references; they decide nothing. `dependent_groups`: some groups share subjects.
+    js_divergence, js_null_mean, js_p
+        Generalised Jensen-Shannon divergence, its null mean and permutation p-value.
+    icc, design_effect
+        Intraclass correlation of the images of one subject.
+    mde80
+        Minimum detectable effect (80 % power) between any two eligible groups, at `alpha` before correction.
+    equivalence_p, smallest_effect
+        TOST of all pairs against the smallest effect of interest.
+    n_images, n_subjects, n_missing
+        With a value, in all groups; images without a value.
+    status
+        "ok", "too_few_subjects" or "uninformative".
+    adjusted_p, significant, verdict
+        None until `adjust` sets them for a family.
     """
 
-    raw: float | None
-    null_mean: float | None
-    null_p95: float | None
-    p_value: float | None
-    max_t: float | None
-    excess: float | None
-    shrunken: float | None
-    ci_low: float | None
-    ci_high: float | None
-    worst_group: str | None
-    best_group: str | None
-    extreme_pair: tuple[str, str] | None
-    p_worst: float | None
-    p_worst_null: float | None
-    hedges_g: float | None
-    epsilon_squared: float | None
-    omega_squared: float | None
-    kruskal_h: float | None
-    kruskal_p: float | None
-    welch_f: float | None
-    welch_p: float | None
+    raw: float | None = None
+    null_mean: float | None = None
+    null_p95: float | None = None
+    p_value: float | None = None
+    max_t: float | None = None
+    excess: float | None = None
+    shrunken: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    worst_group: str | None = None
+    best_group: str | None = None
+    extreme_pair: tuple[str, str] | None = None
+    p_worst: float | None = None
+    p_worst_null: float | None = None
+    hedges_g: float | None = None
+    epsilon_squared: float | None = None
+    omega_squared: float | None = None
+    kruskal_h: float | None = None
+    kruskal_p: float | None = None
+    welch_f: float | None = None
+    welch_p: float | None = None
     dependent_groups: bool
-    js_divergence: float | None
-    js_null_mean: float | None
-    js_p: float | None
-    icc: float | None
-    design_effect: float | None
-    mde80: float | None
-    equivalence_p: float | None
+    js_divergence: float | None = None
+    js_null_mean: float | None = None
+    js_p: float | None = None
+    icc: float | None = None
+    design_effect: float | None = None
+    mde80: float | None = None
+    equivalence_p: float | None = None
     smallest_effect: float
     n_images: int
     n_subjects: int
@@ -101,7 +111,6 @@ class DisparityRow:
 
 
 def _plain(value: Any) -> Any:
-    """Turn tuples into lists and non-finite floats into None, all the way down."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -111,25 +120,19 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Panel:
-    """Rows of several outcomes on the same pictures, with the permutations that they share.
+    """Rows of several outcomes of the same images, with the permutations that they share.
 
-    `raw_permuted` and `max_t_permuted` are (B, m): row b is one relabelling of the people, applied to every outcome.
-    `max_t` is (m,). A column that could not be tested is NaN throughout.
+    Attributes
+    ----------
+    rows : list of DisparityRow
+        One per outcome.
+    max_t : (m,)
+        Observed studentised maximum.
+    raw_permuted, max_t_permuted : (B, m)
+        Line b is one relabelling of the subjects, applied to every outcome. NaN for an outcome that was not tested.
     """
 
     rows: list[DisparityRow]
     max_t: FloatArray
     raw_permuted: FloatArray
     max_t_permuted: FloatArray
-
-
-@dataclass(frozen=True)
-class CompositeTest:
-    """The mean of several rows' `raw`, with its chance level and p-value from the same joint permutations."""
-
-    value: float | None
-    null_mean: float | None
-    null_p95: float | None
-    excess: float | None
-    p_value: float | None
-    n_columns: int

@@ -1,4 +1,4 @@
-"""How much a finding hangs on the wording: the same groups asked with several templates of one question."""
+"""Prompt sensitivity: how far group differences depend on the template of a question."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.composite import permutation_p
-from fp2.stats.layout import group_sums, make_cells, read_entries
-from fp2.stats.panel import disparity_panel
-from fp2.stats.rows import FloatArray, finite
+from fp2.stats.core.entries import cell_means, count_and_sum, read_entries
+from fp2.stats.core.numeric import FloatArray, finite
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.disparities import disparity_panel
 
 
 @dataclass(frozen=True)
 class TemplateSensitivity:
-    """What T templates of one question agree on, for the G groups that are large enough in all of them.
+    """T templates of one question compared, for the G groups that are large enough in all of them.
 
-    gaps: max - min per template. share_group, share_template, share_interaction: parts of the sum of squares of the
-    (G, T) table of group means, summing to 1 (None without any spread). The share of the interaction is what wording
-    does to the comparison; noise is in it too, so `interaction_p` tests it. sign_flips: share of (pair, template) in
-    which two groups stand the other way round than in the mean over templates; extreme_flips: in how many templates
-    worst and best of that mean do. rank_correlation: mean Spearman correlation of the groups' order between templates;
-    kendalls_w: their concordance in [0, 1]. n_left_out: lines (pictures of a group) that lack an answer to one of the
-    templates; everything here is of the others, so that no template is about other people than the next.
+    Attributes
+    ----------
+    means, gaps
+        Group means (G, T) and their max - min per template (T,).
+    share_group, share_template, share_interaction
+        Parts of the sum of squares of `means`, summing to 1; None without any spread. The interaction is the effect of
+        the template on the comparison, plus noise.
+    sign_flips, extreme_flips
+        Share of (pair, template) in which two groups are ordered other than in the mean over templates; number of
+        templates in which its worst and best group are.
+    rank_correlation, kendalls_w
+        Mean Spearman correlation of the group means between templates; Kendall's coefficient of concordance.
+    interaction_p
+        Permutation p-value of the interaction.
+    n_left_out
+        Lines (images of a group) without an answer to one of the templates. They are left out of everything, so that
+        all templates are compared on the same images.
     """
 
     groups: tuple[str, ...]
@@ -51,12 +61,21 @@ def template_sensitivity(
     seed: int,
     min_subjects: int = 10,
 ) -> TemplateSensitivity:
-    """Compare templates on the same pictures.
+    """Compare templates on the same images.
 
-    values (n, T): one line per (image, group), one column per template, NaN = missing; lines that lack one are left out
-    of everything. `interaction_p` permutes whole
-    subjects (A1) on what is left of each answer after the image's own mean over templates: the largest |T| over pairs
-    and templates. Raises ValueError for fewer than two templates.
+    The interaction is tested on each answer less the image's mean over templates: the largest |T| over pairs of groups
+    and templates when group labels are permuted across subjects.
+
+    Parameters
+    ----------
+    values : (n, T)
+        One line per (image, group), one column per template, NaN = missing.
+    groups, subjects, images : (n,)
+
+    Raises
+    ------
+    ValueError
+        For fewer than two templates.
     """
     y = np.array(values, dtype=np.float64)
     if y.ndim != 2 or y.shape[1] < 2:
@@ -69,8 +88,8 @@ def template_sensitivity(
     if not len(y):
         return TemplateSensitivity((), (), (), None, None, None, None, None, None, None, None, left_out)
     entries = read_entries(y, groups, subjects, images)
-    cells = make_cells(entries)
-    size, total = group_sums(cells.group, len(entries.names), cells.mean)
+    cells = cell_means(entries)
+    size, total = count_and_sum(cells.group, len(entries.names), cells.mean)
     large = np.asarray((size >= max(min_subjects, 2)).all(axis=1), dtype=bool)
     names = tuple(name for name, ok in zip(entries.names, large, strict=True) if ok)
     table = total[large] / np.maximum(size[large], 1.0)
@@ -97,7 +116,7 @@ def template_sensitivity(
 
 
 def variance_shares(table: ArrayLike) -> tuple[float | None, float | None, float | None]:
-    """Return the shares of rows, columns and their interaction in the sum of squares of a (G, T) table."""
+    """Return the shares of rows, columns and interaction in the sum of squares (G, T); None without spread."""
     y = np.asarray(table, dtype=np.float64)
     centre = y.mean()
     rows, columns = y.mean(axis=1, keepdims=True) - centre, y.mean(axis=0, keepdims=True) - centre
@@ -124,7 +143,7 @@ def _sign_flips(table: FloatArray) -> tuple[float | None, int | None]:
 
 
 def _rank_agreement(table: FloatArray) -> tuple[float | None, float | None]:
-    """Mean Spearman correlation between templates and Kendall's W (both from ranks with ties averaged)."""
+    """Return the mean Spearman correlation between templates and Kendall's W, from ranks with ties averaged."""
     from scipy.stats import rankdata
 
     ranks = rankdata(table, axis=0)
@@ -148,7 +167,7 @@ def _interaction_p(
     seed: int,
     min_subjects: int,
 ) -> float | None:
-    """Test what is left of each answer after its line's mean, y (n, T) without gaps."""
+    """Return the p-value of the interaction from y (n, T) without missing values; None if it is not tested."""
     panel = disparity_panel(
         y - y.mean(axis=1, keepdims=True), groups, subjects, images=images, value_ranges=(-np.inf, np.inf),
         n_permutations=n_permutations, n_bootstrap=0, seed=seed, min_subjects=min_subjects,

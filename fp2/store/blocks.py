@@ -69,6 +69,12 @@ def set_key(questions: Sequence[str]) -> str:
     return digest({"schema": KEY_SCHEMA, "questions": list(questions)})
 
 
+def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
+    """Return the digest of contexts x questions (their keys, in any order)."""
+    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
+    return digest({"schema": KEY_SCHEMA, **parts})
+
+
 @dataclass(frozen=True)
 class QuestionSet:
     """Distinct question keys (hex), in the order of a block's columns."""

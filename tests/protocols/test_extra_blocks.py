@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
 from fp2.analysis import compared, scored
+from fp2.prepare import comparison_of
+from fp2.protocols.registry import Analysed
+
 from fp2.compose import load_config
 from fp2.cuts import Cut, resolve_cuts
 from fp2.engines.planted import simulate
 from fp2.engines.planted_truth import load_truth
-from fp2.prepare import comparison_of
 from fp2.probes.battery import Battery, load_battery
 from fp2.protocols.fingerprint.disparities import (
     Fingerprint,
@@ -26,10 +27,10 @@ from fp2.protocols.fingerprint.disparities import (
     outcome_columns,
     pairwise,
 )
-from fp2.protocols.registry import Analysed
 from fp2.results import too_few_permutations
 from fp2.scorers.registry import build_scorers
-from fp2.stats import adjust_p_values, pairwise_permutation, pairwise_permutation_panel, pairwise_tests
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
 
 QUICK = ["analysis.permutations=1999", "analysis.bootstrap=0", "scorer=default"]
 TRUTH: dict[str, Any] = {
@@ -89,7 +90,7 @@ def test_rank_tests_are_corrected_over_all_pairs_of_all_rows(found: Any) -> None
     for name in ("skin", "age"):
         entries = entries_of(wide, members(people, Cut(name, (name,))))
         for j, probe in enumerate(wide.columns.get_level_values("probe")):
-            tests = pairwise_tests(entries.values[:, j], entries.groups, entries.subjects, correction=None)
+            tests = pairwise_mann_whitney(entries.values[:, j], entries.groups, entries.subjects)
             if (probe, name) == ("occupation", "skin"):
                 mine = len(raw) + next(k for k, t in enumerate(tests) if {t.first, t.second} == {"I", "III"})
             raw += [test.p_value for test in tests]
@@ -109,7 +110,8 @@ def test_a_panel_of_pairs_is_each_outcome_alone() -> None:
     panel = pairwise_permutation_panel(values, groups, people, yes_no=[False] * 3, **options)
     assert [len(rows) for rows in panel] == [3, 3, 1]
     for j in range(2):
-        for one, other in zip(panel[j], pairwise_permutation(values[:, j], groups, people, **options), strict=True):
+        (alone,) = pairwise_permutation_panel(values[:, [j]], groups, people, yes_no=[False], **options)
+        for one, other in zip(panel[j], alone, strict=True):
             assert asdict(one) == pytest.approx(asdict(other))
 
 
@@ -269,8 +271,8 @@ def test_pairs_say_whether_groups_share_people_and_shares_are_not_yes_or_no(foun
     assert row["dependent_groups"]
     wide = outcome_columns(share)
     entries = entries_of(wide, members(straddling, cuts[0]))
-    plain = pairwise_permutation(
-        entries.values[:, 0], entries.groups, entries.subjects, images=entries.images, yes_no=False,
+    (plain,) = pairwise_permutation_panel(
+        entries.values[:, [0]], entries.groups, entries.subjects, images=entries.images, yes_no=[False],
         n_permutations=1000, seed=comparison.seed,
     )  # fmt: skip
     expected = {frozenset((t.first, t.second)): t.adjusted_p for t in plain}
@@ -279,7 +281,7 @@ def test_pairs_say_whether_groups_share_people_and_shares_are_not_yes_or_no(foun
 
 def test_a_large_family_is_corrected_by_its_joint_permutations(monkeypatch: pytest.MonkeyPatch, found: Any) -> None:
     """What was planted is found with it too; a row's p is never smaller than before the correction."""
-    monkeypatch.setattr("fp2.stats.stepdown.LARGE_FAMILY", 3)
+    monkeypatch.setattr("fp2.stats.adjustment.LARGE_FAMILY", 3)
     stepped = analysed({"each": ["skin", "age"]})[0]
     assert stepped.comparison.correction == "step-down max-T"
     for old, new in zip(found[0].fingerprint.disparities, stepped.fingerprint.disparities, strict=True):

@@ -232,8 +232,7 @@ def every_choice(groups: dict[str, dict[str, list[str]]]) -> list[tuple[str, ...
 
 def hash_of(words: list[str]) -> str:
     """Return the config hash, or the error that the choice ends in by itself."""
-    from fp2.compose import load_config
-    from fp2.config import config_hash
+    from fp2.compose import config_hash, load_config
     from fp2.errors import Fp2Error
 
     if "experiment=gras_paper" in words:

@@ -1,8 +1,10 @@
-"""Made-up data for the statistics' tests: subjects with several images, groups of given sizes."""
+"""Simulated data for the tests of the statistics: subjects with several images, groups of given sizes."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from fp2.stats.entropy import divergence
 
 UNEQUAL = (60, 40, 25, 14, 10)
 
@@ -30,3 +32,9 @@ def tangled(rng, n_subjects=14, columns=3, labels="ABC", missing=0.15, most=2):
             rows += [(value, g, f"s{s:02d}", f"s{s:02d}-{i}") for g in sorted(carried)]
     values, groups, subjects, images = zip(*rows, strict=True)
     return np.array(values), np.array(groups), np.array(subjects), np.array(images)
+
+
+def jensen_shannon(distributions):
+    """The divergence of distributions (k, bins)."""
+    p = np.asarray(distributions)
+    return float(divergence(p, np.ones(len(p), dtype=bool)))

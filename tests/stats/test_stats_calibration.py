@@ -1,4 +1,4 @@
-"""Chance levels that statistics.md gives, the worst group of noise, and the interval where people straddle groups.
+"""Null means of the range, the worst group of noise, and the interval where subjects are in several groups.
 
 Error rates, coverage and power are in test_stats_validity.py.
 """
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from stats_data import clustered
 
-from fp2.stats import disparity_panel
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.permutation import Permuter
-from fp2.stats.prepare import prepare
-from fp2.stats.studentised import moments, worst_shares
-from fp2.stats.sums import group_totals
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import moments, worst_shares
+from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.sums import group_sums
+from fp2.stats.core.units import prepare
+from fp2.stats.disparities import disparity_panel
 
 WIDE = (-50.0, 50.0)
 UNIT_SIZES = (1586, 1064, 184, 86, 61, 19)
@@ -59,7 +59,7 @@ def test_the_worst_group_of_noise_is_named_again_as_often_as_expected():
 
 
 def test_chance_level_of_six_unequal_groups():
-    """Trap 2 of statistics.md: null mean 0.106 and 95th percentile 0.20 at SD 0.35; smallest group extreme in 69 %."""
+    """At SD 0.35: null mean 0.106, 95th percentile 0.20; the smallest group is extreme in 69 %."""
     rng = np.random.default_rng(0)
     groups = np.repeat([f"g{k}" for k in range(6)], UNIT_SIZES)
     values = rng.normal(0, 0.35, (len(groups), 1))
@@ -71,9 +71,9 @@ def test_chance_level_of_six_unequal_groups():
     assert row.null_p95 * unit == pytest.approx(0.20, abs=0.01)
 
     entries = read_entries(values, groups, np.arange(len(groups)), None)
-    prepared = prepare(entries, make_cells(entries), 10)
+    prepared = prepare(entries, cell_means(entries), 10)
     found = moments(
-        group_totals(prepared.data, Permuter(prepared.slots, 2).draw(1_000)),
+        group_sums(prepared.data, Permuter(prepared.units, 2).draw(1_000)),
         prepared.eligible,
         np.zeros(1, dtype=bool),
         1.0,
@@ -83,7 +83,7 @@ def test_chance_level_of_six_unequal_groups():
 
 
 def test_chance_level_with_six_images_a_subject():
-    """Trap 2: the same groups as images at six a subject and ICC 0.3 give 0.168."""
+    """The same groups as images, six a subject with ICC 0.3, have a null mean of 0.168."""
     sizes = tuple(round(n / 6) for n in UNIT_SIZES)
     values, groups, subjects, images = clustered(np.random.default_rng(3), sizes, images=6, sd=0.35)
     panel = disparity_panel(

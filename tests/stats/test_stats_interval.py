@@ -1,4 +1,4 @@
-"""A2 against plain loops over its nine steps, and the package's lazy names."""
+"""The bootstrap interval against plain loops over its steps, and what the package offers at its top."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import fp2.stats
-from fp2.stats import disparity
-from fp2.stats.interval import observed_moments
-from fp2.stats.permutation import stream
+from fp2.stats.core.numeric import stream
+from fp2.stats.core.resampling import observed_moments
+from fp2.stats.disparities import disparity
 
 
 def regular(samples):
@@ -90,9 +90,14 @@ def test_weighted_form_agrees_with_the_plain_one_where_groups_share_nobody():
     np.testing.assert_allclose(weighted.correlation[off], 0.0, atol=1e-12)
 
 
-def test_names_are_imported_on_use_only():
-    code = "import sys, fp2.stats; assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)"
+def test_the_package_offers_two_functions_and_imports_nothing_heavy():
+    code = """
+import sys, fp2.stats
+assert not {'numpy', 'scipy', 'pandas'} & set(sys.modules)
+import fp2.stats.disparities, fp2.stats.adjustment
+assert callable(fp2.stats.disparity) and callable(fp2.stats.adjust)
+assert not {'scipy', 'pandas', 'statsmodels'} & set(sys.modules)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert all(callable(getattr(fp2.stats, name)) for name in fp2.stats.__all__)
     with pytest.raises(AttributeError):
         fp2.stats.nothing_of_the_kind  # noqa: B018

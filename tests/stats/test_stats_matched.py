@@ -1,12 +1,27 @@
-"""Matched panels equal single tests; equivalence within sets against SciPy, by hand, and under a planted truth."""
+"""Matched panels against plain loops and SciPy; equivalence within sets by hand, and under a planted truth."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fp2.stats import matched_equivalence, matched_panel, matched_test
+from fp2.stats.disparities import disparity
+from fp2.stats.matched import matched_equivalence, matched_panel
+
+FAST = {"n_permutations": 299, "n_bootstrap": 100, "seed": 1}
+
+
+def matched_test(values, groups, sets, *, higher_is_better=True, **options):
+    """One outcome."""
+    return matched_panel(np.reshape(values, (-1, 1)), groups, sets, higher_is_better=[higher_is_better], **options)[0]
+
+
+def twins(rng, n=30, shifts=(0.0, 0.0, 0.05), scene=0.4, noise=0.05):
+    """Values (n, k): scenes that differ a lot, versions that differ little."""
+    return scene * rng.normal(size=(n, 1)) + np.array(shifts) + noise * rng.normal(size=(n, len(shifts)))
 
 
 def long(columns):
@@ -14,6 +29,78 @@ def long(columns):
     sets, versions = np.indices(columns[0].shape)
     values = np.stack([table.ravel() for table in columns], axis=1)
     return values, versions.ravel().astype(str), sets.ravel()
+
+
+def test_two_versions_are_the_paired_t_interval_and_scipys_sign_flip_p():
+    table = twins(np.random.default_rng(1), shifts=(0.0, 0.03))
+    found = matched_test(*long([table]), n_permutations=4999, seed=0)
+    t = stats.ttest_rel(table[:, 0], table[:, 1])
+    pair = found.pairs[0]
+    assert pair.difference == pytest.approx((table[:, 0] - table[:, 1]).mean())
+    assert (pair.ci_low, pair.ci_high) == pytest.approx(tuple(t.confidence_interval()))
+    flips = stats.permutation_test((table[:, 0] - table[:, 1],), np.mean, permutation_type="samples", rng=1)
+    assert found.p_value == pytest.approx(flips.pvalue, abs=0.02)
+    assert (found.worst_group, found.best_group) == ("0", "1")
+    assert matched_test(*long([table]), higher_is_better=False, n_permutations=9, seed=0).worst_group == "1"
+
+
+def test_sets_find_what_subjects_cannot():
+    table = twins(np.random.default_rng(2))
+    values, groups, sets = long([table])
+    found = matched_test(values, groups, sets, n_permutations=999, seed=0)
+    assert found.p_value <= 0.01
+    means = table.mean(axis=0)
+    assert found.raw == pytest.approx(np.ptp(means))
+    assert found.null_mean < found.null_p95 < found.raw
+    apart = disparity(values[:, 0], groups, range(len(values)), value_range=(-9, 9), **FAST)
+    assert apart.p_value > 0.1
+
+
+def test_matched_permutation_equals_a_plain_loop_with_missing_versions():
+    rng = np.random.default_rng(3)
+    table = twins(rng, n=14, shifts=(0.0, 0.02, 0.03))
+    table[0, 1] = table[3, 0] = np.nan
+    table[5, :2] = np.nan
+    found = matched_test(*long([table]), n_permutations=2999, seed=0, min_sets=5)
+
+    def largest(y):
+        ts = []
+        for g, h in itertools.combinations(range(3), 2):
+            d = (y[:, g] - y[:, h])[np.isfinite(y[:, g] - y[:, h])]
+            ts.append(abs(d.mean()) / (d.std(ddof=1) / np.sqrt(len(d))))
+        return max(ts)
+
+    used = table[np.isfinite(table).sum(axis=1) >= 2]
+    seen, reached = largest(used), 0
+    for _ in range(2999):
+        again = used.copy()
+        for row in again:
+            known = np.isfinite(row)
+            row[known] = rng.permutation(row[known])
+        reached += largest(again) >= seen
+    assert found.p_value == pytest.approx((1 + reached) / 3000, abs=0.03)
+    assert found.n_sets == 13
+
+
+def test_matched_sets_hold_the_level_with_unequal_spread():
+    rng = np.random.default_rng(4)
+    rejected = sum(
+        matched_test(
+            *long([rng.normal(size=(20, 1)) + np.array([1, 1, 2]) * rng.normal(size=(20, 3))]),
+            n_permutations=99,
+            seed=k,
+        ).p_value
+        <= 0.05
+        for k in range(400)
+    )
+    assert rejected / 400 < 0.085
+
+
+def test_matched_designs_that_say_nothing():
+    table = np.tile(np.random.default_rng(5).normal(size=(12, 1)), 3)
+    same = matched_test(*long([table]), n_permutations=99, seed=0)
+    assert (same.raw, same.p_value, same.worst_group) == (pytest.approx(0.0), 1.0, None)
+    assert matched_test(*long([table[:4]]), n_permutations=99, seed=0).p_value is None
 
 
 def test_a_panel_gives_what_each_outcome_gives_alone():

@@ -9,9 +9,9 @@ import pytest
 from scipy import optimize
 from stats_data import clustered, tangled
 
-from fp2.stats import compact_letters, fingerprint_distance, rank_models, shrunken_range
-from fp2.stats.ranks import significantly_better
-from fp2.stats.shrunken import shrunken_ranges
+from fp2.stats.distance import fingerprint_distance
+from fp2.stats.ranks import compact_letters, rank_models, significantly_better
+from fp2.stats.shrinkage import shrunken_range, shrunken_ranges
 
 SIZES = (50, 35, 20, 12)
 FAST = {"n_permutations": 199, "n_bootstrap": 200, "seed": 1}
@@ -116,7 +116,7 @@ def test_models_that_differ_are_ranked_and_those_that_do_not_share_a_letter():
 
 
 def test_ranked_composite_is_the_mean_shrunken_range_of_the_disparity_rows():
-    from fp2.stats import disparity_panel
+    from fp2.stats.disparities import disparity_panel
 
     values, groups, subjects, images = models(np.random.default_rng(7), (0.3, 0.1))
     table = rank_models(values, groups, subjects, ["p", "q"], images=images, n_bootstrap=50, seed=1)
@@ -147,7 +147,7 @@ def test_simultaneous_differences_equal_plain_loops():
 
 
 def test_models_that_differ_only_in_noise_are_hardly_ever_ordered():
-    """A6's claim: at most 5.5 % of false orderings on the shrunken composite."""
+    """At most 5.5 % of false orderings on the shrunken composite."""
     rng, wrong = np.random.default_rng(9), 0
     for k in range(150):
         values, groups, subjects, images = models(rng, (0.0,) * 4)

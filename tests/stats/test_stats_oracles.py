@@ -11,18 +11,16 @@ import pytest
 from fairlearn.metrics import MetricFrame
 from scipy import stats
 from scipy.spatial.distance import jensenshannon
-from stats_data import clustered
+from stats_data import clustered, jensen_shannon
 from statsmodels.formula.api import gee, mixedlm
 from statsmodels.genmod.cov_struct import Exchangeable
 from statsmodels.stats.meta_analysis import combine_effects
-from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.oneway import anova_oneway
 
-from fp2.stats import adjust_p_values, disparity, jensen_shannon
-from fp2.stats.effects import hedges_g
-from fp2.stats.power import tost_p
-from fp2.stats.reliability import icc_oneway
-from fp2.stats.shrunken import paule_mandel, shrunken_range
+from fp2.stats.disparities import disparity
+from fp2.stats.effects import hedges_g, icc_oneway
+from fp2.stats.equivalence import tost_p
+from fp2.stats.shrinkage import paule_mandel, shrunken_range
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +100,11 @@ def test_icc_equals_pingouin_on_one_group(noise):
 def test_icc_ignores_gaps_between_groups_and_recovers_the_planted_value():
     values, groups, subjects, _ = clustered(np.random.default_rng(5), sizes=(400, 400), images=4, icc=0.3, gap=3.0)
     cell, group = subjects, (groups == groups[0]).astype(int)
-    icc, _ = icc_oneway(values[:, 0], cell, group)
+    icc, effect = icc_oneway(values[:, 0], cell, group)
     assert icc == pytest.approx(0.3, abs=0.04)
+    options = {"n_permutations": 9, "n_bootstrap": 0, "seed": 0, "value_range": (-9, 9)}
+    row = disparity(values[:, 0], groups, subjects, **options)
+    assert (row.icc, row.design_effect) == pytest.approx((icc, effect))
 
 
 @pytest.mark.parametrize(("shift", "bound"), [(0.0, 0.1), (0.05, 0.1), (0.3, 0.1)])
@@ -117,20 +118,14 @@ def test_tost_equals_pingouin(shift, bound):
     assert float(mine) == pytest.approx(float(theirs.filter(regex="^p").iloc[0, 0]), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("holm", "holm"), ("bh", "fdr_bh"), ("by", "fdr_by"), ("bonferroni", "bonferroni"), ("sidak", "sidak")],
-)
-def test_corrections_equal_statsmodels_and_skip_missing(ours, theirs):
-    rng = np.random.default_rng(7)
-    p = np.round(rng.random(40) ** 3, 3)
-    given = [None, *p[:20], float("nan"), *p[20:]]
-    expected = multipletests(p, method=theirs)[1]
-    got = adjust_p_values(given, ours)
-    assert got[0] is None
-    assert got[21] is None
-    assert [x for x in got if x is not None] == pytest.approx(expected.tolist())
-    assert adjust_p_values(list(p), "none") == pytest.approx(p.tolist())
+def test_equivalence_of_a_row_equals_pingouin_without_shrinkage():
+    rng = np.random.default_rng(10)
+    x, y = rng.normal(0, 0.2, 400), rng.normal(0.02, 0.2, 400)
+    options = {"n_permutations": 9, "n_bootstrap": 0, "seed": 0}
+    row = disparity(np.r_[x, y], np.repeat(["a", "b"], 400), range(800), smallest_effect=0.06, **options)
+    theirs = pingouin.tost(x, y, bound=0.06, correction=True)
+    # equal sizes: the shrunken variances have the same sum
+    assert row.equivalence_p == pytest.approx(float(theirs.filter(regex="^p").iloc[0, 0]), rel=2e-2)
 
 
 def test_jensen_shannon_equals_scipy_for_two_and_the_formula_for_many():

@@ -1,4 +1,4 @@
-"""A1 against plain loops over the definition, exact enumeration, and SciPy's permutation test."""
+"""The permutation test against plain loops over the definition, exact enumeration, and SciPy's permutation test."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import pytest
 from scipy.stats import permutation_test
 from stats_data import clustered, tangled
 
-from fp2.stats import default_permutations, disparity, disparity_panel
-from fp2.stats.layout import make_cells, read_entries
-from fp2.stats.permutation import Permuter
-from fp2.stats.prepare import prepare
-from fp2.stats.studentised import max_t_squared, moments, spread
-from fp2.stats.sums import group_totals
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import max_t_squared, moments, range_of_means
+from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.sums import group_sums
+from fp2.stats.core.units import prepare
+from fp2.stats.disparities import disparity, disparity_panel
 
 
 def loop_statistics(people, v0=1.0, pooled=False, least=2):
-    """(raw, max|T|) from the definition. people: slots [(labels, [values])] per subject, NaN dropped."""
+    """(raw, max|T|) from the definition. people: units [(labels, [values])] per subject, NaN dropped."""
     means = {}
-    for s, slots in enumerate(people):
+    for s, units in enumerate(people):
         seen = {}
-        for labels, values in slots:
+        for labels, values in units:
             for g in labels:
                 seen.setdefault(g, []).extend(values)
         for g, values in seen.items():
@@ -46,14 +46,14 @@ def loop_statistics(people, v0=1.0, pooled=False, least=2):
     return max(centre.values()) - min(centre.values()), largest
 
 
-def relabelled_people(slots, labels, batch, column, entries_by_slot):
+def relabelled_people(units, labels, batch, column, values_by_unit):
     people = []
-    for members, drawn in zip(slots.classes, labels, strict=True):
+    for members, drawn in zip(units.classes, labels, strict=True):
         for subject, row in enumerate(members):
             people.append(
                 [
-                    (np.flatnonzero(slots.label_sets[drawn[batch, subject, k]]).tolist(), entries_by_slot[slot][column])
-                    for k, slot in enumerate(row)
+                    (np.flatnonzero(units.label_sets[drawn[batch, subject, k]]).tolist(), values_by_unit[unit][column])
+                    for k, unit in enumerate(row)
                 ]
             )
     return people
@@ -65,21 +65,21 @@ def relabelled_people(slots, labels, batch, column, entries_by_slot):
 def test_group_sums_and_t_equal_plain_loops_even_for_tangled_labels(seed, pooled, most):
     values, groups, subjects, images = tangled(np.random.default_rng(seed), most=most)
     entries = read_entries(values, groups, subjects, images)
-    prepared = prepare(entries, make_cells(entries), 2)
-    slots = prepared.slots
-    assert len(slots.classes) > 1
-    assert (slots.label_sets.sum(axis=1) > 1).any() == (most == 2)
-    assert all(prepared.data.disjoint(c) for c in slots.classes) == (most == 1)
-    by_slot = [
-        [[v for v in slots.picture_values[slots.picture_slot == c, j] if np.isfinite(v)] for j in range(3)]
-        for c in range(len(slots.label_set))
+    prepared = prepare(entries, cell_means(entries), 2)
+    units = prepared.units
+    assert len(units.classes) > 1
+    assert (units.label_sets.sum(axis=1) > 1).any() == (most == 2)
+    assert all(prepared.data.disjoint(c) for c in units.classes) == (most == 1)
+    values_by_unit = [
+        [[v for v in prepared.image_values[prepared.image_unit == c, j] if np.isfinite(v)] for j in range(3)]
+        for c in range(len(units.label_set))
     ]
-    permuter = Permuter(slots, seed)
+    permuter = Permuter(units, seed)
     for labels, batch in ((permuter.observed(), 1), (permuter.draw(25), 25)):
-        found = moments(group_totals(prepared.data, labels), prepared.eligible, np.full(3, pooled), 1.0)
-        raw, t2 = spread(found) * prepared.scale, max_t_squared(found)
+        found = moments(group_sums(prepared.data, labels), prepared.eligible, np.full(3, pooled), 1.0)
+        raw, t2 = range_of_means(found) * prepared.scale, max_t_squared(found)
         for b, j in itertools.product(range(batch), range(3)):
-            expected = loop_statistics(relabelled_people(slots, labels, b, j, by_slot), pooled=pooled)
+            expected = loop_statistics(relabelled_people(units, labels, b, j, values_by_unit), pooled=pooled)
             assert (raw[b, j], math.sqrt(t2[b, j])) == pytest.approx(expected, rel=1e-9)
 
 
@@ -146,12 +146,12 @@ def test_two_groups_agree_with_scipy_permutation_test():
     assert row.p_value == pytest.approx(theirs.pvalue, abs=0.015)
 
 
-def test_tuples_stay_whole_and_exchange_only_among_subjects_with_as_many_slots():
+def test_tuples_stay_whole_and_exchange_only_among_subjects_with_as_many_units():
     values, groups, subjects, images = tangled(np.random.default_rng(2), n_subjects=30)
     entries = read_entries(values, groups, subjects, images)
-    slots = prepare(entries, make_cells(entries), 2).slots
-    own = Permuter(slots, 0).observed()
-    for before, after in zip(own, Permuter(slots, 0).draw(50), strict=True):
+    units = prepare(entries, cell_means(entries), 2).units
+    own = Permuter(units, 0).observed()
+    for before, after in zip(own, Permuter(units, 0).draw(50), strict=True):
         assert before.shape[1:] == after.shape[1:]
         expected = sorted(tuple(sorted(t)) for t in before[0].tolist())
         for batch in after.tolist():
@@ -172,8 +172,8 @@ def test_result_does_not_depend_on_the_chunking(monkeypatch):
     whole = disparity_panel(values, groups, subjects, images=images, **args)
     plain = clustered(np.random.default_rng(1), columns=2)
     plain_whole = disparity_panel(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
-    for module in ("sums", "interval"):
-        monkeypatch.setattr(f"fp2.stats.{module}.CHUNK_BYTES", 20_000)
+    for module in ("units", "resampling"):
+        monkeypatch.setattr(f"fp2.stats.core.{module}.CHUNK_BYTES", 20_000)
     cut = disparity_panel(values, groups, subjects, images=images, **args)
     plain_cut = disparity_panel(*plain[:3], images=plain[3], **{**args, "min_subjects": 10})
     for one, other in ((whole, cut), (plain_whole, plain_cut)):
@@ -185,7 +185,7 @@ def test_result_does_not_depend_on_the_chunking(monkeypatch):
 
 
 def test_subjects_not_images_are_the_unit():
-    """Six identical images a person are one observation: p must not fall as the same picture is repeated."""
+    """Six identical images of a subject are one observation: p must not fall as an image is repeated."""
     rng = np.random.default_rng(8)
     y = rng.normal(0, 0.2, 60)
     groups = np.repeat(["a", "b", "c"], 20)
@@ -195,13 +195,3 @@ def test_subjects_not_images_are_the_unit():
     assert (six.p_value, six.raw, six.n_subjects) == (once.p_value, pytest.approx(once.raw), once.n_subjects)
     assert six.icc == pytest.approx(1.0)
     assert six.design_effect == pytest.approx(6.0)
-
-
-@pytest.mark.parametrize(("m", "expected"), [(1, 10_000), (50, 10_000), (144, 28_800), (51, 10_200)])
-def test_default_permutations(m, expected):
-    assert default_permutations(m) == expected
-
-
-def test_default_permutations_refuses_an_empty_family():
-    with pytest.raises(ValueError):
-        default_permutations(0)

@@ -29,7 +29,8 @@ from benchmarks.validity.studies import (
 )
 from benchmarks.validity.summary import Row, judge, summarise
 from benchmarks.validity.worlds import World, draw
-from fp2.stats import adjust_p_values, disparity_panel
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.disparities import disparity_panel
 
 N, CHUNK = 500, 100
 
@@ -58,7 +59,7 @@ def test_null_data_sets_are_rejected_as_often_as_they_should(world):
 
 
 def test_images_as_units_would_reject_far_too_often():
-    """Trap 1 of statistics.md: with six images a subject 42 % of five groups' null data sets; with three, fewer."""
+    """Pseudo-replication: with six images a subject 42 % of five groups' null data sets; with three, fewer."""
     at_least(simulate(studies.images_as_units, World("normal"), 200)["p"] <= 0.05, 0.12)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from fp2.data.peeps.figure import sample_person, sample_picture
 from fp2.models.planted import MODEL_FOLDER, Planted, Seen, load_planted, see, vader_compound
-from fp2.stats import adjust_p_values, disparity_panel
+from fp2.stats.adjustment import adjust_p_values
+from fp2.stats.disparities import disparity_panel
 
 SUBJECTS, PICTURES, PERMUTATIONS, ALPHA = 400, 3, 1999, 0.05
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
-    from fp2.stats import CompositeTest, DisparityRow, Panel
+    from fp2.stats.composite import CompositeTest
+    from fp2.stats.rows import DisparityRow, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
 Bounds = tuple[float | None, float | None]
@@ -130,7 +131,7 @@ def fingerprint(
 
 
 def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
-    from fp2.stats import disparity_panel
+    from fp2.stats.disparities import disparity_panel
 
     used = [scorers[scorer] for _, scorer in columns]
     return disparity_panel(
@@ -153,7 +154,7 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
 
 def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
     """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5)."""
-    from fp2.stats import composite_test
+    from fp2.stats.composite import composite_test
 
     chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]
     test: CompositeTest = composite_test(panel, chosen)
@@ -181,7 +182,7 @@ def _refusal_bounds(
     Several questions of one probe about one image are averaged first, as in `outcome_columns`. None for the refusal
     outcome itself, which misses nothing.
     """
-    from fp2.stats import bounds_between, refusal_ends
+    from fp2.stats.bounds import bounds_between, refusal_ends
 
     out: list[Bounds] = []
     for probe, scorer in columns:
@@ -233,7 +234,7 @@ def _adjusted(
 
     `panels` hold the rows' columns in the same order.
     """
-    from fp2.stats import adjust, decide
+    from fp2.stats.adjustment import adjust, decide
 
     families: dict[str, list[int]] = {}
     for place, (_, scorer, _, _) in enumerate(rows):
@@ -255,7 +256,7 @@ def _stepped_down(family: Sequence[DisparityRow], places: Sequence[int], panels:
     """Return step-down max-T p-values of a family from the panels' joint permutations."""
     import numpy as np
 
-    from fp2.stats import step_down_max_t
+    from fp2.stats.adjustment import step_down_max_t
 
     tested = np.array([row.p_value is not None for row in family], dtype=bool)
     seen = np.where(tested, np.concatenate([panel.max_t for panel in panels])[list(places)], np.nan)

@@ -29,7 +29,7 @@ class Intersections(Supplement):
 
 
 def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
-    from fp2.stats import beyond_additive, intersection_table
+    from fp2.stats.intersections import beyond_additive, intersection_table
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)

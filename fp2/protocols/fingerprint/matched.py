@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
-    from fp2.stats import MatchedTest
+    from fp2.stats.matched import MatchedTest
 
 TOO_FEW = "too_few_sets"
 SAME = 1e-12
@@ -122,7 +122,7 @@ def _tests(
     """Return each outcome's test, and whether all its answers are the same."""
     import numpy as np
 
-    from fp2.stats import matched_panel
+    from fp2.stats.matched import matched_panel
 
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
     tests = matched_panel(
@@ -141,7 +141,7 @@ def _tests(
 
 def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     """Return one outcome's numbers; the verdict comes with the family."""
-    from fp2.stats import matched_equivalence
+    from fp2.stats.matched import matched_equivalence
 
     low, high = scorer.value_range
     excess = None if test.raw is None or test.null_mean is None else test.raw - test.null_mean
@@ -169,8 +169,8 @@ def _detectable(test: MatchedTest) -> float | None:
 
     Rare differences do not tell their own spread: pairs in which few sets differ at all are left out.
     """
+    from fp2.stats.equivalence import minimum_detectable
     from fp2.stats.matched import FEW
-    from fp2.stats.power import minimum_detectable
 
     errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
     if test.critical is None or not errors:
@@ -180,7 +180,7 @@ def _detectable(test: MatchedTest) -> float | None:
 
 def _decide(rows: list[dict[str, Any]], c: Comparison) -> None:
     """Set `adjusted_p`, `family_size`, `significant` and `verdict`; families as in the fingerprint."""
-    from fp2.stats import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values
 
     families: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -17,7 +17,7 @@ from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplemen
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats import DisparityRow, Panel
+    from fp2.stats.rows import DisparityRow, Panel
 
 PERMUTATIONS = 4_000
 """Step-down max-T needs no more for a larger family; an adjusted p of 0.05 is then known to 0.003."""
@@ -86,7 +86,7 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
 
 def _rows(run: ComparedRun, columns: pd.DataFrame, n_permutations: int) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
-    from fp2.stats import step_down_panels
+    from fp2.stats.adjustment import step_down_panels
 
     panels: list[Panel] = []
     out: list[dict[str, Any]] = []
@@ -115,7 +115,7 @@ def _rows(run: ComparedRun, columns: pd.DataFrame, n_permutations: int) -> list[
 
 
 def _panel(entries: Any, run: ComparedRun, n_permutations: int) -> Panel:
-    from fp2.stats import disparity_panel
+    from fp2.stats.disparities import disparity_panel
 
     return disparity_panel(
         entries.values, entries.groups, entries.subjects, images=entries.images, higher_is_better=False,

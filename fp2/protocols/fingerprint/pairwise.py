@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
-    from fp2.stats.posthoc import PairTest
+    from fp2.stats.pairwise import PairTest
 
 PERMUTATIONS = 1_000
 """Enough for pairs that decide nothing."""
@@ -72,7 +72,7 @@ class Pairwise(Supplement):
 
 
 def _rows_of_cut(run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: set[tuple[str, str]]) -> list[_Row]:
-    from fp2.stats import pairwise_permutation_panel, pairwise_tests
+    from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel
 
     probes = [str(probe) for probe in wide.columns.get_level_values("probe")]
     entries = entries_of(wide, members(run.people, cut))
@@ -90,16 +90,14 @@ def _rows_of_cut(run: ComparedRun, wide: pd.DataFrame, cut: Cut, significant: se
         permuted = dict(zip(chosen, found, strict=True))
     out = []
     for j, probe in enumerate(probes):
-        ranks = pairwise_tests(
-            entries.values[:, j], entries.groups, entries.subjects, correction=None, min_subjects=least
-        )
+        ranks = pairwise_mann_whitney(entries.values[:, j], entries.groups, entries.subjects, min_subjects=least)
         out.append(_Row(probe, cut.name, ranks, permuted.get(j)))
     return out
 
 
 def _corrected(rows: list[_Row]) -> tuple[list[dict[tuple[str, str], PairTest]], int]:
     """Return each row's rank tests by pair, corrected over all rows, and how many there are."""
-    from fp2.stats import correct_family
+    from fp2.stats.pairwise import correct_family
 
     every = correct_family([test for row in rows for test in row.ranks], "holm")
     out, start = [], 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
 
 STEP_DOWN = "step-down max-T"
-"""Replaces Holm's correction in families of more than `fp2.stats.stepdown.LARGE_FAMILY` rows."""
+"""Replaces Holm's correction in families of more than `fp2.stats.adjustment.LARGE_FAMILY` rows."""
 TOO_FEW = "permutations the smallest adjusted p-value"
 """Part of every warning of `too_few_permutations`."""
 
@@ -55,8 +55,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
     Counterfactual sets (`matched`) keep Holm's correction in a large family too: outcomes that are known of different
     sets share no permutations.
     """
-    from fp2.stats import default_permutations
-    from fp2.stats.stepdown import LARGE_FAMILY
+    from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
     analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)

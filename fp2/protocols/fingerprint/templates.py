@@ -24,7 +24,8 @@ class Templates(Supplement):
         """Return the `templates` part of the results, or None where every probe is one question."""
         import numpy as np
 
-        from fp2.stats import adjust_p_values, template_sensitivity
+        from fp2.stats.adjustment import adjust_p_values
+        from fp2.stats.templates import template_sensitivity
 
         if not run.disparities or run.battery.people != 1:
             return None

@@ -125,7 +125,7 @@ class Comparison:
 
     def resamples(self, n: int) -> Iterator[list[Sums]]:
         """Draw whole subjects with replacement within each image set, `n` times, and give the sums in batches."""
-        from fp2.stats.permutation import stream
+        from fp2.stats.core.numeric import stream
 
         draws = [stream(self.seed, _BOOTSTRAP + 2 * k) for k in range(len(self.units))]
         for b in _batches(n, min(units.batch(n) for units in self.units)):

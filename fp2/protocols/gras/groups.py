@@ -202,7 +202,7 @@ class Relabeller:
     """Draws permuted label rows of one image set: (b, C), one row per slot, the same for all questions."""
 
     def __init__(self, part: ImageSet, seed: int, number: int) -> None:
-        from fp2.stats.permutation import stream
+        from fp2.stats.core.numeric import stream
 
         self._part = part
         self._streams = [

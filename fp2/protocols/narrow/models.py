@@ -92,9 +92,9 @@ def load_spec(name: str) -> ModelSpec:
     Fp2Error
         If there is none of that name.
     """
-    from fp2.compose import conf_dir
+    from fp2.config import choices
 
-    known = {file.stem: file for file in (conf_dir() / "narrow").glob("*.yaml")}
+    known = {file.stem: file for file in choices("narrow").values()}
     if name not in known:
         fix = f"{nearest(name, known)}; give a YAML file of your own as task.files.model=FILE"
         raise Fp2Error(f"there is no narrow model {name!r}", where="task.options.models", fix=fix)

@@ -24,7 +24,7 @@ from fp2.protocols.fhibe.scores.published import (
     reverse,
 )
 from fp2.protocols.fhibe.scores.sensitive_attributes import every_intersection
-from fp2.stats import Proportion
+from fp2.stats.proportions import Proportion
 
 QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}
 
@@ -191,7 +191,7 @@ def test_yes_no_outcomes_are_compared_by_shares() -> None:
 
 def test_the_ratios_interval_covers() -> None:
     """MOVER with Wilson's intervals covers a ratio of independent shares about 95 % of the time."""
-    from fp2.stats import wilson
+    from fp2.stats.proportions import wilson
 
     rng = np.random.default_rng(11)
     hits = 0

@@ -20,7 +20,9 @@ from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fhibe.clip.options import ClipOptions, Table, read_options
 from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
-from fp2.stats import adjust, default_permutations, disparity_panel, proportions_by_group
+from fp2.stats.adjustment import adjust, default_permutations
+from fp2.stats.disparities import disparity_panel
+from fp2.stats.proportions import proportions_by_group
 from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.data.stimuli import Stimulus
     from fp2.probes.battery import Battery
-    from fp2.stats import DisparityRow
+    from fp2.stats.rows import DisparityRow
 
 WRONG = "(not the right label)"
 USUAL = 10_000  # permutations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.protocols.fhibe.scores.published import GroupScores, PairDisparity, p_of_subject_means
 
 if TYPE_CHECKING:
-    from fp2.stats import DisparityRow
+    from fp2.stats.rows import DisparityRow
 
 BOTH, NEITHER, PUBLISHED_ONLY, OURS_ONLY, NOT_COMPARED = "both", "neither", "published_only", "ours_only", "none"
 

@@ -29,7 +29,8 @@ from fp2.tables import ATTRIBUTE_PREFIX
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats import DisparityRow, Proportion
+    from fp2.stats.proportions import Proportion
+    from fp2.stats.rows import DisparityRow
 
 KEYS = ["image_id", "subject_id"]
 
@@ -209,7 +210,8 @@ class _Compared:
 def _compare(
     cut: Cut, joined: pd.DataFrame, options: BenchmarkOptions, scale: tuple[float, float], n_cuts: int, negative: bool
 ) -> _Compared:
-    from fp2.stats import default_permutations, disparity
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.disparities import disparity
 
     table = _members(joined, cut).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
     scores = table[["group", "subject_id"]].assign(score=table["reversed"])
@@ -261,7 +263,7 @@ def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 
 def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:
     """Return the rows, corrected over all cuts, with the agreement of the two analyses."""
-    from fp2.stats import adjust
+    from fp2.stats.adjustment import adjust
 
     adjusted = adjust([cut.ours for cut in found], options.correction, options.alpha)
     rows = []
@@ -280,7 +282,7 @@ def _proportions(
 
     values (0, 1 or NaN), groups, subjects (n,): one entry per (image, group).
     """
-    from fp2.stats import proportions_by_group
+    from fp2.stats.proportions import proportions_by_group
 
     found = proportions_by_group(
         values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects

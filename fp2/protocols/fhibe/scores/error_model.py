@@ -245,7 +245,8 @@ def _disparities(
 ) -> list[Any]:
     """Return the disparity rows of `outcome` by each sensitive attribute, corrected by Holm's method."""
     from fp2.cuts import Cut, memberships
-    from fp2.stats import adjust, disparity
+    from fp2.stats.adjustment import adjust
+    from fp2.stats.disparities import disparity
 
     own = table[["image_id", "subject_id"]].assign(value=outcome)
     rows = []

@@ -208,7 +208,7 @@ def _test(
     options: PatternOptions,
 ) -> list[Rule]:  # fmt: skip
     """Return the rules with their numbers on the held-out half (`rows`); replicated ones first."""
-    from fp2.stats import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values
 
     if not rules:
         return []

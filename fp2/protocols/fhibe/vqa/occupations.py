@@ -23,7 +23,7 @@ def occupations_block(
 
     Only occupations that were stated of at least `least` people are tested, and only groups of `min_subjects`.
     """
-    from fp2.stats import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values
 
     shares = person_shares(said)
     if shares.empty:

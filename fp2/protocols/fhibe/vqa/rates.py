@@ -44,7 +44,7 @@ def _counted(scores: pd.DataFrame, scorer: str) -> pd.DataFrame:
 def _rows(values: Any, groups: Any, subjects: Any, alpha: float, min_subjects: int) -> list[dict[str, Any]]:
     import numpy as np
 
-    from fp2.stats import proportions_by_group
+    from fp2.stats.proportions import proportions_by_group
 
     arrays: list[np.ndarray] = [np.asarray(values, float), np.asarray(groups, str), np.asarray(subjects, str)]
     found = proportions_by_group(*arrays, alpha=alpha, min_subjects=min_subjects)

@@ -1,19 +1,23 @@
-"""A3: the range of the group means after shrinking each towards the common mean by what chance explains."""
+"""The range of the group means after empirical Bayes shrinkage towards their common mean."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.rows import BoolArray, FloatArray, IntArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
 
 
 def paule_mandel(means: ArrayLike, variances: ArrayLike) -> tuple[float, float]:
-    """Return (tau^2, mu): the between-group variance that makes the weighted sum of squares its expectation, k - 1.
+    """Return (tau^2, mu): the between-group variance by Paule and Mandel (1982), and the weighted mean.
 
-    means, variances (k,): group means and the squared standard errors of them (> 0). tau^2 is 0 if the means differ
-    no more than chance would have them (Paule and Mandel 1982; DerSimonian and Kacker 2007). Found by bisection: the
-    weighted sum of squares falls with tau^2.
+    tau^2 makes the weighted sum of squares equal its expectation k - 1 (DerSimonian and Kacker 2007), and is 0 if the
+    sum is below that without it. The sum falls with tau^2, so that bisection finds the root.
+
+    Parameters
+    ----------
+    means, variances : (k,)
+        Group means and their squared standard errors (> 0).
     """
     y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
 
@@ -37,9 +41,10 @@ def paule_mandel(means: ArrayLike, variances: ArrayLike) -> tuple[float, float]:
 
 
 def shrunken_range(means: ArrayLike, variances: ArrayLike) -> float:
-    """Return the estimate of the gap: max - min of the means, each shrunk by tau^2 / (tau^2 + v_g) towards mu.
+    """Return the estimate of the gap: max - min of the means, each shrunken by tau^2 / (tau^2 + v_g) towards mu.
 
-    Where v_g is 0 for every group (no spread inside the groups) nothing is shrunk.
+    means, variances (k,) as in `paule_mandel`. Where some v_g is 0 nothing is shrunken. Raises ValueError for fewer
+    than two groups.
     """
     y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
     if len(y) < 2:
@@ -54,7 +59,7 @@ def shrunken_range(means: ArrayLike, variances: ArrayLike) -> float:
 def shrunken_ranges(means: FloatArray, variances: FloatArray, valid: BoolArray) -> FloatArray:
     """Return `shrunken_range` of many tables at once: all arrays (G, b, m), result (b, m).
 
-    `valid` marks the groups that count. NaN where fewer than two do. Newton's method from 0: the weighted sum of
+    `valid` marks the groups that count; NaN where fewer than two do. Newton's method from 0: the weighted sum of
     squares is convex and falls in tau^2, so that the steps never pass the root.
     """
     k = valid.sum(axis=0)

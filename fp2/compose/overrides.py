@@ -8,26 +8,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fp2.config import ASK, Config, register_schema, validate
+from fp2.compose.validation import validate
+from fp2.config import CONFIG_NAME, Config, choices, conf_dir, conf_folders, conf_packages, register_schema
 from fp2.cuts import expand_overrides
 from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
-if TYPE_CHECKING:
-    from fp2.protocols.base import EvaluationProtocol
-
-CONFIG_NAME = "config"
+SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has."""
-
-
-def conf_dir() -> Path:
-    """Return the folder of the config groups: beside the package in a checkout, inside it in a wheel."""
-    package = Path(__file__).resolve().parent
-    beside = package.parent / "conf"
-    return beside if (beside / f"{CONFIG_NAME}.yaml").is_file() else package / "conf"
 
 
 def project_root() -> Path:
@@ -43,7 +34,18 @@ def prepare(overrides: Sequence[str]) -> list[str]:
     overrides = [word for word in overrides if word not in ("experiment=null", "sweep=null")]
     expanded, nodes = expand_overrides(overrides)
     _store_cuts(nodes)
-    return [f"++{word}" if word.startswith(OPEN) else word for word in expanded]
+    return _with_plugins([f"++{word}" if word.startswith(OPEN) else word for word in expanded])
+
+
+def _with_plugins(overrides: list[str]) -> list[str]:
+    """Return overrides with the config groups of installed plug-ins on Hydra's search path."""
+    ours = [f"pkg://{package}" for package in conf_packages().values()]
+    if not ours:
+        return overrides
+    given = [word for word in overrides if word.startswith(SEARCH_PATH)]
+    inner = [word.removeprefix(SEARCH_PATH).strip("[] ") for word in given]
+    path = ",".join([*filter(None, inner), *ours])
+    return [*(word for word in overrides if word not in given), f"{SEARCH_PATH}[{path}]"]
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -79,28 +81,6 @@ def load_config(overrides: Sequence[str]) -> Config:
     return validate(compose_config(prepare(overrides)))
 
 
-def build_protocol(config: Config) -> EvaluationProtocol[Any]:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` where a model is asked.
-
-    Raises
-    ------
-    Fp2Error
-        If it is unknown or cannot be imported, is named in the wrong place, or an option is wrong.
-    """
-    from fp2 import plugins
-
-    asks = config.task.name == ASK
-    name, where = (config.probe.protocol, "probe.protocol") if asks else (config.task.name, "task")
-    found = plugins.load(plugins.PROTOCOLS, name, where)
-    plugins.check_members(found, ("from_config", "analyse", "asks", "sections"), "a protocol", where)
-    if found.asks != asks:
-        fix = f"Set probe.protocol={name}" if found.asks else f"Set task={name}"
-        kind = "asks a model" if found.asks else "is a task"
-        raise Fp2Error(f"{name!r} {kind}", where=where, fix=fix)
-    protocol: EvaluationProtocol[Any] = found.from_config(config)
-    return protocol
-
-
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs.
 
@@ -109,13 +89,13 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     Raises
     ------
     Fp2Error
-        For the first mistake, and for several choices on the command line of what is no sweep.
+        For the first mistake, and for several options on the command line of what is no sweep.
     """
     variants = _all_choices(overrides, sweep)
-    first = [choices[0] for choices in variants]
+    first = [options[0] for options in variants]
     config = validate(compose_config(first))
-    for place, choices in enumerate(variants):
-        for choice in choices[1:]:
+    for place, options in enumerate(variants):
+        for choice in options[1:]:
             validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
     return config
 
@@ -126,15 +106,15 @@ def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
 
 
 def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
-    """Return the choices of each override, of the command line and of a file that says what to sweep over."""
+    """Return the options of each override, of the command line and of a file that says what to sweep over."""
     typed = [_variants(override) for override in parse_overrides(overrides)]
-    params, multirun = _sweep_of([choices[0] for choices in typed])
-    several = next((choices for choices in typed if len(choices) > 1), None)
+    params, multirun = _sweep_of([options[0] for options in typed])
+    several = next((options for options in typed if len(options) > 1), None)
     if several is not None and not (sweep or multirun):
         key = several[0].partition("=")[0]
-        raise Fp2Error(f"{key} has several choices, and this is one run", where="override", fix="Add -m for a sweep")
-    keys = {choices[0].partition("=")[0] for choices in typed}
-    filed = [f"{key}={choices}" for key, choices in params.items() if key not in keys]
+        raise Fp2Error(f"{key} has several options, and this is one run", where="override", fix="Add -m for a sweep")
+    keys = {options[0].partition("=")[0] for options in typed}
+    filed = [f"{key}={options}" for key, options in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
     _store_cuts(nodes)
     return [*typed, *(_variants(override) for override in parse_overrides(expanded))]
@@ -164,9 +144,9 @@ def _variants(override: Any) -> list[str]:
     line = str(override.input_line)
     key = line.partition("=")[0]
     if isinstance(override.value(), Glob):
-        names = override.value().filter(_choices(key.lstrip("+")))
+        names = override.value().filter(list(choices(key.lstrip("+"))))
         if not names:
-            raise Fp2Error(f"nothing fits {line}", where="override", fix=f"There are: {', '.join(_choices(key))}")
+            raise Fp2Error(f"nothing fits {line}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
     if override.is_sweep_override():
         return [f"{key}={choice}" for choice in override.sweep_string_iterator()]
@@ -203,8 +183,8 @@ def _explained(error: Exception) -> Fp2Error:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         if group == "engine" and name in LATER_ENGINES:
-            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(_choices(group))}")
-        hint = nearest(name, error.options or _choices(group))
+            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(choices(group))}")
+        hint = nearest(name, error.options or choices(group))
         if group == "cut":
             hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"
         return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=hint)
@@ -220,7 +200,7 @@ def _explained(error: Exception) -> Fp2Error:
 
 def _unknown_key(key: str, text: str, cause: BaseException | None) -> Fp2Error:
     head = key.split(".")[0].split("@")[0]
-    groups = sorted(path.name for path in conf_dir().iterdir() if path.is_dir())
+    groups = sorted({path.name for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()})
     sections = [*groups, *(name for name in Config.__dataclass_fields__)]
     if head not in sections:
         return Fp2Error(f"unknown key {key!r}", where="override", fix=nearest(head, set(sections)))
@@ -243,8 +223,3 @@ def _keys_of(section: str) -> list[str]:
 def _wrong_type(cause: BaseException) -> Fp2Error:
     key = re.search(r"full_key: (\S+)", str(cause))
     return Fp2Error(_first_line(cause), where=key.group(1) if key else "override")
-
-
-def _choices(group: str) -> list[str]:
-    folder = conf_dir() / group
-    return sorted(path.stem for path in folder.glob("*.yaml")) if folder.is_dir() else []

@@ -1,6 +1,6 @@
-"""Compare groups on one or many outcomes of the same pictures: everything a disparity row carries, in one pass.
+"""Compare groups on one or many outcomes of the same images: everything that a disparity row holds, in one pass.
 
-`disparity` is a panel of one column. Algorithms A1-A5; the unit is the subject. To analyse images as if they were
+`disparity` is a panel of one outcome. The unit of analysis is the subject; to analyse images as if they were
 independent, pass the image as the subject.
 """
 
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.assemble import Tested, assemble_row
-from fp2.stats.interval import bootstrap_interval, observed_moments
-from fp2.stats.joint import permute
-from fp2.stats.layout import make_cells, read_entries
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import pair_table
+from fp2.stats.core.resampling import observed_moments
+from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.interval import bootstrap_interval
+from fp2.stats.joint import joint_permutations
 from fp2.stats.options import Options, make_options
-from fp2.stats.pairwise import pair_table
-from fp2.stats.prepare import Prepared, prepare
 from fp2.stats.rows import DisparityRow, Panel
 
 
@@ -42,22 +43,22 @@ def disparity(
 
     Parameters
     ----------
-    values, groups, subjects, images
-        1-D, one entry per (answer, group) that the answer counts in. NaN = missing. An answer counted in k groups is k
-        entries with the same subject and image; without `images` every entry is a picture of its own, and whether
-        two groups come from one picture is not known.
-    higher_is_better
-        False puts the worst group at the high end.
-    n_permutations, n_bootstrap, seed
-        B of A1 (`default_permutations`), B of A2 (0: no interval), and the seed of both.
-    alpha
-        Level of the interval and of `mde80`; the verdict's level is `adjust`'s own.
+    values, groups, subjects, images : (n,)
+        One entry per (answer, group). NaN = missing. An answer that counts in k groups is k entries with the same
+        subject and image; without `images` every entry is an image of its own.
+    higher_is_better : bool
+        If False the worst group has the largest mean.
+    n_permutations, n_bootstrap, seed : int
+        Number of permutations (see `adjustment.default_permutations`) and of bootstrap resamples (0: no interval), and
+        their seed.
+    alpha : float
+        1 - confidence level of the interval, and level of `mde80`; verdicts have the level given to `adjust`.
     smallest_effect, min_subjects
         Smallest effect of interest; least number of subjects (with a value) for a group to be compared.
     value_range, bins
         The scale, and its number of equal bins for the divergence (default 11 with 0 inside the scale, else 10).
-    yes_no
-        The outcome is 0/1: groups take the pooled variance in the permutation.
+    yes_no : bool
+        The outcome is 0/1: groups take the pooled variance in the permutation test.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def disparity(
     Raises
     ------
     ValueError
-        On shapes that differ, missing labels, values outside `value_range`, or options out of range.
+        If shapes differ, labels are missing, values lie outside `value_range`, or an option is out of range.
     """
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1:
@@ -107,10 +108,10 @@ def disparity_panel(
     alpha: float = 0.05,
     min_subjects: int = 10,
 ) -> Panel:
-    """Compare m outcomes between groups with joint permutations and resamples (A5).
+    """Compare m outcomes between groups with joint permutations and resamples.
 
-    `values` (n, m), one line per (image, group), NaN = unanswered. Options given once hold for every column; otherwise
-    one per column. The rest as in `disparity`, whose result for a column alone equals the panel's row.
+    `values` (n, m): one line per (image, group), NaN = unanswered. Options given once hold for every outcome; otherwise
+    one per outcome. The rest as in `disparity`, which returns the same row for one outcome alone.
     """
     entries = read_entries(values, groups, subjects, images)
     m = entries.values.shape[1]
@@ -128,7 +129,7 @@ def disparity_panel(
         min_subjects=min_subjects,
     )
     options.check_values(entries.values)
-    cells = make_cells(entries)
+    cells = cell_means(entries)
     prepared = prepare(entries, cells, min_subjects)
     tested = None if prepared is None else _test(prepared, options)
     rows = [assemble_row(j, entries, cells, tested, options) for j in range(m)]
@@ -139,18 +140,11 @@ def disparity_panel(
 
 
 def _test(p: Prepared, options: Options) -> Tested:
-    """Permute (A1, A4, A5) and resample (A2)."""
-    dependent = p.slots.dependent
+    """Run the permutations and the bootstrap."""
     interval = None
     if options.n_bootstrap:
         interval = bootstrap_interval(
-            p.y,
-            p.member,
-            p.eligible,
-            options.sign,
-            dependent=dependent,
-            n_bootstrap=options.n_bootstrap,
-            seed=options.seed,
-            alpha=options.alpha,
+            p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed, alpha=options.alpha
         )
-    return Tested(p, permute(p, options), interval, pair_table(observed_moments(p.y, p.member, p.eligible, dependent)))
+    observed = observed_moments(p.y, p.member, p.eligible, p.units.dependent)
+    return Tested(p, joint_permutations(p, options), interval, pair_table(observed))

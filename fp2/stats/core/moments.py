@@ -1,7 +1,7 @@
-"""The statistic: max - min of group means, and the largest studentised difference over all pairs of groups.
+"""Group means with their standard errors, and the studentised differences of pairs of groups.
 
-Shared by the permutation (A1), the interval (A2) and what is derived from them, so that there is one formula.
-Arrays are (G, b, m): groups, relabellings or resamples, outcomes. Values must be scaled to about unit spread.
+One formula for the permutation test, the bootstrap interval and what is derived from them. Arrays are (G, b, m):
+groups, relabellings or resamples, outcomes. Values must be scaled to about unit spread.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.stats.rows import BoolArray, FloatArray
-from fp2.stats.sums import Sums
+from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.sums import Sums
 
 NO_SPREAD = 1e-12
 NO_GAP = 1e-20
@@ -21,9 +21,20 @@ MEAN_TIE = 1e-10
 
 @dataclass(frozen=True)
 class GroupMoments:
-    """Mean, squared standard error of the mean (regularised), raw variance, count and validity: each (G, b, m).
+    """Moments of the subject means of every group, each (G, b, m) except `pool` (b, m).
 
-    `correlation` (G, G, b, m) of two groups' means through the subjects that they share; None if they share none.
+    Attributes
+    ----------
+    mean, variance
+        Mean (NaN if not valid) and variance (ddof 1).
+    error
+        Squared standard error of the mean from the regularised variance, infinite if not valid.
+    n, valid
+        Number of subjects with a value, and whether the group counts: at least 2, and eligible.
+    pool
+        Pooled variance.
+    correlation : (G, G, b, m) or None
+        Of two groups' means, through the subjects in both; None if no subject is in two groups.
     """
 
     mean: FloatArray
@@ -36,12 +47,17 @@ class GroupMoments:
 
 
 def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> GroupMoments:
-    """Turn sums into means and regularised squared errors.
+    """Return means and regularised squared errors from sums.
 
-    eligible (G, m): groups that count for an outcome; pooled (m,): yes/no outcomes, whose groups take the pooled
-    variance, each subject in proportion to what its number of answers makes of it; v0: weight of the pooled variance
-    otherwise (1 in A1, 3 in A2). A group with fewer than 2 answers
-    is not valid: its mean is NaN, and no pair with it counts.
+    Parameters
+    ----------
+    sums : Sums
+    eligible : (G, m)
+        Groups that count for an outcome.
+    pooled : (m,)
+        Yes/no outcomes, whose groups take the pooled variance, weighted by the relative variances of their subjects.
+    v0 : float
+        Weight of the pooled variance, in degrees of freedom, for other outcomes.
     """
     n, valid = sums.n, (sums.n >= 2) & eligible[:, None, :]
     size = np.where(valid, n, 2.0)
@@ -50,17 +66,18 @@ def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> Gr
     variance[variance < NO_SPREAD] = 0.0
     variance[~valid] = 0.0
     relative = None if sums.spread is None else sums.spread / size
-    pool, error = squared_errors(variance, np.where(valid, n, 0.0), pooled, v0, relative)
+    pool, error = _squared_errors(variance, np.where(valid, n, 0.0), pooled, v0, relative)
     correlation = None if sums.cross is None else _correlation(sums, mean, variance, size)
     return GroupMoments(mean, variance, error, n, valid, pool, correlation)
 
 
-def squared_errors(
-    variance: FloatArray, n: FloatArray, pooled: BoolArray, v0: float, relative: FloatArray | None = None
+def _squared_errors(
+    variance: FloatArray, n: FloatArray, pooled: BoolArray, v0: float, relative: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the pooled variance (b, m) and each group's regularised s^2 / n (G, b, m), infinite where n < 2.
 
-    `relative` (G, b, m): mean relative variance of a group's subjects, for the outcomes that take the pooled one.
+    s^2 <- ((n - 1) s^2 + v0 pool) / (n - 1 + v0). `relative` (G, b, m): mean relative variance of a group's subjects,
+    for the outcomes that take the pooled variance.
     """
     dof = np.maximum(n - 1, 0.0)
     pool = (dof * variance).sum(axis=0) / np.maximum(dof.sum(axis=0), 1.0)
@@ -71,7 +88,7 @@ def squared_errors(
 
 
 def _correlation(sums: Sums, mean: FloatArray, variance: FloatArray, size: FloatArray) -> FloatArray:
-    """Correlation of two groups' means: sum over shared subjects of their deviations, over both sums of squares."""
+    """Return the correlation of two groups' means, through the deviations of the subjects that they share."""
     assert sums.cross is not None
     n, s, q = sums.cross
     centre = np.nan_to_num(mean)
@@ -88,7 +105,7 @@ def pairs(n_groups: int) -> Iterator[tuple[int, int]]:
 
 
 def pair_error(found: GroupMoments, g: int, h: int) -> FloatArray:
-    """Squared standard error of mean_g - mean_h, (b, m); infinite where a group is not valid."""
+    """Return the squared standard error of mean_g - mean_h, (b, m); infinite where a group is not valid."""
     error_g, error_h = found.error[g], found.error[h]
     total: FloatArray = error_g + error_h
     if found.correlation is None:
@@ -124,7 +141,7 @@ def max_t_squared(found: GroupMoments, less: FloatArray | None = None) -> FloatA
     return np.where(found.valid.sum(axis=0) >= 2, best, np.nan)
 
 
-def spread(found: GroupMoments) -> FloatArray:
+def range_of_means(found: GroupMoments) -> FloatArray:
     """Return max - min of the valid group means, (b, m); NaN where fewer than two are valid."""
     if found.valid.all():
         gap: FloatArray = found.mean.max(axis=0) - found.mean.min(axis=0)
@@ -135,14 +152,11 @@ def spread(found: GroupMoments) -> FloatArray:
         return np.where(found.valid.sum(axis=0) >= 2, high - low, np.nan)
 
 
-def share_worst(found: GroupMoments, sign: FloatArray) -> FloatArray:
-    """How often each group is the worst, (G, m): a tie is shared. `sign` (m,): +1 where a low mean is bad, else -1."""
-    total: FloatArray = worst_shares(found, sign).sum(axis=1)
-    return total
-
-
 def worst_shares(found: GroupMoments, sign: FloatArray) -> FloatArray:
-    """1 for the worst group of each batch and outcome, (G, b, m); tied groups share it."""
+    """Return 1 for the worst group of each batch and outcome, (G, b, m); tied groups share it.
+
+    `sign` (m,): +1 where a low mean is bad, else -1.
+    """
     mean = np.where(found.valid, found.mean * sign, np.inf)
     lowest = (mean <= mean.min(axis=0) + MEAN_TIE) & found.valid
     ties = np.maximum(lowest.sum(axis=0), 1)
@@ -150,12 +164,33 @@ def worst_shares(found: GroupMoments, sign: FloatArray) -> FloatArray:
     return shares
 
 
-def worst_again(found: GroupMoments, shares: FloatArray, sign: FloatArray, noise: FloatArray) -> FloatArray:
-    """Whether one more resample of the same people would name the same worst group: `shares` where it does, else 0.
+@dataclass(frozen=True)
+class PairTable:
+    """Observed pairs of groups, each (pairs, m): |mean_g - mean_h|, its standard error, degrees of freedom.
 
-    `noise` (G, b, 1): standard normal; a resampled mean is about normal around the mean with its standard error
-    (groups that share people are treated as if they did not).
+    NaN where a group is not valid.
     """
-    error = np.sqrt(found.variance / np.maximum(found.n, 1.0))
-    again = np.where(found.valid, found.mean * sign + noise * error, np.inf)
-    return np.where(again <= again.min(axis=0), shares, 0.0)
+
+    gap: FloatArray
+    error: FloatArray
+    df: FloatArray
+
+
+def pair_table(found: GroupMoments) -> PairTable:
+    """Tabulate the pairs of an observed batch of one (b = 1)."""
+    gaps, errors, dfs = [], [], []
+    n = np.where(found.valid, found.n, np.nan)[:, 0]
+    single = np.where(found.valid, found.error, np.nan)[:, 0]
+    for g, h in pairs(len(found.mean)):
+        ok = found.valid[g, 0] & found.valid[h, 0]
+        gaps.append(np.abs(found.mean[g, 0] - found.mean[h, 0]))
+        errors.append(np.sqrt(np.where(ok, pair_error(found, g, h)[0], np.nan)))
+        dfs.append(_welch_df(single[g], single[h], n[g], n[h]))
+    return PairTable(np.array(gaps), np.array(errors), np.array(dfs))
+
+
+def _welch_df(error_g: FloatArray, error_h: FloatArray, n_g: FloatArray, n_h: FloatArray) -> FloatArray:
+    """Return Welch's degrees of freedom from the squared errors of two means; infinite where both are 0."""
+    parts = error_g**2 / (n_g - 1) + error_h**2 / (n_h - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(parts == 0, np.inf, (error_g + error_h) ** 2 / parts)

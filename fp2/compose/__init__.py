@@ -1,0 +1,32 @@
+"""From what was typed to a checked config, its hash and its protocol."""
+
+from fp2.compose.identity import config_hash, identity_of
+from fp2.compose.overrides import (
+    check_overrides,
+    compose_config,
+    jobs_of,
+    load_config,
+    parse_overrides,
+    prepare,
+    project_root,
+)
+from fp2.compose.protocol import build_protocol
+from fp2.compose.validation import from_plain, validate
+from fp2.config import CONFIG_NAME, conf_dir
+
+__all__ = [
+    "CONFIG_NAME",
+    "build_protocol",
+    "check_overrides",
+    "compose_config",
+    "conf_dir",
+    "config_hash",
+    "from_plain",
+    "identity_of",
+    "jobs_of",
+    "load_config",
+    "parse_overrides",
+    "prepare",
+    "project_root",
+    "validate",
+]

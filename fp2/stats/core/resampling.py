@@ -1,0 +1,166 @@
+"""Group moments under permuted labels and in bootstrap resamples, in batches that fit the memory budget.
+
+The permutation relabels the exchangeable units; the bootstrap resamples subjects. One permutation or resample serves
+all outcomes: a subject without an answer to an outcome is drawn too and drops out of that outcome's sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from fp2.stats.core.moments import GroupMoments, moments
+from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
+from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.sums import Cross, Sums, group_sums
+from fp2.stats.core.units import Prepared, UnitData
+
+V0_PERMUTATION = 1.0
+V0_BOOTSTRAP = 3.0
+"""Weights of the pooled variance in the standard errors, in degrees of freedom (`moments`)."""
+
+
+def permuted_moments(p: Prepared, pooled: BoolArray, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
+    """Return the observed moments, and those of `n` relabellings in batches; pooled (m,) marks yes/no outcomes."""
+    data = replace(p.data, agreement=_agreement(p.data, p.total, pooled))
+    permuter = Permuter(p.units, seed)
+    step = data.chunk(n)
+    return moments(group_sums(data, permuter.observed()), p.eligible, pooled, V0_PERMUTATION), (
+        moments(group_sums(data, permuter.draw(min(step, n - start))), p.eligible, pooled, V0_PERMUTATION)
+        for start in range(0, n, step)
+    )
+
+
+def _agreement(data: UnitData, total: FloatArray, pooled: BoolArray) -> FloatArray | None:
+    """Return the intraclass correlation of one subject's yes/no answers, in [0, 1], (m,), from the unscaled totals.
+
+    ANOVA estimator over units. The rate of a subject with one image varies more than that of a subject with six; with
+    the pooled variance alone a group with few images a subject would be found to differ. Labels play no part, so that
+    it is the same in every permutation. None if no pooled outcome has units of different size.
+    """
+    count = data.count
+    known = count > 0
+    largest = count.max(axis=0)
+    uneven = pooled & (np.where(known, count, largest) < largest).any(axis=0)
+    if not uneven.any():
+        return None
+    rate = np.where(known, total / np.where(known, count, 1.0), 0.0)
+    images, subjects = count.sum(axis=0), known.sum(axis=0)
+    centre = (count * rate).sum(axis=0) / np.maximum(images, 1)
+    between = (count * (rate - centre) ** 2).sum(axis=0) / np.maximum(subjects - 1, 1)
+    within = (count * rate * (1 - rate)).sum(axis=0) / np.maximum(images - subjects, 1)
+    k0 = (images - (count**2).sum(axis=0) / np.maximum(images, 1)) / np.maximum(subjects - 1, 1)
+    below = between + (k0 - 1) * within
+    icc = np.clip((between - within) / np.where(below > 0, below, 1.0), 0.0, 1.0)
+    # 1: every mean counts alike
+    return np.where(uneven, icc, 1.0)
+
+
+def resampled_moments(p: Prepared, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
+    """Return the observed moments, and those of `n` bootstrap resamples of the subjects in batches.
+
+    Groups without common subjects are resampled one by one, with replacement. Where subjects count in several groups,
+    each subject gets one Exp(1) weight in all of them (Bayesian bootstrap; Rubin 1981).
+    """
+    dependent, pooled = p.units.dependent, _never(p.eligible)
+    draws = _weighted_draws(p.y, n, seed) if dependent else _disjoint_draws(p.y, p.member, n, seed)
+    return observed_moments(p.y, p.member, p.eligible, dependent), (
+        moments(sums, p.eligible, pooled, V0_BOOTSTRAP) for sums in draws
+    )
+
+
+def observed_moments(y: FloatArray, member: BoolArray, eligible: BoolArray, dependent: bool) -> GroupMoments:
+    """Return the observed moments with the bootstrap's regularisation.
+
+    Parameters
+    ----------
+    y : (N, G, m)
+        Subject means, NaN where there is none.
+    member : (N, G)
+        Who is in which group, answered or not.
+    eligible : (G, m)
+        Groups that count for an outcome.
+    dependent : bool
+        Whether subjects count in several groups.
+    """
+    ones = np.ones((1, len(y)))
+    if not dependent:
+        sums = _disjoint(y, [ones[:, member[:, g]] for g in range(y.shape[1])], member)
+    else:
+        sums = _stack([_weighted(y[:, :, j], ones) for j in range(y.shape[2])])
+    return moments(sums, eligible, _never(eligible), V0_BOOTSTRAP)
+
+
+def _never(eligible: BoolArray) -> BoolArray:
+    """No outcome takes the pooled variance here: rates that are far apart have different variances."""
+    return np.zeros(eligible.shape[1], dtype=bool)
+
+
+def _disjoint_draws(y: FloatArray, member: BoolArray, n: int, seed: int) -> Iterator[Sums]:
+    sizes = [int(size) for size in member.sum(axis=0)]
+    streams = [stream(seed, 0, 0, g) for g in range(len(sizes))]
+    step = max(1, CHUNK_BYTES // (8 * max(2 * sum(sizes), 6 * y.shape[1] * y.shape[2])))
+    for start in range(0, n, step):
+        b = min(step, n - start)
+        yield _disjoint(y, [_counts(rng, b, size) for rng, size in zip(streams, sizes, strict=True)], member)
+
+
+def _counts(rng: np.random.Generator, b: int, size: int) -> FloatArray:
+    """Return how often each of `size` subjects is drawn in `b` resamples, (b, size)."""
+    if size == 0:
+        return np.zeros((b, 0))
+    drawn = rng.integers(0, size, (b, size)) + size * np.arange(b)[:, None]
+    return np.bincount(drawn.reshape(-1), minlength=b * size).reshape(b, size).astype(np.float64)
+
+
+def _disjoint(y: FloatArray, counts: list[FloatArray], member: BoolArray) -> Sums:
+    parts = []
+    for g, count in enumerate(counts):
+        own = y[member[:, g], g]
+        present = np.isfinite(own)
+        own = np.where(present, own, 0.0)
+        parts.append([count @ part for part in (present.astype(np.float64), own, own * own)])
+    n, s, q = (np.stack([p[i] for p in parts]) for i in range(3))
+    return Sums(n, s, q, None)
+
+
+def _weighted_draws(y: FloatArray, n: int, seed: int) -> Iterator[Sums]:
+    rng = stream(seed, 0, 1)
+    subjects, groups, m = y.shape
+    step = max(1, CHUNK_BYTES // (8 * max(subjects, 6 * groups * groups * m)))
+    for start in range(0, n, step):
+        weights = rng.standard_exponential((min(step, n - start), subjects))
+        yield _stack([_weighted(y[:, :, j], weights) for j in range(m)])
+
+
+def _stack(columns: list[Sums]) -> Sums:
+    """Put the sums of single outcomes side by side on the last axis."""
+    n, s, q = (np.concatenate([c[i] for c in columns], axis=-1) for i in range(3))
+    crosses = [c.cross for c in columns if c.cross is not None]
+    return Sums(n, s, q, Cross(*(np.concatenate(part, axis=-1) for part in zip(*crosses, strict=True))))
+
+
+def _weighted(y: FloatArray, weights: FloatArray) -> Sums:
+    """Return the sums of one outcome, y (N, G), under subject weights (b, N), scaled to each group's size.
+
+    So scaled, mean and variance are those of the weighted sample, and the standard error that of n_g subjects.
+    """
+    groups, b = y.shape[1], len(weights)
+    present = np.isfinite(y)
+    filled, mask = np.where(present, y, 0.0), present.astype(np.float64)
+    # pairs of groups without a common subject add nothing
+    first, second = np.nonzero(mask.T @ mask)
+    table = np.concatenate([a[:, first] * z[:, second] for a, z in ((mask, mask), (filled, mask), (filled, filled))], 1)
+    parts = np.zeros((3, groups, groups, b))
+    parts[:, first, second] = (weights @ table).T.reshape(3, len(first), b)
+    n, s, q = parts
+    diagonal = np.arange(groups)
+    weight = n[diagonal, diagonal]
+    size = np.broadcast_to(present.sum(axis=0)[:, None].astype(np.float64), weight.shape)
+    scale = size / np.where(weight > 0, weight, 1.0)
+    root = np.sqrt(scale[:, None] * scale[None])
+    cross = Cross(*((part * root)[..., None] for part in (n, s, q)))
+    own = (s[diagonal, diagonal] * scale, q[diagonal, diagonal] * scale)
+    return Sums(size[..., None], own[0][..., None], own[1][..., None], cross)
