@@ -22,7 +22,7 @@ from fp2.runs.local_paths import missing_places, recall, with_places
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
-PROSE = ("limitations", "meaning", "notes", "warnings", "why")
+PROSE = ("family", "fit", "limitations", "meaning", "method", "notes", "reason", "warnings", "why")
 """Keys of results whose values are sentences for the reader."""
 EXIT_DIFFERENT = 1
 # What may be given along: where things are and how they are run, never what is asked.

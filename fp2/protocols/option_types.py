@@ -20,10 +20,14 @@ FORBID_EXTRA = {"extra": "forbid"}
 
 @dataclass(frozen=True)
 class Range:
-    """Marks a number (`Annotated[int, Range(1)]`): finite, from `low` to `high`, and whole if the type is `int`."""
+    """Marks a number (`Annotated[int, Range(1)]`): finite, from `low` to `high`, and whole if the type is `int`.
+
+    `inside`: neither of the two ends is allowed.
+    """
 
     low: float = -math.inf
     high: float = math.inf
+    inside: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return the schema of the check."""
@@ -34,7 +38,8 @@ class Range:
     def check(self, value: Any, kind: type[Any]) -> Any:
         """Return `value` as a number of this kind (`int` or `float`); raise ValueError for anything else."""
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or not self.low <= value <= self.high or (kind is int and value != int(value)):
+        at_end = number and self.inside and value in (self.low, self.high)
+        if not number or at_end or not self.low <= value <= self.high or (kind is int and value != int(value)):
             raise ValueError(f"Input should be a {'whole ' if kind is int else ''}number{self._bounds}")
         return kind(value)
 
@@ -42,7 +47,8 @@ class Range:
     def _bounds(self) -> str:
         if math.isinf(self.high):
             return "" if math.isinf(self.low) else f" of at least {self.low:g}"
-        return f" from {self.low:g} to {self.high:g}"
+        ends = f"{self.low:g} and {self.high:g}" if self.inside else f"{self.low:g} to {self.high:g}"
+        return f" {'between' if self.inside else 'from'} {ends}"
 
 
 def _flag(value: Any) -> bool:

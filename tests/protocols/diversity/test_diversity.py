@@ -1,4 +1,4 @@
-"""What a data set holds: Vendi scores of known sets, shapes counted by hand, counts of groups, a whole run."""
+"""The data set report: Vendi scores of known sets, shapes counted by hand, counts of groups, a whole run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
+from fp2.plugins import read_options
 from fp2.protocols.diversity import counts
-from fp2.protocols.diversity.protocol import read_options
+from fp2.protocols.diversity.protocol import DiversityOptions
 from fp2.protocols.diversity.shapes import shape_numbers
 from fp2.protocols.diversity.vendi import vendi, vendi_score
 
@@ -58,7 +59,7 @@ def test_equal_samples_compare_sets_of_different_size() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.empty((0, 3)), np.zeros((2, 3)), np.array([[1.0, np.nan]]), np.ones(3)])
-def test_what_is_no_embedding_is_refused(bad: np.ndarray) -> None:
+def test_zero_and_infinite_embeddings_are_refused(bad: np.ndarray) -> None:
     with pytest.raises(ValueError):
         vendi_score(bad)
 
@@ -143,16 +144,17 @@ def test_counts_are_those_of_the_tables() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"embedd": True}, "unknown option"),
-        ({"sample": 1}, "sample is 1"),
+        ({"embedd": True}, "unknown key 'embedd'.*Did you mean 'embed'"),
+        ({"sample": 1}, r"at least 2, not 1 \(task\.options\.sample\)"),
         ({"variants": ["grey"]}, "cannot be embedded"),
-        ({"order": -1}, "order is -1"),
+        ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
+        ({"embed": "no"}, "true or false"),
         ({"attributes": ["location_country"]}, "never leaves the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
-        read_options(options)
+        read_options(DiversityOptions, options, "task.options")
 
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert made["totals"]["attributes"] == second.results["diversity_report"]["totals"]["attributes"]
     assert made["vendi"] == []
     page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
-    assert "What the data set holds" in page
+    assert "Score, equal samples" in page
     assert "data:image/png" in page
 
 

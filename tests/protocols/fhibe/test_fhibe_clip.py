@@ -14,8 +14,9 @@ from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe.clip.options import read_options
-from fp2.protocols.fhibe.clip.protocol import WRONG, clip_block
+from fp2.plugins import read_options
+from fp2.protocols.fhibe.clip.options import ClipOptions
+from fp2.protocols.fhibe.clip.protocol import WRONG, FhibeClip, clip_block
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,7 +46,7 @@ SPEC: dict[str, Any] = {
 
 
 def world(n: int = 120, neutral: tuple[float, float] = (0.2, 0.7)) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """People with two pictures each; he/him is labelled neutrally more often, whatever the hair; masked: by a coin."""
+    """People with two images each; he/him is labelled neutrally more often, whatever the hair; masked: at random."""
     rng = np.random.default_rng(3)
     subjects = np.repeat([f"s{k}" for k in range(n)], 2)
     pronoun = np.repeat(rng.permutation(["She/her/hers", "He/him/his"] * (n // 2)), 2)
@@ -73,7 +74,11 @@ def block(people: pd.DataFrame, answers: pd.DataFrame, **options: Any) -> dict[s
     cuts = [Cut("pronoun", ("pronoun",))]
     config = Config(cut=CutConfig(by=["pronoun"]))
     run = ComparedRun(config, battery, answers, answers.iloc[:0], people, cuts, {}, COMPARISON)
-    return clip_block(run, read_options(battery))
+    return clip_block(run, protocol(battery).options)
+
+
+def protocol(battery: Any) -> FhibeClip:
+    return FhibeClip(read_options(ClipOptions, battery.options, "probe.options")).for_battery(battery)
 
 
 @pytest.fixture(scope="module")
@@ -123,17 +128,17 @@ def test_values_are_put_together_and_others_left_out(made: tuple[pd.DataFrame, p
     assert rows == {"short": int(hair.isin(["None", "Short, up"]).sum()), "long": int((hair == "Long").sum())}
 
 
-def test_accuracy_is_told_by_variant(made: tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]) -> None:
+def test_accuracy_is_reported_by_variant(made: tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]) -> None:
     rates = {(row["variant"], row["label"]): row["rate"] for row in made[2]["accuracy"]}
     assert rates["original", "woman"] == pytest.approx(0.8, abs=0.12)
     assert rates["original", "man"] == pytest.approx(0.3, abs=0.12)
     assert rates["masked", "man"] == pytest.approx(0.5, abs=0.12)
 
 
-def test_an_attribute_that_the_data_lack_is_told() -> None:
+def test_an_attribute_that_the_data_lack_is_reported() -> None:
     people, answers = world(40)
     found = block(people, answers, tables=[{"question": "gender", "by": ["scene"]}])
-    assert found["tables"][0]["reason"] == "the data set does not tell scene"
+    assert found["tables"][0]["reason"] == "the data set has no scene"
 
 
 @pytest.mark.parametrize(
@@ -141,15 +146,17 @@ def test_an_attribute_that_the_data_lack_is_told() -> None:
     [
         ({"tables": [{"question": "genders", "by": ["pronoun"]}]}, "no question 'genders'"),
         ({"neutral": {"gender": "nobody"}}, "no label 'nobody'"),
-        ({"table": []}, "unknown option 'table'"),
-        ({"tables": ["gender"]}, "is no table"),
-        ({"smallest_effect": 0}, "smallest_effect is 0"),
+        ({"table": []}, "unknown key 'table'.*Did you mean 'tables'"),
+        ({"tables": ["gender"]}, r"list of tables .*\(probe\.options\.tables\)"),
+        ({"tables": [{"question": "gender", "by": []}]}, "list of tables"),
+        ({"smallest_effect": 0}, r"between 0 and 1, not 0 \(probe\.options\.smallest_effect\)"),
+        ({"truths": {"gender": {"attribute": "pronoun"}}}, "labels is missing"),
         ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "never leaves the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
-        read_options(load_battery({**SPEC, "options": {**SPEC["options"], **options}}))
+        protocol(load_battery({**SPEC, "options": {**SPEC["options"], **options}}))
 
 
 def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:

@@ -116,9 +116,7 @@ def importances(model: Mapping[str, Any], results: Results, path: Path, label: s
             _fit(model), loc="left", fontsize=9, fontweight="normal" if model["explains"] else "bold"
         )  # fmt: skip
         head(drawn, shorten(f"Features associated with errors: {label}", 80), [results])
-        _note(
-            drawn, "Orange: sensitive attribute. Filled point: above 0 after Bonferroni correction."
-        )
+        _note(drawn, "Orange: sensitive attribute. Filled point: above 0 after Bonferroni correction.")
         return save(drawn, path)
 
 
