@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.tasks import BOX, EMBEDDING, MASK, PARSING, PICTURE, POSE, NarrowTask
+from fp2.protocols.narrow.tasks import BOX, EMBEDDING, GENERATED, MASK, PARSING, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]
 _NUMBERS = ("lpips", "psnr", "identity")
@@ -165,7 +165,7 @@ _FORMS: dict[str, Callable[[Mapping[str, Any], str, Path], dict[str, Any]]] = {
     POSE: _pose,
     PARSING: _parsing,
     EMBEDDING: _embedding,
-    PICTURE: _image,
+    GENERATED: _image,
 }
 
 

@@ -11,7 +11,7 @@ from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
 
 IMAGE, FACE = "image", "face crop"
-BOX, MASK, POSE, PARSING, EMBEDDING, PICTURE = "box", "mask", "pose", "parsing", "embedding", "picture"
+BOX, MASK, POSE, PARSING, EMBEDDING, GENERATED = "box", "mask", "pose", "parsing", "embedding", "generated image"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ _ALL = (
         {"accepted": "share of the face's genuine pairs that are accepted at a false acceptance rate of 0.001"},
     ),
     NarrowTask(
-        "face_reconstruction", "Face reconstruction", FACE, PICTURE, "likeness",
+        "face_reconstruction", "Face reconstruction", FACE, GENERATED, "likeness",
         {
             "likeness": "1 - LPIPS, at least 0 (without LPIPS: cosine of the embeddings, then PSNR / 100 dB)",
             "lpips": "LPIPS: lower is better",
@@ -67,7 +67,7 @@ _ALL = (
         },
     ),
     NarrowTask(
-        "face_super_resolution", "Face super-resolution", FACE, PICTURE, "likeness",
+        "face_super_resolution", "Face super-resolution", FACE, GENERATED, "likeness",
         {
             "likeness": "1 - LPIPS, at least 0 (without LPIPS: PSNR / 100 dB)",
             "lpips": "LPIPS: lower is better",
