@@ -61,7 +61,7 @@ class DiversityOptions:
         Order of the Vendi score.
     """
 
-    embed: Flag = False
+    embed: Flag | None = False
     variants: Annotated[Names, AfterValidator(_variants)] = (ORIGINAL,)
     attributes: Names | None = None
     sample: Annotated[int, Range(2)] = 200

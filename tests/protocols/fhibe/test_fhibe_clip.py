@@ -13,8 +13,8 @@ import pytest
 from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error
-from fp2.probes.battery import load_battery
 from fp2.plugins import read_options
+from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.clip.options import ClipOptions
 from fp2.protocols.fhibe.clip.protocol import WRONG, FhibeClip, clip_block
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison

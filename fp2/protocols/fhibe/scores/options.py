@@ -29,9 +29,9 @@ def _bounds(value: Any) -> tuple[float, float]:
     return low, high
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A score: `metrics.NAME`.
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions:
+    """`metrics.NAME`.
 
     Attributes
     ----------
@@ -45,7 +45,6 @@ class Metric:
         The column of the file (or the scorer of a run); None: the metric's name.
     """
 
-    name: str
     higher_is_better: Flag = True
     yes_no: Flag = False
     range: Annotated[tuple[float, float], BeforeValidator(_bounds)] | None = None
@@ -53,6 +52,13 @@ class Metric:
     column: str | None = None
 
     __pydantic_config__ = FORBID_EXTRA
+
+
+@dataclass(frozen=True)
+class Metric(MetricOptions):
+    """A score, with its name."""
+
+    name: str
 
     def __post_init__(self) -> None:
         where = f"{WHERE}.metrics.{self.name}.range"
@@ -71,7 +77,7 @@ class Metric:
 
 def _metrics(value: Any) -> tuple[Metric, ...]:
     """Return the metrics of a mapping name -> settings, or name -> whether higher values are better."""
-    if not isinstance(value, Mapping | None):
+    if value and not isinstance(value, Mapping):
         raise ValueError("Input should be a table, such as {recall: {higher_is_better: true}}")
     found = []
     for name, given in (value or {}).items():
@@ -79,14 +85,12 @@ def _metrics(value: Any) -> tuple[Metric, ...]:
         own = {"higher_is_better": given} if isinstance(given, bool) else given
         if not isinstance(own, Mapping):
             raise Fp2Error(f"the metric is {given!r}", where=where, fix="Write {higher_is_better: true}, or true")
-        if "name" in own:
-            raise Fp2Error("unknown key 'name'", where=where, fix="The name is the key of the metric")
-        found.append(read_options(Metric, {"name": str(name), **own}, where))
+        found.append(Metric(str(name), **vars(read_options(MetricOptions, own, where))))
     return tuple(found)
 
 
 def _columns(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping | None):
+    if value and not isinstance(value, Mapping):
         raise ValueError("Input should be a table, such as {image: COLUMN}")
     for name in value or {}:
         if name not in COLUMNS:
