@@ -78,7 +78,7 @@ def _shapes(block: Block, results: Results, path: Path) -> Path:
     with style():
         drawn = figure(8.6, 1.9 + 0.4 * len(rows) + (2.7 if maps else 0))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
-        head(drawn, "People in the pictures", [results])
+        head(drawn, "People in the images", [results])
         low = (0.6 + (2.7 if maps else 0)) / height
         axes = drawn.add_axes((3.1 / width, low, 1 - 3.4 / width, 1 - low - 1.0 / height))
         for place, row in enumerate(rows):

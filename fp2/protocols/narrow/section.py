@@ -130,7 +130,7 @@ def _files(block: Block) -> list[tuple[str, str, str, int]]:
         files.append(("fhibe_narrow_top.png", "Highest significant disparities of the narrow tasks", "top", 0))
     for place, one in enumerate(block["outcomes"]):
         if any(row["n_subjects"] >= _MIN_CELL for row in one["groups"]):
-            alt = f"{one['metric']} of {plain(one['label'])} by group, mean over subjects with 95 % intervals"
+            alt = f"{plain(one['label'])} by group: mean {one['metric']} over subjects with 95 % intervals"
             files.append((f"fhibe_narrow_groups_{place}.png", alt, "groups", place))
         if _rated(one["verification"]):
             alt = f"True acceptance rate of {plain(one['model'])} at a false acceptance rate of 0.001, by group"

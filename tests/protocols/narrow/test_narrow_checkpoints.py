@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from fp2.config import Config
 from fp2.data.fhibe.geometry import Box
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.models import build_model, load_spec, read_spec
-from fp2.protocols.narrow.predict import predict_all
+from fp2.protocols.narrow.predict import PredictionCache, predict_all
+from fp2.protocols.narrow.predictions import Prediction, encode_mask
 from fp2.protocols.narrow.truth import Person
 
 LABELS = {0: "N/A", 1: "person", 2: "car"}
@@ -175,8 +177,6 @@ def test_wrong_models_are_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["detr", "deformable_detr"])
 def test_a_checkpoint_whose_backbone_needs_timm_is_refused_in_one_line(tmp_path: Path, family: str) -> None:
     """As published checkpoints of these families say it: a backbone by its name in timm, and no configuration of it."""
-    import json
-
     path = _yaml(tmp_path, family, "person_detection")
     settings = tmp_path / family / "config.json"
     config = json.loads(settings.read_text())
@@ -204,7 +204,18 @@ def test_predictions_are_remembered_row_by_row_and_go_with_their_picture(tmp_pat
     assert (made.computed, made.cached) == (1, 1)
 
 
-def test_a_picture_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
+def test_masks_that_version_0_3_cached_as_lists_are_read(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    cache = PredictionCache(store, {"model": "m"}, "person_segmentation")
+    cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
+    text = json.dumps([{"score": 1.0, "mask": {"size": [3, 3], "counts": [0, 1, 3, 1, 3, 1]}}])
+    store.execute("UPDATE narrow_predictions SET shown = 'old', said = ? WHERE shown = 'new'", (text,))
+    cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
+    (old,), (new,) = cache.get("old") or [], cache.get("new") or []
+    assert old.mask == new.mask == encode_mask(np.eye(3))
+
+
+def test_an_image_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
     task, model = build_model(read_spec(_yaml(tmp_path, "detr", "person_detection")), Config())
     people = _people(tmp_path)
     people[1].image_path.write_bytes(b"no picture")

@@ -162,7 +162,7 @@ def _accuracy(block: Block, results: Results, path: Path) -> Path:
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         head(drawn, "Accuracy of the labels by image variant", [results])
         for place, question in enumerate(questions):
-            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 1.9 / height))
+            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 2.15 / height))
             rows = [row for row in block["accuracy"] if row["question"] == question]
             present = {row["label"] for row in rows}
             for turn, (colour, label) in enumerate(zip(LINES, block["questions"][question], strict=False)):
@@ -170,9 +170,12 @@ def _accuracy(block: Block, results: Results, path: Path) -> Path:
                     own = [row for row in rows if row["label"] == label]
                     _points(axes, own, block["variants"], colour, label, 0.09 * (turn - 1))
             axes.set_xticks(range(len(block["variants"])), [v.replace("_", "\n") for v in block["variants"]])
-            axes.set_ylim(0, 1.02)
-            axes.set_title(scorer_label(question), loc="left")
-            axes.legend(frameon=False, fontsize=8, loc="best")
+            axes.set_ylim(-0.02, 1.02)
+            axes.set_title(scorer_label(question), loc="left", pad=20)
+            axes.legend(
+                frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, columnspacing=1.0,
+                handletextpad=0.2, borderaxespad=0.2,
+            )  # fmt: skip
             if place == 0:
                 axes.set_ylabel("share with the right label", color=FAINT)
         return save(drawn, path)

@@ -63,13 +63,14 @@ class VqaSection(Section):
         panels = [(name, _bars(block, name)) for name in ("gendered", "gender_reason", "pronoun_error")]
         gender = [(OUTCOMES[name], cut, rows) for name, found in panels for cut, rows in found if cut == "pronoun"]
         if gender:
-            yield _bar_figure(gender, "Gender in answers to questions that do not ask for it", results, folder / GENDER)
+            title = "Gender in answers to questions that do not ask for it"
+            yield _bar_figure(gender, title, "Share of answers on topic", results, folder / GENDER)
         if worked := _worked(block):
             yield _occupations(block, worked, results, folder / WORK)
         if toxic := _bars(block, "toxic"):
             drawn = [(f"by {cut_label(cut)}", cut, rows) for cut, rows in toxic]
             title = "Toxic keywords in answers to negative prompts"
-            yield _bar_figure(drawn, title, results, folder / TOXIC)
+            yield _bar_figure(drawn, title, "Share of answers without refusals", results, folder / TOXIC)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
         """Return the overall rates, and the number of over-represented occupations."""
@@ -110,7 +111,7 @@ def _table(block: Block, cut: str, min_cell: int) -> list[dict[str, Any]]:
     return list(groups.values())
 
 
-def _bar_figure(panels: Sequence[Panel], title: str, results: Results, path: Path) -> Path:
+def _bar_figure(panels: Sequence[Panel], title: str, share: str, results: Results, path: Path) -> Path:
     """Draw one panel of bars per (heading, cut, rows): rates with intervals, and group sizes below."""
     from fp2.report.figures.style import FAINT, figure, head, save, style
 
@@ -127,7 +128,7 @@ def _bar_figure(panels: Sequence[Panel], title: str, results: Results, path: Pat
                 _panel(axes, heading, rows, end, first=place == 0)
                 left += _room(rows) + _GAP
         head(drawn, title, [results])
-        note = "Share of answers on topic, mean over subjects, with 95 % intervals. Numbers below: subjects."
+        note = f"{share}, mean over subjects, with 95 % intervals. Numbers below: subjects."
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
