@@ -26,16 +26,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from fp2.run_blocks import PreparedBlocks, options_of, run_prepared
 
 from fp2.ask.plan import plan_blocks
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.dataset import Dataset, people_table
+from fp2.data.base import Dataset, people_table
 from fp2.data.stimuli import Stimulus
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
-from fp2.run_blocks import PreparedBlocks, options_of, run_prepared
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question, attribute_columns
 
 ATTRIBUTES = {

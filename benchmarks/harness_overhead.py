@@ -30,7 +30,7 @@ def _inputs(root: Path, n_people: int) -> tuple[Any, Any]:
     """Return people (one picture each) and the six questions."""
     from dataclasses import asdict
 
-    from fp2.data.peeps.load import load_peeps
+    from fp2.data.peeps.source import load_peeps
     from fp2.data.peeps.spec import PeepsSpec
     from fp2.probes.battery import load_battery
 
@@ -70,7 +70,7 @@ def _bare(loaded: Any, processor: Any, people: Any, battery: Any, decoding: Deco
 def _harness(engine: Any, people: Any, battery: Any) -> tuple[float, float, int]:
     """Return seconds in all, seconds inside generate, and answers."""
     from fp2.data.pixels import PixelIndex
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with tempfile.TemporaryDirectory() as folder, ResponseStore(Path(folder) / "store.sqlite") as store:
         inside.clear()
@@ -110,8 +110,8 @@ def main() -> None:
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     from fp2.engines.checkpoint import resolve_checkpoint
-    from fp2.engines.hf import HfEngine
-    from fp2.engines.hf_loading import HfSpec
+    from fp2.engines.hf.engine import HfEngine, HfOptions
+    from fp2.engines.hf.model import HfSpec
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:
@@ -119,9 +119,11 @@ def main() -> None:
         checkpoint = resolve_checkpoint("pkg://fp2/models/peeps_vlm")
         model = AutoModelForImageTextToText.from_pretrained(checkpoint.path, dtype=torch.float32).eval()
         processor = AutoProcessor.from_pretrained(checkpoint.path)
-        engine = HfEngine(HfSpec("pkg://fp2/models/peeps_vlm"), battery.decoding, batch_size=BATCH, threads=1)
+        engine = HfEngine(
+            HfSpec("pkg://fp2/models/peeps_vlm"), battery.decoding, HfOptions(batch_size=BATCH, threads=1)
+        )
         _bare(model, processor, people.head(4), battery, battery.decoding)
-        _time_generate(engine._loaded.model)
+        _time_generate(engine._session.loaded.model)
         _harness(engine, people.head(4), battery)
         rounds = []
         for _ in range(args.rounds):

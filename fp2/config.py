@@ -21,16 +21,6 @@ from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
 ASK = "ask"
 CONFIG_NAME = "config"
-DATA_KINDS = ("peeps", "peeps_twins", "fhibe", "table", "gras", "fairface", "utkface", "folder", "hf")
-ROOTED = {
-    "fhibe": "the folder of the release",
-    "gras": "the folder with the official lists",
-    "fairface": "the folder with the label files",
-    "utkface": "the folder of the pictures",
-    "folder": "the folder with one sub-folder per group",
-    "hf": "the folder of the data set",
-}
-"""Kinds of data that lie in a folder of the user's, and what it holds."""
 
 Share = Annotated[float, Ge(0), Le(1)]
 Level = Annotated[float, Gt(0), Lt(1)]
@@ -60,26 +50,6 @@ class ModelConfig:
     truth: Any = None
     base_url: str | None = None
     api_key_env: str | None = None
-
-
-@dataclass
-class EngineConfig:
-    """How it is asked on this machine; nothing here changes an answer beyond the tolerance of the dtype."""
-
-    name: str = "hf"
-    batch_size: Positive | None = None
-    max_tokens: Positive | None = None
-    sharing: str = "auto"
-    device: str = "auto"
-    device_map: Any = None
-    max_memory: Any = None
-    attention: str | None = None
-    threads: int | None = None
-    scoring: str | None = None
-    concurrency: Positive | None = None
-    timeout: Annotated[float, Gt(0)] | None = None
-    attempts: Positive | None = None
-    options: dict[str, Any] | None = None
 
 
 @dataclass
@@ -125,32 +95,6 @@ class CutConfig:
     by: list[str] | None = None
     each: list[str] | None = None
     groups: Any = None
-
-
-@dataclass
-class DataConfig:
-    """Who is in the pictures."""
-
-    name: str = "peeps"
-    kind: str = "peeps"
-    root: str | None = None
-    path: str | None = None
-    image_root: str | None = None
-    columns: Any = None
-    seed: NotNegative = 20260101
-    n_subjects: Positive = 400
-    images_per_subject: Positive = 3
-    n_pairs: NotNegative = 60
-    n_sets: Positive = 40
-    limit: int | None = None
-    offset: NotNegative = 0
-    stratify: list[str] | None = None
-    ids: Any = None
-    attribute: str = "group"
-    split: str | None = None
-    form: str = "auto"
-    expand_regions: bool = False
-    accept_terms: bool = False
 
 
 @dataclass
@@ -226,15 +170,19 @@ class AnswersConfig:
 
 @dataclass
 class Config:
-    """Everything a run is made from."""
+    """Everything a run is made from.
+
+    `data` and `engine` are mappings while Hydra composes; validation makes them instances of the options that the
+    chosen data set and engine have (`fp2.data.base.DataOptions`, `fp2.engines.base.EngineOptions`).
+    """
 
     task: TaskConfig = field(default_factory=TaskConfig)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    engine: Any = field(default_factory=dict)
     model: ModelConfig = field(default_factory=ModelConfig)
     probe: ProbeConfig = field(default_factory=ProbeConfig)
     cut: CutConfig = field(default_factory=CutConfig)
     scorer: Any = field(default_factory=dict)
-    data: DataConfig = field(default_factory=DataConfig)
+    data: Any = field(default_factory=dict)
     variant: VariantConfig = field(default_factory=VariantConfig)
     analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
     report: ReportConfig = field(default_factory=ReportConfig)
@@ -247,7 +195,7 @@ class Config:
 
 
 for _section in (
-    Config, EngineConfig, ModelConfig, ProbeConfig, CutConfig, DataConfig, VariantConfig, AnalysisConfig, ReportConfig,
+    Config, ModelConfig, ProbeConfig, CutConfig, VariantConfig, AnalysisConfig, ReportConfig,
     TrackingConfig, PathsConfig, AnswersConfig, TaskConfig,
 ):  # fmt: skip
     setattr(_section, "__pydantic_config__", {"extra": "forbid"})  # noqa: B010  (pydantic's own name for it)

@@ -1,8 +1,8 @@
-"""How people are grouped: by one attribute, by an intersection of several, or by several cuts in one run.
+"""Cuts: groups of subjects by one attribute, by an intersection of several, or by several cuts in one run.
 
-An attribute may hold several values for one person, who then counts in each of their groups; an intersection takes
-every combination (the Cartesian product), as FHIBE's own evaluation does. A person who lacks a value is in no group.
-pandas is imported only where a table is made, so that this module can be used while the configuration is composed.
+A subject may have several values of an attribute, and is then in each of their groups; an intersection has every
+combination of values (the Cartesian product), as in FHIBE's evaluation. A subject without a value is in no group.
+pandas is imported only where a table is made, because this module is used while the config is composed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ BOTH_FORMS = "Write cut.by=[a,b] for one intersection, cut.each=[a,b] for severa
 
 @dataclass(frozen=True)
 class Cut:
-    """One way to group people: by one attribute or by the combinations of several.
+    """A grouping by one attribute, or by the combinations of several.
 
-    `groups` keeps only some values of an attribute: pairs of (attribute, values).
+    `groups` selects values of an attribute: pairs of (attribute, values).
     """
 
     name: str
@@ -35,7 +35,7 @@ class Cut:
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a cut by nothing or by the same attribute twice."""
+        """Raise Fp2Error for a cut without an attribute, or with one twice."""
         if not self.by:
             raise Fp2Error(f"cut {self.name!r} names no attribute", fix=BOTH_FORMS)
         if len(set(self.by)) < len(self.by):
@@ -43,14 +43,14 @@ class Cut:
 
 
 def parse_cut(text: str, known_attributes: Collection[str] | None = None) -> Cut:
-    """Return the cut that a name such as `region_x_skin_tone` stands for.
+    """Return the cut with a name such as `region_x_skin_tone`.
 
-    Where the attributes are known, a name is split only into those, so an attribute may itself contain `_x_`.
+    If the attributes are known, the name is split into those only, so that an attribute may contain `_x_`.
 
     Raises
     ------
     Fp2Error
-        If a part is empty or no known attribute.
+        If a part is empty or not a known attribute.
     """
     pieces = text.split(JOIN)
     if known_attributes is None:
@@ -66,7 +66,7 @@ def parse_cut(text: str, known_attributes: Collection[str] | None = None) -> Cut
 
 
 def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
-    """Return `pieces` joined up into known attributes, shortest first, or None if that cannot be."""
+    """Return `pieces` joined into known attributes, shortest first, or None if that is not possible."""
     if not pieces:
         return []
     for n_first in range(1, len(pieces) + 1):
@@ -77,7 +77,7 @@ def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
 
 
 def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
-    """Return the error for an attribute that the data set does not have."""
+    """Return the error for an attribute that the data set lacks."""
     return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=nearest(name, known))
 
 
@@ -85,18 +85,18 @@ def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | No
     """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
 
     `by` is one cut (the intersection of all that it lists); `each` is a list of cuts, each an attribute, a name such
-    as `pronoun_x_age`, or a list. `groups` maps attributes to the values to keep.
+    as `pronoun_x_age`, or a list. `groups` maps attributes to the values to select.
 
     Raises
     ------
     Fp2Error
-        If both or neither of `by` and `each` are given, or an attribute is unknown or named twice.
+        If both or neither of `by` and `each` are given, or an attribute is unknown or occurs twice.
     """
     by, each = _names(spec.get("by")), spec.get("each")
     if by and each:
-        raise Fp2Error("the cut is given both by and each", fix=BOTH_FORMS)
+        raise Fp2Error("the cut has both by and each", where="cut", fix=BOTH_FORMS)
     if not by and not each:
-        raise Fp2Error("the cut is given neither by nor each", fix=BOTH_FORMS)
+        raise Fp2Error("the cut has neither by nor each", where="cut", fix=BOTH_FORMS)
     if by:
         wanted = [Cut(str(spec.get("name") or JOIN.join(by)), by)]
     else:
@@ -118,65 +118,65 @@ def _one(item: Any, known: Collection[str] | None) -> Cut:
 
 
 def _items(value: Any) -> list[Any]:
-    """Return a string as a list of one, and any sequence as a list."""
+    """Return a string as a list of one, or a sequence as a list."""
     return [value] if isinstance(value, str) else list(value)
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return attribute names from nothing, one name or a list."""
+    """Return attribute names given as None, one name or a list."""
     return () if not value else tuple(str(name) for name in _items(value))
 
 
 def _with_groups(cuts: Sequence[Cut], groups: Mapping[str, Any]) -> tuple[Cut, ...]:
-    """Return the cuts, each with the part of the group filter that concerns its attributes."""
+    """Return the cuts, each with the selected values of its attributes."""
     kept = {str(attribute): tuple(str(value) for value in _items(values)) for attribute, values in groups.items()}
     cut_by = {attribute for cut in cuts for attribute in cut.by}
     for attribute, values in kept.items():
         if attribute not in cut_by:
-            raise Fp2Error(f"cut.groups names {attribute!r}, which no cut uses", fix=nearest(attribute, cut_by))
+            raise Fp2Error(f"no cut uses {attribute!r}", where="cut.groups", fix=nearest(attribute, cut_by))
         if not values:
-            raise Fp2Error(f"cut.groups keeps no value of {attribute!r}")
+            raise Fp2Error(f"no value of {attribute!r} is selected", where="cut.groups")
     return tuple(Cut(cut.name, cut.by, tuple((name, kept[name]) for name in cut.by if name in kept)) for cut in cuts)
 
 
 def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
-    """Raise for the first attribute of `cut` that is not known, with the nearest one that is."""
+    """Raise Fp2Error for the first attribute of `cut` that is not known."""
     for attribute in cut.by:
         if attribute not in known_attributes:
             raise _unknown_attribute(attribute, cut.name, known_attributes)
 
 
 def check_publishable(cuts: Sequence[Cut]) -> None:
-    """Raise for a cut by what must not leave the data folder: its groups would be told in everything a run writes."""
+    """Raise Fp2Error for a cut by an attribute that must not leave the data folder: results name the groups."""
     check_may_leave((attribute for cut in cuts for attribute in cut.by), "cut")
 
 
 def check_may_leave(attributes: Iterable[str], where: str) -> None:
-    """Raise for the first of `attributes` whose values must not leave the data folder."""
+    """Raise Fp2Error for the first of `attributes` whose values must not leave the data folder."""
     for attribute in attributes:
         if attribute in FINE_PLACE_AND_TIME:
             raise Fp2Error(
-                f"{attribute!r} never leaves the data folder, so that nothing can be cut by it",
+                f"{attribute!r} must not leave the data folder, and cannot be a cut",
                 where=where,
-                fix=f"Of place and time only these can: {', '.join(sorted(COARSE_PLACE))}",
+                fix=f"Of places and times only these can: {', '.join(sorted(COARSE_PLACE))}",
             )
 
 
 def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """Return command-line overrides that Hydra can compose, and the `cut` config nodes to register for them.
 
-    `cut=a_x_b` (also within a sweep, `cut=a,a_x_b`) stands for a node that is not on disk: it comes back under its
-    name. `cut.by=` or `cut.each=` alone replaces what the chosen YAML says, so the other key and the name are emptied.
+    `cut=a_x_b` (also in a sweep, `cut=a,a_x_b`) names a node without a YAML file, which is returned under its name.
+    `cut.by=` or `cut.each=` alone replaces the cut of the YAML file: the other key and the name are set to null.
 
     Raises
     ------
     Fp2Error
-        For `cut=[a,b]` (Hydra would silently keep the last one), and for `cut.by` together with `cut.each`.
+        For `cut=[a,b]`, of which Hydra would use the last one only, and for `cut.by` together with `cut.each`.
     """
     values = {key.lstrip("+"): value for key, found, value in (text.partition("=") for text in overrides) if found}
     choice = values.get("cut", "")
     if choice.startswith(("[", "(", "{")):
-        raise Fp2Error(f"cut={choice} would keep one cut only", fix=BOTH_FORMS)
+        raise Fp2Error(f"cut={choice} would use one cut only", fix=BOTH_FORMS)
     nodes = {
         name: {"name": name, "by": list(parse_cut(name).by), "each": None, "groups": None}
         for name in (part.strip() for part in choice.split(","))
@@ -184,7 +184,7 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
     }
     given = [key for key in ("by", "each") if values.get(f"cut.{key}", "null") != "null"]
     if len(given) == 2:
-        raise Fp2Error("cut.by and cut.each are given together", fix=BOTH_FORMS)
+        raise Fp2Error("cut.by and cut.each are both given", fix=BOTH_FORMS)
     extra = []
     if given:
         other = "each" if given == ["by"] else "by"
@@ -195,13 +195,13 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
 def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     """Return one row per (row of `people`, group): `image_id, subject_id, group`, in the order of `people`.
 
-    An intersection's group is its values joined with " x ". Rows that lack a value are left out (`n_lacking` counts
-    them), and so are values outside `cut.groups`.
+    The group of an intersection is its values joined with " x ". Rows that lack a value are left out (`n_lacking`
+    counts them), and so are values outside `cut.groups`.
 
     Raises
     ------
     Fp2Error
-        For an unknown attribute, or a group that nobody in the data set belongs to.
+        For an unknown attribute, or a selected value that no row has.
     """
     import pandas as pd
 
@@ -215,18 +215,32 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["image_id", "subject_id", "group"], dtype="str")
 
 
+def of_sets(people: pd.DataFrame) -> bool:
+    """Whether the images belong to counterfactual sets."""
+    return bool(people["set_id"].notna().any())
+
+
+def varying(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
+    """Return the rows of the sets whose images are in two or more groups of the cut; without sets, all rows."""
+    if not of_sets(people):
+        return people
+    table = memberships(people, cut).merge(people[["image_id", "subject_id", "set_id"]], on=["image_id", "subject_id"])
+    versions = table.groupby("set_id")["group"].nunique()
+    return people[people["set_id"].isin(versions.index[versions >= 2])].reset_index(drop=True)
+
+
 def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
-    """Return the values behind the group of each row of `memberships`, one per attribute of the cut."""
+    """Return the values of the group of each row of `memberships`, one per attribute of the cut."""
     return [combination for values in _values(people, cut) for combination in itertools.product(*values)]
 
 
 def n_lacking(people: pd.DataFrame, cut: Cut) -> int:
-    """Return how many rows of `people` gave no value for an attribute of `cut`, and so are in none of its groups."""
+    """Return the number of rows of `people` that lack a value of `cut`, and so are in none of its groups."""
     return sum(not all(values) for values in _values(people, Cut(cut.name, cut.by)))
 
 
 def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
-    """Return for each row of `people` its distinct values of each attribute of `cut`, filtered by `cut.groups`."""
+    """Return the distinct values of each attribute of `cut` for each row of `people`, selected by `cut.groups`."""
     check_attributes(cut, attribute_columns(people))
     kept = dict(cut.groups)
     columns = []
@@ -237,8 +251,20 @@ def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
             for value in kept[attribute]:
                 if value not in present:
                     raise Fp2Error(
-                        f"no person has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
+                        f"no subject has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
                     )
             cells = [[value for value in cell if value in kept[attribute]] for cell in cells]
         columns.append(cells)
     return list(zip(*columns, strict=True))
+
+
+def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
+    sizes: dict[str, dict[str, dict[str, int]]] = {}
+    for cut in cuts:
+        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
+        sizes[cut.name] = {
+            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
+            for group, part in grouped
+        }
+    return sizes

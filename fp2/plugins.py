@@ -7,7 +7,8 @@ A name stands for an entry point of the groups below, ours and those of any inst
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -90,20 +91,55 @@ def check_members(value: Any, members: Collection[str], what: str, where: str) -
         raise Fp2Error(f"{value!r} is not {what}: it lacks {', '.join(missing)}", where=where)
 
 
+class Strict:
+    """Marks an option (`typing.Annotated`) whose type is not converted, so that `true` is not the number 1.
+
+    As `pydantic.Strict`, without the import.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema of the type that is marked, made strict."""
+        return {**handler(source), "strict": True}
+
+
 def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
     """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
 
     Raises
     ------
     Fp2Error
-        Naming the first key that is unknown, missing or out of range.
+        Naming the first key that is unknown, missing or out of range; or if `given` is not a mapping.
     """
     import pydantic
 
+    if not isinstance(given, Mapping):
+        raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
     try:
         return pydantic.TypeAdapter(model).validate_python(dict(given))
     except pydantic.ValidationError as error:
         raise as_user_error(error, where, model) from error
+
+
+def own_options(
+    model: type[Any], given: Mapping[str, Any], family: Callable[[], Iterable[type[Any]]]
+) -> dict[str, Any]:
+    """Return `given` without the options that only other classes of the family have.
+
+    An experiment may set options for its own data set or engine beside another choice, and configs of version 0.3.0
+    hold the options of every kind. What no class of the family has stays, to be refused by `read_options`.
+
+    Parameters
+    ----------
+    model : type
+        The dataclass of the chosen class's options.
+    family : callable
+        Returns the option classes of all that are installed; called only if `given` has keys that `model` lacks.
+    """
+    own = {one.name for one in fields(model)}
+    if own >= set(given):
+        return dict(given)
+    others = {one.name for other in family() for one in fields(other)}
+    return {name: value for name, value in given.items() if name in own or name not in others}
 
 
 def as_user_error(error: Any, where: str, model: Any = None) -> Fp2Error:

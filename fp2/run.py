@@ -55,8 +55,8 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
         For the user's mistakes. Whatever was answered stays in the store.
     """
     from fp2.report.section import load_sections
-    from fp2.store.responses import ResponseStore
-    from fp2.traces import register_origins
+    from fp2.store.origins import register_origins
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         protocol, inputs, pixels = load_inputs(config, store, progress)
@@ -175,7 +175,7 @@ def _results(
 
 def _published(inputs: Inputs, found: _Tables) -> RunTables:
     """Return the tables as they leave: salted keys, and no attributes but those that the run used."""
-    from fp2.data.identity import local_salt
+    from fp2.store.salted_keys import local_salt
 
     used = found.attributes | {attribute for cut in inputs.cuts for attribute in cut.by}
     return found.tables.keeping(used).keyed(local_salt(Path(inputs.config.paths.state)))

@@ -17,12 +17,12 @@ from fp2.ask.dense_answers import BlockTable, read_table, table_of, write_questi
 from fp2.ask.loop import NOT_ASKED
 from fp2.ask.plan import BlockPlan, plan_blocks
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.data.stimuli import Stimulus
 from fp2.errors import Fp2Error
 from fp2.probes.traits import Trait
-from fp2.store.blocks import BlockStore, answered
-from fp2.store.responses import ResponseStore
+from fp2.store.dense import DenseStore, answered
+from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
 
 TRAITS = (Trait("kind", "positive", 2.5), Trait("cruel", "negative", -2.9), Trait("clever", "positive", None))
@@ -112,12 +112,12 @@ def planned(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> BlockStore:
+def store(tmp_path: Path) -> DenseStore:
     opened = ResponseStore(tmp_path / "s.sqlite")
-    return BlockStore(opened.connection, opened.path)
+    return DenseStore(opened.connection, opened.path)
 
 
-def asked(plan: BlockPlan, engine: Scripted, store: BlockStore, attempts: int = 1, budget: float = 0) -> BlocksAsked:
+def asked(plan: BlockPlan, engine: Scripted, store: DenseStore, attempts: int = 1, budget: float = 0) -> BlocksAsked:
     return ask_blocks(plan, engine, store, attempts=attempts, error_budget=budget)
 
 
@@ -125,7 +125,7 @@ def table(plan: BlockPlan, found: BlocksAsked, n: int = 6) -> BlockTable:
     return table_of(plan, found, people(n), "original")
 
 
-def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: BlockStore) -> None:
+def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: DenseStore) -> None:
     engine = Scripted()
     plan = planned(engine)
     made = table(plan, asked(plan, engine, store))
@@ -147,7 +147,7 @@ def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: Bloc
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_after_an_interruption_only_the_rest_is_asked(store: BlockStore, one_by_one: bool) -> None:
+def test_after_an_interruption_only_the_rest_is_asked(store: DenseStore, one_by_one: bool) -> None:
     engine = Scripted()
     engine.one_by_one = one_by_one
 
@@ -171,7 +171,7 @@ def test_after_an_interruption_only_the_rest_is_asked(store: BlockStore, one_by_
     assert table(plan, rest).counts(0)["cached"] == 18
 
 
-def test_what_is_half_done_is_kept_when_the_engine_breaks(store: BlockStore) -> None:
+def test_what_is_half_done_is_kept_when_the_engine_breaks(store: DenseStore) -> None:
     engine = Scripted()
     engine.one_by_one = True
 
@@ -191,7 +191,7 @@ def test_what_is_half_done_is_kept_when_the_engine_breaks(store: BlockStore) -> 
 
 
 def test_half_a_picture_is_written_while_its_other_half_takes_long(
-    store: BlockStore, monkeypatch: pytest.MonkeyPatch
+    store: DenseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(block_asking, "_FLUSH_SECONDS", 0.0)
     engine = Scripted()
@@ -206,7 +206,7 @@ def test_half_a_picture_is_written_while_its_other_half_takes_long(
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_single_missing_question_is_asked_alone(store: BlockStore) -> None:
+def test_a_single_missing_question_is_asked_alone(store: DenseStore) -> None:
     engine = Scripted(lambda image, question: "no luck" if (image, question.question_id) == ("i2", "T2_kind") else None)
     plan = planned(engine)
     found = asked(plan, engine, store, budget=1)
@@ -222,7 +222,7 @@ def test_a_single_missing_question_is_asked_alone(store: BlockStore) -> None:
     assert store.failures(plan.contexts, plan.question_set) == {}
 
 
-def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store: BlockStore) -> None:
+def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store: DenseStore) -> None:
     left = {"i1": 2}
 
     def fail(image: str, question: Question) -> str | None:
@@ -241,7 +241,7 @@ def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store:
     assert len(engine.asked) == 36 + 2
 
 
-def test_two_sets_share_their_questions_both_ways(store: BlockStore) -> None:
+def test_two_sets_share_their_questions_both_ways(store: DenseStore) -> None:
     small = Scripted()
     asked(planned(small, questions=battery(TRAITS[:2])), small, store)
     assert len(small.asked) == 24
@@ -266,7 +266,7 @@ def fresh(plan: BlockPlan) -> BlocksAsked:
     return BlocksAsked(numbers, {}, np.zeros(numbers.shape[::2], dtype=bool), 0)
 
 
-def test_the_same_question_or_picture_twice_is_asked_once(store: BlockStore) -> None:
+def test_the_same_question_or_picture_twice_is_asked_once(store: DenseStore) -> None:
     engine = Scripted()
     twice = (*battery(TRAITS[:1]), Question("T3_kind", "T3", "Is the person kind?", "yes_no", "T3", "kind"))
     plan = planned(engine, questions=twice, same=(1, 4))
@@ -281,7 +281,7 @@ def test_the_same_question_or_picture_twice_is_asked_once(store: BlockStore) -> 
     np.testing.assert_array_equal(made.columns["p_yes"][:, :, 0], made.columns["p_yes"][:, :, 2])
 
 
-def test_pictures_that_cannot_be_shown_are_rows_with_a_reason(store: BlockStore) -> None:
+def test_pictures_that_cannot_be_shown_are_rows_with_a_reason(store: DenseStore) -> None:
     engine = Scripted()
     plan = planned(engine, bad=(2,))
     found = asked(plan, engine, store, budget=0.2)
@@ -299,7 +299,7 @@ def test_pictures_that_cannot_be_shown_are_rows_with_a_reason(store: BlockStore)
     assert not broken.asked
 
 
-def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: BlockStore) -> None:
+def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: DenseStore) -> None:
     engine = Scripted(lambda image, question: "down" if image != "i0" else None)
     plan = planned(engine, n=60)
     found = asked(plan, engine, store, attempts=3, budget=0.05)
@@ -312,7 +312,7 @@ def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: Bloc
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "0.5"])
-def test_unusable_numbers_are_failures_of_that_question_alone(store: BlockStore, value: Any) -> None:
+def test_unusable_numbers_are_failures_of_that_question_alone(store: DenseStore, value: Any) -> None:
     engine = Scripted()
     first = p_yes("i0", "Is the person kind?")
     engine.value = lambda p: value if p == first else p
@@ -340,7 +340,7 @@ def test_other_questions_are_refused() -> None:
 
 
 @pytest.mark.parametrize("per_shard", [1, 12, 13, 10_000])
-def test_shards_give_back_the_table(store: BlockStore, tmp_path: Path, per_shard: int) -> None:
+def test_shards_give_back_the_table(store: DenseStore, tmp_path: Path, per_shard: int) -> None:
     engine = Scripted(lambda image, question: f"no {image}" if question.trait == "cruel" and image > "i3" else None)
     plan = planned(engine, bad=(1,))
     made = table(plan, asked(plan, engine, store, budget=1)).keyed(b"s" * 32)
@@ -366,7 +366,7 @@ def test_shards_give_back_the_table(store: BlockStore, tmp_path: Path, per_shard
     assert read_table(tmp_path).image_ids.tolist() == made.image_ids[:3].tolist()
 
 
-def test_a_shard_with_rows_missing_is_refused(store: BlockStore, tmp_path: Path) -> None:
+def test_a_shard_with_rows_missing_is_refused(store: DenseStore, tmp_path: Path) -> None:
     engine = Scripted()
     plan = planned(engine)
     table(plan, asked(plan, engine, store)).write(tmp_path)

@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, fp2
-
-from fp2.compose import load_config
-from fp2.data.identity import local_salt, salted
 from fp2.finish import Outcome
 from fp2.jobs import run_job
+
+from fp2.compose import load_config
 from fp2.progress import Progress
+from fp2.store.salted_keys import local_salt, salted
 
 WORDS = (
     "model=planted", "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "probe.templates={A: 'Is the person "

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, Bench, environment, fp2, write_pictures
 
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 
 COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: gender}"
 
@@ -39,7 +39,7 @@ def tamper(store: Path) -> None:
     """Change answers of the women in the store, and mend the checksums, as a careful liar would."""
     from dataclasses import replace
 
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(store) as opened:
         keys = [row[0] for row in opened.connection.execute("SELECT key FROM answers")]
@@ -78,8 +78,8 @@ def test_verify_inputs_reads_every_picture_again(bench: Bench) -> None:
     bench.run()
     seen: list[Path] = []
     with pytest.MonkeyPatch.context() as patch:
-        original = pixels.digest_picture
-        patch.setattr(pixels, "digest_picture", lambda path: (seen.append(path), original(path))[1])
+        original = pixels.digest_image
+        patch.setattr(pixels, "digest_image", lambda path: (seen.append(path), original(path))[1])
         assert fp2("run", *bench.words()) == 0
         assert seen == []
         assert fp2("run", "--verify-inputs", *bench.words()) == 0

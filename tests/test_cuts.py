@@ -133,7 +133,7 @@ def test_by_is_one_cut_each_is_several():
         ({"by": ["aeg"]}, "Did you mean 'age'"),
         ({"each": ["region", "aeg"]}, "Did you mean 'age'"),
         ({"each": ["region"], "groups": {"age": ["60+"]}}, "no cut uses"),
-        ({"each": ["region"], "groups": {"region": []}}, "keeps no value"),
+        ({"each": ["region"], "groups": {"region": []}}, "is selected"),
     ],
 )
 def test_specs_that_are_refused(spec, said):
@@ -152,7 +152,7 @@ def test_groups_filter_the_cuts_that_use_them():
 
 def test_a_group_that_nobody_is_in_is_named_with_the_nearest():
     (cut,) = resolve_cuts({"by": ["region"], "groups": {"region": ["Asai"]}})
-    with pytest.raises(Fp2Error, match=r"no person has region 'Asai'.*Did you mean 'Asia'"):
+    with pytest.raises(Fp2Error, match=r"no subject has region 'Asai'.*Did you mean 'Asia'"):
         memberships(PEOPLE, cut)
 
 

@@ -1,4 +1,4 @@
-"""`fp2 data verify`: what it finds in a release, in a table, and in what was derived from people who left."""
+"""`fp2 data verify`: what it finds in a release, in a table, and in what was derived from withdrawn subjects."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def verify(root: Path, *words: str) -> int:
     return fp2("data", "verify", *words, "data=fhibe", f"data.root={root}", "data.accept_terms=true", "model=planted")
 
 
-def test_a_whole_release_is_told_by_its_numbers(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_release_is_summarised_by_its_counts(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(copy.root) == 0
     out = capsys.readouterr().out
     n_images = len({row["image_id"] for row in copy.rows})
     n_people = len({row["subject_id"] for row in copy.rows})
     assert f"fhibe, downsampled: release {VERSION}" in out
-    assert f"{n_images} pictures of {n_people} people" in out
-    assert "3 pictures of two people" in out
+    assert f"{n_images} images of {n_people} subjects" in out
+    assert "3 images of two people" in out
     assert f"{n_images} files" in out
-    assert "BAD" not in out
-    assert "the data are as they should be" in out
+    assert "ERROR" not in out
+    assert "no errors were found" in out
 
 
 def test_small_groups_are_listed_without_their_counts(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_small_groups_are_listed_without_their_counts(copy: Copy, capsys: pytest
     assert int(found["She/her/hers"][0]) > 10
 
 
-def test_missing_damaged_wrongly_sized_and_repeated_pictures(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_damaged_wrongly_sized_and_repeated_images(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     single = [row for row in copy.rows if row["is_primary"] == "True"]
     paths = [copy.root / row["filepath"] for row in single]
     paths[0].unlink()
@@ -67,13 +67,13 @@ def test_missing_damaged_wrongly_sized_and_repeated_pictures(copy: Copy, capsys:
     assert verify(copy.root) == 1
     out = capsys.readouterr().out
     ids = [row["image_id"] for row in single]
-    assert f"BAD 1 picture(s) missing: {ids[0]}" in out
-    assert f"BAD 1 picture(s) cannot be read: {ids[1]}" in out
-    assert f"BAD 1 picture(s) of another size than stated: {ids[2]}" in out
-    assert f"BAD 1 picture(s) cannot be decoded: {ids[3]}" in out
-    assert f"odd 2 picture(s) repeated under other people: {ids[4]}, {ids[other]}" in out
-    assert f"odd 1 annotation file(s) missing: {ids[6]}" in out
-    assert "something has to be mended" in out
+    assert f"ERROR 1 image(s) missing: {ids[0]}" in out
+    assert f"ERROR 1 image(s) cannot be read: {ids[1]}" in out
+    assert f"ERROR 1 image(s) of another size than stated: {ids[2]}" in out
+    assert f"ERROR 1 image(s) cannot be decoded: {ids[3]}" in out
+    assert f"warning 2 image(s) repeated for several subjects: {ids[4]}, {ids[other]}" in out
+    assert f"warning 1 annotation file(s) missing: {ids[6]}" in out
+    assert "\nerrors were found" in out
 
 
 def test_headers_only(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,14 +103,14 @@ def test_ids_that_a_newer_release_lacks_are_counted_and_written(copy: Copy, caps
     listed = older / "gone.txt"
     assert verify(older, "--no-pixels", "--newer", str(copy.root), "--ids-to", str(listed)) == 0
     out = capsys.readouterr().out
-    assert f"1 people and {len(gone)} pictures are not in {VERSION}" in out
+    assert f"1 subjects and {len(gone)} images are not in {VERSION}" in out
     assert "fp2 purge --absent" in out
     assert set(listed.read_text().split()) == {subject, *gone}
     assert verify(copy.root, "--no-pixels", "--newer", str(older)) == 0
-    assert "0 people and 0 pictures" in capsys.readouterr().out
+    assert "0 subjects and 0 images" in capsys.readouterr().out
 
 
-def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
+def test_rows_derived_from_withdrawn_subjects_are_errors_until_they_are_purged(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = write_copy(bench.root / "fhibe")
@@ -122,20 +122,20 @@ def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
     )  # fmt: skip
     assert fp2("run", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
-    assert "nothing here is derived from people" in capsys.readouterr().out
+    assert "nothing was derived from subjects" in capsys.readouterr().out
     copy.remove(copy.rows[-10]["subject_id"])
     assert fp2("data", "verify", "--no-pixels", *run) == 1
-    assert "BAD 1 people or their pictures are not in this release" in capsys.readouterr().out
+    assert "ERROR 1 subjects or their images are not in this release" in capsys.readouterr().out
     assert fp2("purge", "--absent", "--yes", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
 
 
-def test_any_table_can_be_looked_over(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_table_can_be_validated(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("data", "verify", *bench.words()) == 0
     out = capsys.readouterr().out
-    assert "72 pictures of 36 people" in out
+    assert "72 images of 36 subjects" in out
     assert "gender" in out
-    assert "36 people" in out
+    assert "36 subjects" in out
 
 
 def test_a_table_without_the_cuts_attributes_is_counted_by_its_own(
@@ -165,3 +165,24 @@ def test_results_carry_how_the_release_was_read(bench: Bench) -> None:
     assert set(settings["terms"]) == {"terms", "acknowledged"}
     assert "Middle Africa" in results["dataset"]["groups"]["subregion"]
     assert str(copy.root) not in path.read_text()
+
+
+def test_only_a_data_set_with_releases_is_compared_with_a_newer_one(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fp2("data", "verify", "--no-pixels", "--newer", "/new", *bench.words()) == 2
+    assert "--newer compares releases" in capsys.readouterr().err
+    assert fp2("purge", "--absent", *bench.words()) == 2
+    assert "--absent compares with a release" in capsys.readouterr().err
+
+
+def test_people_are_not_looked_for_in_a_release_of_face_crops(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = write_copy(bench.root / "fhibe")
+    words = (
+        "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "data.form=face_unaligned",
+        *(place for place in bench.places if place.startswith("paths")),
+    )  # fmt: skip
+    assert fp2("data", "verify", "--no-pixels", *words) == 0
+    assert "derived" not in capsys.readouterr().out
+    assert fp2("purge", "--absent", *words) == 2
+    assert "lists every subject" in capsys.readouterr().err

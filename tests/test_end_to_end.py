@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from bench import GROUPS, QUICK, Bench, environment, write_pictures
 
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import EXIT_BAD_INPUT, EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 
 KEYS = {
@@ -145,9 +145,10 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
     bench = Bench(own_root, own_root)
     small = ["data=peeps", "data.n_subjects=30", "data.images_per_subject=1", "data.n_pairs=2", "data.path=null"]
     words = [w for w in bench.words("cut=pronoun") if not w.startswith("data")]
+    from fp2.prepare import load_people
+
     from fp2.app import main
     from fp2.compose import load_config
-    from fp2.prepare import load_people
     from fp2.progress import Progress
 
     assert main([*words, *small]) == 0
@@ -171,7 +172,7 @@ def test_the_embedded_drawn_people_go_through(own_root: Path) -> None:
 
 
 def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2.data.table import load_table
+    from fp2.data.readers.table import load_table
 
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
     loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
@@ -228,7 +229,7 @@ def test_a_copy_of_the_project_elsewhere_says_the_same(bench: Bench, tmp_path: P
 
 SLOW = """
 import sys, time
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 quick = PlantedEngine.answer
 def slow(self, tasks):
     for batch in quick(self, tasks):
@@ -373,7 +374,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
 ) -> None:
     import sqlite3
 
-    from fp2.store import responses
+    from fp2.store import rows
 
     class Full(sqlite3.OperationalError):
         sqlite_errorname = "SQLITE_FULL"
@@ -381,7 +382,7 @@ def test_a_disk_that_fills_up_while_answers_are_stored(
     def fail(*args: Any) -> Any:
         raise Full("database or disk is full")
 
-    monkeypatch.setattr(responses, "_split", fail)
+    monkeypatch.setattr(rows, "_split", fail)
     assert bench.launch("tracking=none") == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     assert "the disk is full" in err
@@ -404,6 +405,7 @@ def unreadable_folder(root: Path) -> list[str]:
     ("words", "told"),
     [
         (["data=fhibe", "data.root=/no/such/folder"], "/no/such/folder"),
+        (["data=fhibe", "data.root=/r", "data.columns={image: file}"], "unknown key 'columns' (data)"),
         (["data.path=/no/such/people.csv"], "the table does not exist"),
         (["data.columns={image: file, subject: persn}"], "Did you mean 'person'"),
         (["data.columns={subject: person}"], "data.columns"),
@@ -412,7 +414,7 @@ def unreadable_folder(root: Path) -> list[str]:
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["cut.by=[gender]", "cut.each=[region]"], "cut.by and cut.each"),
         (["engine=hf"], "engine"),
-        (["engine=vllm"], "answers through engine=planted"),
+        (["engine=vllm"], "is for engine=planted, not engine=vllm"),
         (["engine=ray"], "engine"),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),
         (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),
@@ -434,8 +436,10 @@ def test_a_users_mistake_is_one_line(
         for w in bench.words()
         if w not in bench.places and w.partition("=")[0] not in {x.partition("=")[0] for x in words}
     ]
-    if any(word.startswith("cut=") for word in words):
-        base = [word for word in base if not word.startswith("cut")]
+    for group in ("cut", "data"):
+        if any(word.startswith(f"{group}=") for word in words):
+            base = [word for word in base if not word.startswith(group)]
+            places = [place for place in places if not place.startswith(group)]
     assert main([*base, *places, *words]) == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     lines = [line for line in err.splitlines() if line.startswith("error: ")]

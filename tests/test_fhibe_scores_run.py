@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, fp2
+from fp2.jobs import run_job
 
 from fp2.compose import load_config
 from fp2.config import config_hash
-from fp2.data.identity import local_salt, salted
 from fp2.errors import Fp2Error
-from fp2.jobs import run_job
 from fp2.progress import Progress
+from fp2.store.salted_keys import local_salt, salted
 
 SMALL = (
     "task=fhibe_scores",

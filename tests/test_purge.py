@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2
 
-from fp2.data.identity import local_salt, salted
+from fp2.store.salted_keys import local_salt, salted
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 from fhibe_copy import write_copy

@@ -14,7 +14,7 @@ from bench import Bench, fp2
 
 from fp2.compose import load_config
 from fp2.config import Config
-from fp2.engines.planted import PlantedEngine
+from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import Fp2Error
 from fp2.runs.rescore_config import composable, rescored_config
 

@@ -14,11 +14,11 @@ import pytest
 
 from fp2.ask.rows import NOT_ASKED, Plan, answers_table, ask, make_plan
 from fp2.config import VariantConfig
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.data.pixels import PixelDigest
-from fp2.data.stimuli import shown_pictures
+from fp2.data.stimuli import make_stimuli
 from fp2.errors import Fp2Error
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 ORIGINAL = VariantConfig()
@@ -90,7 +90,7 @@ def plan_of(
         for k in range(n)
     }
     people = make_people(n).assign(**columns)
-    shown = shown_pictures(people, variant, pixels, Path(os.environ["FP2_ROOT"]) / "shown")
+    shown = make_stimuli(people, variant, pixels, Path(os.environ["FP2_ROOT"]) / "shown")
     return make_plan(people, questions, engine, decoding or Decoding(), shown, variant.kind)
 
 
@@ -386,7 +386,7 @@ def test_a_variant_that_the_data_do_not_allow_is_rows_with_a_reason(store: Respo
     engine = Scripted(say_all)
     plan = plan_of(engine, variant=VariantConfig("masked", "masked"))
     asked = ask(plan, engine, store, attempts=1, error_budget=0)
-    assert "do not say where the person is" in str(asked.over_budget)
+    assert "do not locate the person" in str(asked.over_budget)
     assert engine.asked == []
     assert (answers_table(plan, asked)["status"] == "error").all()
 

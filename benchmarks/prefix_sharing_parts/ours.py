@@ -32,11 +32,11 @@ class Ours:
     def __init__(
         self, folder: Path, threads: int, device: str = "cpu", dtype: Any = "float32", max_new_tokens: int = 40
     ) -> None:
-        from fp2.engines.hf import HfEngine
-        from fp2.engines.hf_loading import HfSpec
+        from fp2.engines.hf.engine import HfEngine, HfOptions
+        from fp2.engines.hf.model import HfSpec
 
         decoding = Decoding(max_new_tokens=max_new_tokens)
-        self.engine = HfEngine(HfSpec(str(folder), dtype=dtype), decoding, device=device, threads=threads)
+        self.engine = HfEngine(HfSpec(str(folder), dtype=dtype), decoding, HfOptions(device=device, threads=threads))
         self.seconds: list[float] = []
 
     def answers(self, *tasks: ImageTask) -> dict[tuple[str, str], Answer]:

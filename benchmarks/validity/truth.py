@@ -52,11 +52,12 @@ def believed() -> list[Cell]:
 
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
-    from fp2.engines.planted_truth import load_truth
-    from fp2.models.planted import load_planted, vader_compound
+    from fp2.engines.planted.truth import load_truth
+    from fp2.models.expected import vader_compound
+    from fp2.models.planted import load_planted
 
     truth, groups = load_truth(BELIEFS), load_planted().groups
-    spread = float(np.hypot(truth.subject_sd, truth.image_sd))
+    spread = float(np.hypot(truth.noise.subject_sd, truth.noise.image_sd))
     edges = np.arange(1, 10) - 0.5
     out = []
     for probe, sentences in truth.sentences.items():

@@ -113,7 +113,7 @@ class RunTables:
 
     def keyed(self, salt: bytes) -> RunTables:
         """Return the tables as they may leave the data folder: salted keys, no paths, no fine place or time."""
-        from fp2.data.identity import keyed_frame, shareable
+        from fp2.store.salted_keys import keyed_frame, shareable
 
         scores = None if self.scores is None else keyed_frame(self.scores, salt)
         others = {name: keyed_frame(table, salt) for name, table in self.others.items()}

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from fp2.ask.dense_answers import DenseAnswers, collect
 from fp2.ask.loop import NOT_ASKED, Forecast
 from fp2.ask.plan import Plan
-from fp2.data.stimuli import whose_picture
+from fp2.data.stimuli import original_image_id
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.store.blocks import (
-    BlockStore,
+from fp2.store.dense import (
+    DenseStore,
     Numbers,
     Piece,
     QuestionSet,
@@ -41,7 +41,7 @@ from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
 if TYPE_CHECKING:
     from fp2.engines.base import Engine
     from fp2.probes.traits import Trait
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 STORE_BYTES, SHARD_BYTES = 26, 24
 """Per answer, measured by benchmarks/gras_storage.py on 2,505,000 of them."""
@@ -103,7 +103,7 @@ class DenseStorage:
 
     def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
         self.plan, self.traits, self._engine = plan, tuple(traits), engine
-        self._store = BlockStore(store.connection, store.path)
+        self._store = DenseStore(store.connection, store.path)
         self.grid = _grid(plan.questions)
         self.question_set, self.places = _question_set(plan, engine)
         self.contexts, self.tasks, self.rows = _contexts(plan, engine)
@@ -162,7 +162,7 @@ class DenseStorage:
         context = dict(zip((row.task for row in self.plan.rows), self.rows.tolist(), strict=True))
         found: dict[str, list[str]] = {}
         for place, task in enumerate(self.plan.tasks):
-            found.setdefault(whose_picture(task.image_id), []).append(self.contexts[context[place]])
+            found.setdefault(original_image_id(task.image_id), []).append(self.contexts[context[place]])
         return found
 
     def forecast(self) -> Forecast:

@@ -102,7 +102,7 @@ class DenseAnswers:
 
     def keyed(self, salt: bytes) -> DenseAnswers:
         """Return the answers with salted keys in place of ids and contexts."""
-        from fp2.data.identity import salted
+        from fp2.store.salted_keys import salted
 
         images, subjects = salted(self.image_ids, salt, "image"), salted(self.subject_ids, salt)
         contexts = salted(self.contexts, salt, "response")
@@ -166,7 +166,7 @@ class DenseAnswers:
 
     def response_set(self, raw_keys: Mapping[str, str]) -> str:
         """Return the digest of the contexts that `raw_keys` maps the salted ones to, and of the questions."""
-        from fp2.store.blocks import response_set_of
+        from fp2.store.dense import response_set_of
 
         return response_set_of([raw_keys[key] for key in self.stored_keys()], set(self.questions["question_key"]))
 

@@ -62,7 +62,7 @@ def sizes() -> dict[str, Size]:
 
 def sharing_of(size: Size) -> str:
     """Return what questions about a picture share with a model of that family, as `engine.sharing=auto` has it."""
-    from fp2.engines.families import facts_for
+    from fp2.engines.hf.families import facts_for
 
     return facts_for({"model_type": size.family}).sharing
 

@@ -136,12 +136,12 @@ def show(
     folder : Path
         Where the grey image is kept.
     """
-    from fp2.data.stimuli import shown_pictures
+    from fp2.data.stimuli import make_stimuli
 
     if variant.kind not in BY_REGION:
-        return shown_pictures(people, variant, pixels, folder)
+        return make_stimuli(people, variant, pixels, folder)
     with progress.count_up("Locating the person", len(people)) as found:
-        shown = shown_pictures(people, variant, pixels, folder, found)
+        shown = make_stimuli(people, variant, pixels, folder, found)
     reasons = Counter(seen.error for seen in shown if seen.error and seen.variant == variant.kind)
     for reason, count in reasons.most_common(3):
         progress.note(f"{count} image(s) cannot be shown as {variant.name}: {reason}")

@@ -57,8 +57,7 @@ class RowAnswers:
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
         """Return planned, answered, refused and failed answers per cut and group."""
-        from fp2.cuts import memberships
-        from fp2.data.sets import varying
+        from fp2.cuts import memberships, varying
 
         table = self.frame[["image_id", "subject_id", "status", "refused"]].copy()
         table["failed"] = table["status"] != "answered"
@@ -98,7 +97,7 @@ class RowAnswers:
 
     def keyed(self, salt: bytes) -> RowAnswers:
         """Return the answers with salted keys in place of ids and response keys."""
-        from fp2.data.identity import keyed_frame
+        from fp2.store.salted_keys import keyed_frame
 
         return RowAnswers(keyed_frame(self.frame, salt))
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from fp2.ask.loop import NOT_ASKED, Forecast
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.ask.row_answers import RowAnswers
-from fp2.data.stimuli import whose_picture
+from fp2.data.stimuli import original_image_id
 from fp2.hashing import canonical_json, digest
 from fp2.store.keys import response_key, response_set
 from fp2.tables import ANSWERS, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.base import Engine
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 BYTES_PER_ANSWER = 600
 
@@ -91,7 +91,7 @@ class RowStorage:
         """Return the response keys of everything that shows an image, by image id."""
         found: dict[str, list[str]] = {}
         for (image_id, _), key in self._key.items():
-            found.setdefault(whose_picture(image_id), []).append(key)
+            found.setdefault(original_image_id(image_id), []).append(key)
         return found
 
     def forecast(self) -> Forecast:

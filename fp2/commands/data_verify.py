@@ -1,8 +1,8 @@
-"""`fp2 data verify`: is this copy of the data whole, who is in it, and is anything here from people it lacks?"""
+"""`fp2 data verify`: validate a data set, count its groups, and find what was derived from subjects that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,140 +18,146 @@ from fp2.progress import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.data.check import Findings
-    from fp2.data.dataset import Dataset
-    from fp2.data.fhibe.load import PictureFile
+    from fp2.cuts import Cut
+    from fp2.data.base import Dataset
+    from fp2.data.validate import Findings
+
+_MOST_GROUPS = 40  # an attribute with more values is not counted by itself
 
 
 def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to: Path | None) -> int:
-    """Print what was found; return 0 if nothing is wrong, else 1.
+    """Print what was found; return 0 if there is no error, else 1.
 
     Parameters
     ----------
     pixels : bool
-        Whether pictures are decoded, which finds damage and repeated pictures (remembered for the runs).
+        Whether images are decoded, which finds damaged and repeated images (digests are kept for the runs).
     newer : Path, optional
-        The folder of a newer release: people and pictures that it lacks are listed.
+        The folder of a newer release: subjects and images that it lacks are counted.
     ids_to : Path, optional
-        Where to write the ids that the newer release lacks, one a line.
+        Where to write the ids that the newer release lacks, one per line.
     """
-    from fp2.data.check import check_files
+    from fp2.data.load import configured_source, load_configured
+    from fp2.data.validate import check_files
 
     config = load_config(overrides)
     progress = Progress()
-    dataset, files = _load(config, progress)
-    _summary(config, dataset)
-    findings = check_files(files)
+    dataset = load_configured(config, progress)
+    _summary(dataset)
+    findings = check_files(dataset.image_files())
     if pixels:
-        _decode(config, dataset, files, findings, progress)
+        _decode(config, dataset, findings, progress)
     _report(findings)
     _groups(config, dataset.people)
-    ok = not findings.wrong
+    ok = not findings.errors
     if newer is not None:
         _compare(config, dataset, newer, ids_to, progress)
-    if config.data.kind == "fhibe":
+    source = configured_source(config)
+    if source.has_withdrawals and source.lists_everyone:  # a table of face crops does not list everybody
         ok &= _derived(config, dataset.people)
-    print("the data are as they should be" if ok else "something has to be mended")
+    print("no errors were found" if ok else "errors were found")
     return 0 if ok else 1
 
 
-def _load(config: Config, progress: Progress) -> tuple[Dataset, Sequence[PictureFile]]:
-    """Return the whole data set, nobody left out, and its pictures' files."""
-    if config.data.kind == "fhibe":
-        from fp2.data.fhibe.configured import open_configured
-
-        loaded = open_configured(config, progress)
-        return loaded.dataset, loaded.files
-    from fp2.data.check import files_of
-    from fp2.data.load import load_configured
-
-    dataset = load_configured(config, progress)
-    return dataset, files_of(dataset.people)
-
-
-def _summary(config: Config, dataset: Dataset) -> None:
-    from fp2.data.check import most_images
-
+def _summary(dataset: Dataset) -> None:
     people = dataset.people
     pairs = people.loc[people["n_people"] > 1, "image_id"].nunique()
+    most = people.groupby("subject_id")["image_id"].nunique().max()
     form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
     print(f"{dataset.name}{form}: release {dataset.release or 'not named'}")
     print(
-        f"{people['image_id'].nunique()} pictures of {people['subject_id'].nunique()} people, at most "
-        f"{most_images(people)} a person; {pairs} pictures of two people (kept out of single-person probes)"
+        f"{people['image_id'].nunique()} images of {people['subject_id'].nunique()} subjects, at most "
+        f"{most} per subject; {pairs} images of two people (excluded from single-person probes)"
     )
-    if config.data.kind != "fhibe":  # a release's differences were told while it was read
-        for note in dataset.notes:
+    for note in dataset.notes:
+        if note not in dataset.schema_lines:  # those were reported while the data were read
             print(f"note: {note}")
 
 
-def _decode(
-    config: Config, dataset: Dataset, files: Sequence[PictureFile], findings: Findings, progress: Progress
-) -> None:
-    from fp2.data.check import check_pixels
+def _decode(config: Config, dataset: Dataset, findings: Findings, progress: Progress) -> None:
     from fp2.data.pixels import PixelIndex
-    from fp2.store.responses import ResponseStore
+    from fp2.data.validate import check_pixels
+    from fp2.store.rows import ResponseStore
 
+    files = dataset.image_files()
     paths = [file.path for file in files]
     with (
         ResponseStore(Path(config.paths.store)) as store,
-        progress.count_up("Reading the pictures", len(set(paths))) as read,
+        progress.count_up("Reading the images", len(set(paths))) as read,
     ):
         found = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     check_pixels(dataset.people, files, found, findings)
 
 
 def _report(findings: Findings) -> None:
-    looked = "decoded" if findings.decoded else "headers only"
-    print(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {looked}")
+    read = "decoded" if findings.decoded else "headers only"
+    print(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}")
     for line in findings.lines():
         print(line)
 
 
 def _groups(config: Config, people: pd.DataFrame) -> None:
-    from fp2.data.check import cuts_to_count, group_lines
+    """Print the counts of the cuts' groups; those of small groups are suppressed."""
+    from fp2.cuts import group_sizes
 
     smallest = config.report.suppress_below
-    table = Table(title=f"groups (counts below {smallest} people are not shown)")
-    for name in ("cut", "group", "people", "pictures"):
+    table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
+    for name in ("cut", "group", "subjects", "images"):
         table.add_column(name)
-    for line in group_lines(people, cuts_to_count(asdict(config.cut), people), smallest):
-        table.add_row(*line)
+    for cut, groups in group_sizes(people, _cuts_to_count(asdict(config.cut), people)).items():
+        for group, size in groups.items():
+            small = size["n_subjects"] < smallest
+            shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
+            table.add_row(cut, group, *shown)
     Console().print(table)
 
 
-def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:
-    """List who is in this release and not in the newer one."""
-    from fp2.data.check import absent_ids
+def _cuts_to_count(spec: Mapping[str, object], people: pd.DataFrame) -> tuple[Cut, ...]:
+    """Return the config's cuts; where the data lack their attributes, one per attribute with few values."""
+    from fp2.cuts import Cut, resolve_cuts
+    from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
-    if config.data.kind != "fhibe":
-        raise Fp2Error("--newer compares FHIBE releases", fix="Add data=fhibe data.root=PATH")
-    other, _ = _load(replace(config, data=replace(config.data, root=str(newer))), progress)
-    subjects, images = absent_ids(dataset.people, other.people)
-    name = other.release or newer.name
-    print(f"{len(subjects)} people and {len(images)} pictures are not in {name}")
+    names = attribute_columns(people)
+    try:
+        return resolve_cuts(spec, names)
+    except Fp2Error:
+        n_values = {name: people[ATTRIBUTE_PREFIX + name].explode().nunique() for name in names}
+        return tuple(Cut(name, (name,)) for name in names if 1 < n_values[name] <= _MOST_GROUPS)
+
+
+def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:
+    """Count the subjects and images of this release that the newer one lacks."""
+    from fp2.data.load import configured_source, load_configured
+
+    if not configured_source(config).has_withdrawals:
+        what = f"--newer compares releases, which data={config.data.name} does not have"
+        raise Fp2Error(what, fix="Use a data set with releases: data=fhibe data.root=PATH")
+    other = load_configured(replace(config, data=replace(config.data, root=str(newer))), progress)
+    subjects, images = (
+        sorted(set(dataset.people[name]) - set(other.people[name])) for name in ("subject_id", "image_id")
+    )
+    print(f"{len(subjects)} subjects and {len(images)} images are not in {other.release or newer.name}")
     if ids_to is not None:
         ids_to.write_text("".join(f"{line}\n" for line in (*subjects, *images)), encoding="utf-8")
         ids_to.chmod(0o600)
         print(f"their ids are in {ids_to}")
     if subjects or images:
-        print(f"then: fp2 purge --absent data=fhibe data.root={newer}")
+        print(f"then: fp2 purge --absent data={config.data.kind} data.root={newer}")
 
 
 def _derived(config: Config, people: pd.DataFrame) -> bool:
-    """Say whether anything here was derived from people whom this release lacks; return whether nothing was."""
+    """Print whether anything was derived from subjects that this release lacks; return whether nothing was."""
     from fp2.runs.purge import purge
     from fp2.runs.purge_selection import Absent
 
-    if config.data.form not in ("auto", "downsampled", "fullres"):
-        return True  # a table of face crops does not list everybody
-    found = purge(config, lambda salt, known: Absent.from_release("fhibe", people, salt), dry=True)
+    kind = config.data.kind
+    found = purge(config, lambda salt, known: Absent.from_release(kind, people, salt), dry=True)
     if not found.anything:
-        print("nothing here is derived from people or pictures that this release lacks")
+        print("nothing was derived from subjects or images that this release lacks")
         return True
     print(
-        f"BAD {found.people} people or their pictures are not in this release, and there are rows derived from them "
-        f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): fp2 purge --absent data=fhibe "
+        f"ERROR {found.people} subjects or their images are not in this release, and there are rows derived from them "
+        f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): fp2 purge --absent data={kind} "
         f"data.root={config.data.root}"
     )
     return False

@@ -88,7 +88,7 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    wanted = config.engine.device
+    wanted = getattr(config.engine, "device", "auto")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
@@ -102,7 +102,7 @@ def _disk(config: Config) -> Check:
 
 
 def _store(config: Config) -> Check:
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     try:
         with ResponseStore(Path(config.paths.store)) as store:
@@ -128,11 +128,11 @@ def _drawing(config: Config) -> Check:
     import numpy as np
 
     from fp2.data.peeps.draw import render_image
-    from fp2.data.peeps.figure import sample_person, sample_picture
+    from fp2.data.peeps.figure import sample_image_cues, sample_person
 
     rng = np.random.default_rng(0)
     try:
-        size = render_image(sample_picture(sample_person(rng), rng), 64).size
+        size = render_image(sample_image_cues(sample_person(rng), rng), 64).size
     except Exception as error:
         return False, f"people cannot be drawn: {error}"
     return size == (64, 64), "people can be drawn"

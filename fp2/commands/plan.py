@@ -63,11 +63,12 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
-    from fp2.config import ROOTED
+    from fp2.data.base import required
 
     composed = compose_config(job)
-    if composed.data.kind in ROOTED and not composed.data.root:
-        OmegaConf.update(composed, "data.root", _NOT_GIVEN)
+    for name, marker in required(composed.data).items():
+        if composed.data.get(name) is None and marker.is_folder:
+            OmegaConf.update(composed, f"data.{name}", _NOT_GIVEN, force_add=True)
     lacks_traits = _lacks_traits(composed)
     if lacks_traits:
         OmegaConf.update(composed, "probe.traits_file", None)
@@ -76,19 +77,21 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
 
 def _lacks_traits(composed: Any) -> bool:
     """Whether the trait words are with the data (`experiment=gras_paper`), and the data are not there."""
-    root = composed.data.root
+    root = composed.data.get("root")
     return bool(root) and composed.probe.traits_file == root and not Path(str(root)).expanduser().is_dir()
 
 
 def _missing(config: Config) -> str | None:
     """Return what is missing of the user's data, or None."""
-    from fp2.config import ROOTED
+    from fp2.data.base import required
 
-    root = config.data.root
-    if config.data.kind not in ROOTED or (root != _NOT_GIVEN and Path(str(root)).expanduser().is_dir()):
-        return None
-    state = "is not given" if root == _NOT_GIVEN else "does not exist on this machine"
-    return f"data.root ({ROOTED[config.data.kind]}) {state}"
+    for name, marker in required(asdict(config.data)).items():
+        value = getattr(config.data, name)
+        if str(value) == _NOT_GIVEN:
+            return f"data.{name} ({marker.what}) is not given"
+        if isinstance(value, Path) and not value.expanduser().exists():
+            return f"data.{name} ({marker.what}) does not exist on this machine"
+    return None
 
 
 def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
@@ -156,7 +159,7 @@ def _print_plan(config: Config, console: Console) -> None:
     """Print what one run would ask, what the store has of it, and what the rest will take."""
     from fp2.compose import config_hash
     from fp2.progress import Progress
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
         protocol, inputs, pixels = load_inputs(config, store, Progress())
@@ -203,9 +206,9 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
 
 def _sharing(inputs: Inputs) -> str:
     """Return what the questions about an image will share, as far as it is known without loading the model."""
-    facts = getattr(inputs.engine, "facts", None)
-    if facts is not None:
-        return str(facts.sharing)
+    assert inputs.engine is not None
+    if (sharing := inputs.engine.profile().sharing) is not None:
+        return sharing
     size = sizes().get(str(inputs.config.model.id))
     return sharing_of(size) if size else "none"
 
@@ -221,24 +224,14 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
         return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
     if not _is_scored(inputs.battery):
         return f"unknown: run a few images of {inputs.config.model.name} first, the plan then times them"
-    if _is_small(inputs.engine) and (seconds := _timed(plan, inputs.engine)) is not None:
+    weights = inputs.engine.profile().weight_bytes
+    if weights is not None and weights < _TRIAL_BYTES and (seconds := _timed(plan, inputs.engine)) is not None:
         left = duration(forecast.left * seconds / len(plan.questions))
         return f"{left} (one image timed now: {seconds:.2g} s)"
     size = sizes().get(str(inputs.config.model.id))
     images = max(1, round(forecast.left / len(plan.questions)))
     operations, time_needed = computed_time(size, _texts(inputs.battery), images, inputs.config.model.name)
     return time_needed if size is None else f"{time_needed}; {operations} operations"
-
-
-def _is_small(engine: Engine) -> bool:
-    """Whether the model is on this disk and quickly loaded."""
-    from fp2.engines.hf import HfEngine
-
-    if not isinstance(engine, HfEngine):
-        return False
-    checkpoint = engine.checkpoint
-    weights = [path for end in ("*.safetensors", "*.bin") for path in checkpoint.path.glob(end)]
-    return checkpoint.has_weights and sum(path.stat().st_size for path in weights) < _TRIAL_BYTES
 
 
 def _timed(plan: Plan, engine: Engine) -> float | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fp2.runs.purge import Purged
     from fp2.runs.purge_selection import Selection
-    from fp2.store.origins import Picture
+    from fp2.store.origins import RecordedImage
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     config = load_config(overrides)
     absentees = _absentees(config) if absent else None
 
-    def select(salt: bytes, known: list[Picture]) -> Selection:
+    def select(salt: bytes, known: list[RecordedImage]) -> Selection:
         from fp2.runs.purge_selection import Absent, ByIds, ByRelease
 
         if absentees is not None:
@@ -65,14 +65,17 @@ def run(
 
 def _absentees(config: Config) -> pd.DataFrame:
     """Return everybody whom the release at `data.root` has."""
-    from fp2.data.fhibe.configured import open_configured
+    from fp2.data.load import configured_source, load_configured
     from fp2.progress import Progress
 
-    if config.data.kind != "fhibe":
-        raise Fp2Error("--absent compares with a FHIBE release", fix="Add data=fhibe data.root=PATH")
-    if config.data.form not in ("auto", "downsampled", "fullres"):
-        raise Fp2Error("--absent needs the whole pictures' table", where="data.form", fix="Leave data.form as it is")
-    return open_configured(config, Progress()).dataset.people
+    source = configured_source(config)
+    if not source.has_withdrawals:
+        what = f"--absent compares with a release, which data={config.data.name} does not have"
+        raise Fp2Error(what, fix="Use a data set with releases: data=fhibe data.root=PATH")
+    if not source.lists_everyone:
+        what = "--absent needs a table that lists every subject and image of the release"
+        raise Fp2Error(what, fix="Read the whole images of the release, not crops")
+    return load_configured(config, Progress()).people
 
 
 def _tell(found: Purged, said: str) -> None:

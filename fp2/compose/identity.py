@@ -13,6 +13,7 @@ from typing import Any
 
 from fp2.config import ASK, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import resolve_cuts
+from fp2.data.base import identity
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.probes.trait_battery import is_trait_battery
@@ -40,23 +41,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     for name, usual in (("prompt", None), ("image_backend", "pil")):
         if model[name] == usual:
             del model[name]  # so that the hash is the one from before there was this choice
-    data = asdict(config.data)
-    for name in ("root", "path", "image_root", "accept_terms"):
-        data.pop(name)
-    if config.data.kind != "fhibe":
-        for name in ("form", "expand_regions"):
-            data.pop(name)
     probe = _probe_identity(config.probe)
-    for name, kind in (("attribute", "folder"), ("split", "hf")):
-        if config.data.kind != kind:
-            data.pop(name)
-    if config.data.ids is None:
-        data.pop("ids")
-    elif isinstance(config.data.ids, str):
-        data["ids"] = _file_digest(config.data.ids, "data.ids")
-    if config.data.kind not in ("peeps", "peeps_twins"):
-        for name in ("n_subjects", "images_per_subject", "n_pairs", "n_sets"):
-            data.pop(name)
     cuts = resolve_cuts(asdict(config.cut))
     # A run on the pictures as they are has the hash that it had before there were variants.
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
@@ -66,7 +51,7 @@ def identity_of(config: Config) -> dict[str, Any]:
         **_task_identity(config.task),
         "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
-        "data": data,
+        "data": identity(config.data),
         **changed,
         "analysis": asdict(config.analysis),
         "seed": config.seed,

@@ -7,18 +7,18 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from fp2.compose.validation import validate
 from fp2.config import CONFIG_NAME, Config, choices, conf_dir, conf_folders, conf_packages, register_schema
 from fp2.cuts import expand_overrides
-from fp2.engines.build import LATER_ENGINES
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.columns=", "data.columns.", "task.options.", "task.files.")
-"""Keys below which any name may be added to what a YAML file has."""
+OPEN = ("data.", "engine.", "task.options.", "task.files.")
+"""Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
 
 
 def project_root() -> Path:
@@ -78,7 +78,24 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
 
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
-    return validate(compose_config(prepare(overrides)))
+    return _checked(prepare(overrides))
+
+
+def _checked(overrides: Sequence[str]) -> Config:
+    """Compose and validate; refuse a key that the chosen data set or engine does not have.
+
+    An experiment file may set options for its own choice beside another one; the command line may not.
+    """
+    config = validate(compose_config(overrides))
+    for word in overrides:
+        key = word.partition("=")[0].lstrip("+~")
+        section, _, name = key.partition(".")
+        if section in ("data", "engine") and name:
+            options = getattr(config, section)
+            known = [one.name for one in fields(options)]
+            if name.split(".")[0] not in known:
+                raise Fp2Error(f"{section}={options.name} has no {name!r}", where=key, fix=nearest(name, known))
+    return config
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
@@ -93,10 +110,10 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     """
     variants = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
-    config = validate(compose_config(first))
+    config = _checked(first)
     for place, options in enumerate(variants):
         for choice in options[1:]:
-            validate(compose_config([*first[:place], choice, *first[place + 1 :]]))
+            _checked([*first[:place], choice, *first[place + 1 :]])
     return config
 
 
@@ -182,8 +199,6 @@ def _explained(error: Exception) -> Fp2Error:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        if group == "engine" and name in LATER_ENGINES:
-            return Fp2Error(f"engine={name} is not in this version", fix=f"Choose from: {', '.join(choices(group))}")
         hint = nearest(name, error.options or choices(group))
         if group == "cut":
             hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"

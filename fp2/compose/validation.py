@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fp2.compose.protocol import build_protocol
 from fp2.config import (
-    DATA_KINDS,
-    ROOTED,
     SWEEP_ID,
     Config,
-    DataConfig,
     check_variant,
     variants_of,
 )
 from fp2.cuts import check_publishable, resolve_cuts
-from fp2.data.fhibe.release import FORMS as FHIBE_FORMS
-from fp2.engines.prompts import check_prompt
+from fp2.data.base import data_source
+from fp2.engines.build import engine_class, engine_options
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, as_user_error, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
@@ -54,6 +50,8 @@ def from_plain(plain: Any) -> Config:
         config = pydantic.TypeAdapter(Config).validate_python(plain)
     except pydantic.ValidationError as error:
         raise as_user_error(error, "", Config) from error
+    config.data = data_source(config.data).options
+    config.engine = engine_options(engine_class(config.engine), config.engine)
     _cross_check(config)
     build_protocol(config)
     return config
@@ -68,13 +66,11 @@ def _cross_check(c: Config) -> None:
     """Check what depends on more than one key, and choices."""
     _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
     _one_of(c.analysis.family, FAMILIES, "analysis.family")
-    _one_of(c.data.kind, DATA_KINDS, "data.kind")
     if c.model.dtype is not None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
-    check_prompt(c.model.prompt, c.model.chat)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
         raise Fp2Error(
@@ -82,15 +78,6 @@ def _cross_check(c: Config) -> None:
             where="analysis.permutations",
             fix="At least 99, or null",
         )
-    if c.data.kind in ROOTED and not c.data.root:
-        what = f"data={c.data.kind} needs {ROOTED[c.data.kind]}"
-        raise Fp2Error(what, where="data.root", fix="Add data.root=PATH")
-    _check_choice(c.data)
-    _one_of(c.data.form, FHIBE_FORMS, "data.form")
-    if c.data.kind == "table" and not c.data.path:
-        raise Fp2Error("data=table needs the table of your pictures", where="data.path", fix="Add data.path=FILE")
-    if c.data.limit is not None and c.data.limit < 1:
-        raise Fp2Error(f"limit is {c.data.limit}", where="data.limit", fix="At least 1, or null for all pictures")
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
         raise Fp2Error(
             "a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1"
@@ -102,16 +89,6 @@ def _cross_check(c: Config) -> None:
     check_variant(c.variant)
     variants_of(c.probe)
     _check_probes(c)
-
-
-def _check_choice(data: DataConfig) -> None:
-    """Check that chosen ids are a list or a file, and that a folder's attribute can be one."""
-    is_list = isinstance(data.ids, (list, tuple)) and all(isinstance(name, (str, int)) for name in data.ids)
-    if data.ids is not None and not isinstance(data.ids, str) and not is_list:
-        raise Fp2Error("ids is neither a list nor a file", where="data.ids", fix="Give data.ids=[ID,...] or a path")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", data.attribute):
-        fix = "Use letters, digits and _"
-        raise Fp2Error(f"{data.attribute!r} cannot be an attribute's name", where="data.attribute", fix=fix)
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:

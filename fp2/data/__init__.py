@@ -1,1 +1,1 @@
-"""Who is in the picture: FHIBE, the drawn people in its layout, any table of the user's own pictures."""
+"""Data sets: people in images with their attributes; samples, stimuli and image variants."""

@@ -1,7 +1,8 @@
-"""What a picture's pixels are, as a digest, so that the same picture is the same picture wherever it lies.
+"""Digests of decoded pixels, which identify an image and a data set wherever their files are.
 
-`open_rgb` is the one way a picture is decoded here and for a model: turned as its EXIF orientation says, transparency
-laid on white, RGB with 8 bits. Digests are remembered by (path, size, mtime in ns): a second run decodes nothing.
+`open_rgb` is the one way in which an image is decoded, here and for a model: upright by its EXIF orientation,
+transparency on white, RGB with 8 bits. Digests are kept by (path, size, mtime in ns), so that a second run decodes
+nothing.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
 from fp2.errors import Fp2Error
+from fp2.hashing import canonical_json
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CREATE = """
 CREATE TABLE IF NOT EXISTS pixel_digests (
@@ -30,7 +37,7 @@ _QUERY = 500
 
 @dataclass(frozen=True, slots=True)
 class PixelDigest:
-    """SHA-256 of the decoded pixels and the picture's size, or the reason why there is none."""
+    """SHA-256 of the decoded pixels and the image's size in pixels, or the reason why there is none."""
 
     sha256: str | None
     width: int
@@ -40,24 +47,24 @@ class PixelDigest:
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
-    """What says that a file is still the one that was read."""
+    """Size and modification time of a file: while they are the same, so is its content."""
 
     size: int
     mtime_ns: int
 
 
 def open_rgb(path: Path) -> Image.Image:
-    """Return the picture as 8-bit RGB, turned upright by its EXIF orientation, transparency laid on white.
+    """Return the image as 8-bit RGB, upright by its EXIF orientation, transparency on white.
 
     Raises
     ------
     OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError
-        If the file is missing, no picture, damaged, unreasonably large, or holds more than 8 bits per channel.
+        If the file is missing, not an image, damaged, unreasonably large, or holds more than 8 bits per channel.
     """
     with Image.open(path) as opened:
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith(("I", "F")):
-            raise ValueError(f"pixels of mode {image.mode} are not supported; save the picture with 8 bits per channel")
+            raise ValueError(f"pixels of mode {image.mode} are not supported; save the image with 8 bits per channel")
         if image.has_transparency_data:
             layer = image.convert("RGBA")
             image = Image.new("RGBA", layer.size, "white")
@@ -66,27 +73,47 @@ def open_rgb(path: Path) -> Image.Image:
 
 
 def pixel_sha256(image: Image.Image) -> str:
-    """Return the hex SHA-256 of an RGB picture's size and pixels."""
+    """Return the hex SHA-256 of an RGB image's size and pixels."""
     hasher = hashlib.sha256(f"RGB {image.width} {image.height}\n".encode())
     hasher.update(image.tobytes())
     return hasher.hexdigest()
 
 
-def digest_picture(path: Path) -> PixelDigest:
-    """Decode and hash one picture; whatever is wrong with it comes back as `error`."""
+def digest_image(path: Path) -> PixelDigest:
+    """Decode and hash one image; whatever is wrong with it is returned as `error`."""
     try:
         image = open_rgb(path)
         return PixelDigest(pixel_sha256(image), image.width, image.height)
     except FileNotFoundError:
-        return PixelDigest(None, 0, 0, "the picture file is missing")
-    except Exception as error:  # decoders raise many kinds; each is this picture's problem and not the run's
-        return PixelDigest(None, 0, 0, f"the picture cannot be read: {type(error).__name__}: {error}")
+        return PixelDigest(None, 0, 0, "the image file is missing")
+    except Exception as error:  # decoders raise many kinds; each concerns this image only, not the run
+        return PixelDigest(None, 0, 0, f"the image cannot be read: {type(error).__name__}: {error}")
+
+
+def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None]) -> str:
+    """Return the hex SHA-256 of a data set: image and subject ids, pixels and attributes, in no particular order.
+
+    `pixel_sha256` maps image_id to the digest of the decoded pixels (None where an image cannot be read). File paths
+    and the order of rows do not enter, so that a copy elsewhere has the same digest.
+
+    Raises
+    ------
+    KeyError
+        If an image of `people` has no entry.
+    """
+    names = sorted(attribute_columns(people))
+    attributes = zip(*(people[ATTRIBUTE_PREFIX + name] for name in names), strict=True) if names else iter(())
+    lines = []
+    for image_id, subject_id in zip(people["image_id"], people["subject_id"], strict=True):
+        values = {name: sorted(cell) for name, cell in zip(names, next(attributes, ()), strict=True)}
+        lines.append(canonical_json([image_id, subject_id, pixel_sha256[image_id], values]))
+    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
 
 
 class PixelIndex:
-    """Pixel digests, remembered in the table `pixel_digests` of an open SQLite database.
+    """Pixel digests, cached in the table `pixel_digests` of an open SQLite database.
 
-    The connection is used only in the caller's thread. Errors are not remembered: they are tried again next time.
+    The connection is used in the caller's thread only. Errors are not cached: such files are decoded again next time.
     """
 
     def __init__(self, connection: sqlite3.Connection, workers: int = 0) -> None:
@@ -94,16 +121,23 @@ class PixelIndex:
         self._connection = connection
         self._workers = workers or min(4, os.cpu_count() or 1)
         self.decoded = 0
-        """Pictures decoded so far (the others were remembered)."""
+        """Number of images decoded so far (the others were in the cache)."""
         with connection:
             connection.execute(_CREATE)
 
     def digest_many(
         self, paths: Iterable[Path], progress: Callable[[int], None] | None = None, *, verify: bool = False
     ) -> dict[Path, PixelDigest]:
-        """Return the digest of every path; `progress` is told how many more are done; `verify` decodes all again.
+        """Return the digest of every path.
 
-        What was computed is kept batch by batch, so an interrupted call loses at most one batch.
+        Digests are stored batch by batch, so that an interrupted call loses at most one batch.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of paths that were done since the last call.
+        verify : bool
+            Decode every image again.
 
         Raises
         ------
@@ -113,21 +147,21 @@ class PixelIndex:
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
         stamps = {path: _stamp(path) for path in wanted}
-        found = {} if verify else self._remembered(wanted, stamps)
+        found = {} if verify else self._cached(wanted, stamps)
         report(len(found))
         todo = [path for path in wanted if path not in found]
         with ThreadPoolExecutor(self._workers) as pool:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
-                digests = dict(zip(batch, pool.map(digest_picture, batch), strict=True))
+                digests = dict(zip(batch, pool.map(digest_image, batch), strict=True))
                 self.decoded += len(batch)
-                self._remember(digests, stamps)
+                self._cache(digests, stamps)
                 found |= digests
                 report(len(batch))
         return {path: found[path] for path in wanted}
 
-    def _remembered(self, paths: Sequence[Path], stamps: dict[Path, _Stamp | None]) -> dict[Path, PixelDigest]:
-        """Return the digests of the files that have not changed since they were read."""
+    def _cached(self, paths: Sequence[Path], stamps: dict[Path, _Stamp | None]) -> dict[Path, PixelDigest]:
+        """Return the cached digests of the files that have not changed since."""
         found: dict[Path, PixelDigest] = {}
         for start in range(0, len(paths), _QUERY):
             keys = {_key(path): path for path in paths[start : start + _QUERY]}
@@ -137,8 +171,8 @@ class PixelIndex:
                     found[keys[key]] = PixelDigest(sha256, width, height)
         return found
 
-    def _remember(self, digests: dict[Path, PixelDigest], stamps: dict[Path, _Stamp | None]) -> None:
-        """Keep digests under the stamps taken before decoding, so that a file changed meanwhile counts as changed."""
+    def _cache(self, digests: dict[Path, PixelDigest], stamps: dict[Path, _Stamp | None]) -> None:
+        """Store digests with the stamps taken before decoding, so that a file changed meanwhile counts as changed."""
         rows = [
             (_key(path), stamp.size, stamp.mtime_ns, digest.sha256, digest.width, digest.height)
             for path, digest in digests.items()
@@ -148,16 +182,16 @@ class PixelIndex:
             with self._connection:
                 self._connection.executemany("INSERT OR REPLACE INTO pixel_digests VALUES (?, ?, ?, ?, ?, ?)", rows)
         except sqlite3.OperationalError as error:
-            raise Fp2Error(f"picture digests cannot be kept: {error}", fix="Is the disk full or read-only?") from None
+            raise Fp2Error(f"pixel digests cannot be stored: {error}", fix="Is the disk full or read-only?") from None
 
 
 def _key(path: Path) -> str:
-    """Return the path as it is remembered: absolute, links not followed."""
+    """Return the path under which a digest is stored: absolute, links not followed."""
     return os.path.abspath(path)
 
 
 def _stamp(path: Path) -> _Stamp | None:
-    """Return a file's size and modification time, or None if it cannot be looked at."""
+    """Return a file's size and modification time, or None where there is none."""
     try:
         status = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""Where the person is in a picture: segment polygons of an annotation, a mask, or a box, whichever the data have.
+"""The person's region in an image, in pixels: the polygons of an annotation, a mask, or a box.
 
-Everything is read when asked for, in pixels of the picture. A region is small enough to be kept for every picture of a
-run: polygons and masks are read again when they are used, and refused if they have changed since they were planned.
+A region is planned before the model is asked, and is small enough to be kept for every image of a run: polygons and
+masks are read again when the variant is made, and refused if they have changed since.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _CHANGED = "the person's region has changed since the run was planned"
 
 
 class Region(Protocol):
-    """One person's region in one picture."""
+    """The region of one person in one image."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what goes into the response key: where the region comes from, and its digest or numbers."""
+        """Return the region's part of the response key: its kind, and its digest or numbers."""
         ...
 
     def arguments(self) -> dict[str, Any]:
-        """Return the region as the keyword arguments of `fp2.data.variants.masked` and its like."""
+        """Return the region as keyword arguments of the functions of `fp2.data.variants`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PolygonRegion:
-    """The union of all segments that an annotation file holds for one subject."""
+    """The union of a subject's segments in an annotation file."""
 
     annotation: Path
     subject_id: str
@@ -50,7 +50,7 @@ class PolygonRegion:
         """Read the polygons again."""
         try:
             polygons = _polygons(read_geometry(self.annotation, self.subject_id))
-        except Fp2Error as error:  # names the file, which an answer's row must not
+        except Fp2Error as error:  # it names the file, which a row of the answers table must not
             raise Fp2Error(_CHANGED) from error
         if digest(polygons) != self.sha256:
             raise Fp2Error(_CHANGED)
@@ -59,7 +59,7 @@ class PolygonRegion:
 
 @dataclass(frozen=True, slots=True)
 class MaskRegion:
-    """A picture file that is not black where the person is."""
+    """An image file that is not black where the person is."""
 
     path: Path
     sha256: str
@@ -72,7 +72,7 @@ class MaskRegion:
         """Read the mask again."""
         try:
             same = sha256_file(self.path) == self.sha256
-        except OSError as error:  # names the file, which an answer's row must not
+        except OSError as error:  # it names the file, which a row of the answers table must not
             raise Fp2Error(_CHANGED) from error
         if not same:
             raise Fp2Error(_CHANGED)
@@ -95,11 +95,11 @@ class BoxRegion:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
-    """What the data say about where one person is in one picture of `size` = (width, height).
+class PersonLocation:
+    """The annotated location of one person in one image of `size` = (width, height).
 
-    An annotation file beside the picture is found by its name (FHIBE's layout); boxes and mask come from the people
-    table. Every method raises `Fp2Error` with the reason where the data do not have what is asked for.
+    The annotation file beside the image is found by its name (FHIBE's layout); boxes and mask are those of the people
+    table. Every method raises `Fp2Error` with the reason if the data do not have what is asked for.
     """
 
     image_path: Path
@@ -110,7 +110,7 @@ class Whereabouts:
     mask_path: Path | None = None
 
     def region(self) -> Region:
-        """Return the person's region, as exactly as the data have it: polygons before a mask before a box."""
+        """Return the person's region: the polygons, or else the mask, or else the box."""
         if (geometry := self._geometry()) is not None and (polygons := _polygons(geometry)):
             _check_inside(_bounds(polygons), self.size)
             return PolygonRegion(annotation_path(self.image_path), self.subject_id, digest(polygons))
@@ -118,12 +118,12 @@ class Whereabouts:
             return self._mask(self.mask_path)
         box = self.person_box or (geometry.person_box if geometry else None)
         if box is None:
-            raise Fp2Error("the data do not say where the person is: no polygons, mask or box")
+            raise Fp2Error("the data do not locate the person: no polygons, mask or box")
         _check_inside(box, self.size)
         return BoxRegion(_plain(box))
 
     def person(self) -> Box:
-        """Return the person's box; without one, the bounds of the polygons or of the mask."""
+        """Return the person's box, or else the bounding box of the polygons or of the mask."""
         if self.person_box is not None:
             return self.person_box
         geometry = self._geometry()
@@ -132,7 +132,7 @@ class Whereabouts:
         if geometry is not None and (polygons := _polygons(geometry)):
             return _bounds(polygons)
         if self.mask_path is None:
-            raise Fp2Error("the data do not say where the person is: no box, polygons or mask")
+            raise Fp2Error("the data do not locate the person: no box, polygons or mask")
         self._mask(self.mask_path)
         left, top, right, bottom = _open_mask(self.mask_path).getbbox() or (0, 0, 0, 0)
         return float(left), float(top), float(right - left), float(bottom - top)
@@ -143,27 +143,27 @@ class Whereabouts:
             return self.face_box
         geometry = self._geometry()
         if geometry is None or geometry.face_box is None:
-            raise Fp2Error("the data do not say where the face is: no face box")
+            raise Fp2Error("the data do not locate the face: no face box")
         return _plain(geometry.face_box)
 
     def _geometry(self) -> Geometry | None:
-        """Return what the annotation beside the picture says, or None where there is no such file."""
+        """Return the geometry in the annotation file beside the image, or None if there is no such file."""
         path = annotation_path(self.image_path)
         if path.stem == self.image_path.stem or not path.is_file():
             return None
         geometry = read_geometry(path, self.subject_id)
         if geometry.size is not None and geometry.size != self.size:
-            raise Fp2Error(f"the annotation is of a picture of {_by(geometry.size)} pixels, not {_by(self.size)}")
+            raise Fp2Error(f"the annotation is of an image of {_by(geometry.size)} pixels, not {_by(self.size)}")
         return geometry
 
     def _mask(self, path: Path) -> MaskRegion:
-        """Return the mask as a region, if it is readable, of the picture's size, and not empty."""
+        """Return the mask as a region, if it can be read, has the image's size, and is not empty."""
         try:
             mask, sha256 = _open_mask(path), sha256_file(path)
-        except Exception as error:  # decoders raise many kinds; each is this picture's problem and not the run's
+        except Exception as error:  # decoders raise many kinds; each concerns this image only, not the run
             raise Fp2Error(f"the mask cannot be read: {type(error).__name__}") from error
         if mask.size != self.size:
-            raise Fp2Error(f"the mask has {_by(mask.size)} pixels, the picture {_by(self.size)}")
+            raise Fp2Error(f"the mask has {_by(mask.size)} pixels, the image {_by(self.size)}")
         if mask.getbbox() is None:
             raise Fp2Error("the mask is empty")
         return MaskRegion(path, sha256)
@@ -174,7 +174,7 @@ def _open_mask(path: Path) -> Image.Image:
 
 
 def _polygons(geometry: Geometry) -> list[list[list[float]]]:
-    """Return all polygons of a person that have an area to speak of, as plain lists of [x, y]."""
+    """Return the polygons of a person with at least three vertices, as lists of [x, y]."""
     return [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
 
 
@@ -186,7 +186,7 @@ def _bounds(polygons: list[list[list[float]]]) -> Box:
 def _check_inside(box: Box, size: tuple[int, int]) -> None:
     x, y, width, height = box
     if not (width > 0 and height > 0 and x < size[0] and y < size[1] and x + width > 0 and y + height > 0):
-        raise Fp2Error("the person's region is empty or lies outside the picture")
+        raise Fp2Error("the person's region is empty or outside the image")
 
 
 def _plain(box: Box) -> Box:

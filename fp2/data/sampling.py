@@ -1,7 +1,7 @@
-"""Choosing fewer pictures than there are: seeded, subjects kept whole, groups in equal shares if asked for.
+"""Selecting the images of a run: of one person or of two, by id, or as a seeded sample of whole subjects.
 
-The order in which subjects are taken depends only on the seed and on who is there, not on the rows' order, so a larger
-sample contains the smaller one and asks the model only about what is new.
+The order in which subjects are sampled depends on the seed and on the subjects only, not on the order of the rows, so
+that a larger sample contains a smaller one and only new questions are put to the model.
 """
 
 from __future__ import annotations
@@ -16,17 +16,62 @@ import pandas as pd
 from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
 
+LEFT, RIGHT = "left", "right"
+_APART = 0.1  # share of the narrower box's width: centres that are closer do not determine who is on the left
+
 
 def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows of pictures with one person, and a note if others were dropped.
+    """Return the rows of images with one person, and a note if others were left out.
 
-    "This person" has no clear meaning in a picture of two, so such pictures never enter single-person probes.
+    "This person" is ambiguous in an image of two people, so that such images never enter single-person probes.
     """
     alone = people["n_people"] <= 1
     if alone.all():
         return people, ()
     n_images = people.loc[~alone, "image_id"].nunique()
     return people[alone].reset_index(drop=True), (f"{n_images} picture(s) of two people were left out",)
+
+
+def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the two rows of each image of two people, with their `side`, and notes on what was left out.
+
+    The sides are determined by the centres of the person boxes. An image is left out if it shows fewer or more than
+    two people, if the data set has only one of them, or if the boxes are missing or do not determine the sides.
+
+    Returns
+    -------
+    (DataFrame, notes)
+        The rows in their order; `side` is `left` or `right`.
+    """
+    sizes = people.groupby("image_id")["n_people"].transform("size")
+    single = int(people.loc[people["n_people"] != 2, "image_id"].nunique())
+    known = (people["n_people"] == 2) & (sizes == 2)
+    alone = int(people.loc[(people["n_people"] == 2) & ~known, "image_id"].nunique())
+    middle = people["box_x"] + people["box_w"] / 2
+    by_image = middle[known].groupby(people.loc[known, "image_id"])
+    apart = by_image.max() - by_image.min()
+    narrow = people[known].groupby("image_id")["box_w"].min()
+    area = (people["box_w"] * people["box_h"])[known].groupby(people.loc[known, "image_id"]).min()
+    missing = by_image.apply(lambda middles: bool(middles.isna().any())) | ~(area > 0)
+    clear = (apart > _APART * narrow) & ~missing
+    taken = known & people["image_id"].isin(clear.index[clear])
+    pairs = people[taken].reset_index(drop=True)
+    centre = middle[taken].reset_index(drop=True)
+    mean = centre.groupby(pairs["image_id"]).transform("mean")
+    pairs["side"] = np.where(centre < mean, LEFT, RIGHT)
+    counts = {
+        "of other than two people were left out": single,
+        "of two people were left out: only one of them is in the data": alone,
+        "of two people were left out: their boxes do not say who is on the left": int((~clear).sum()),
+    }
+    return pairs, tuple(f"{n} picture(s) {what}" for what, n in counts.items() if n)
+
+
+def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per image: that of the primary person, or else of the person on the left."""
+    order = pairs.assign(_rank=~pairs["is_primary"] * 2 + (pairs["side"] == RIGHT))
+    first = order.sort_values(["image_id", "_rank"], kind="stable").drop_duplicates("image_id").index
+    return pairs.loc[sorted(first)].reset_index(drop=True)
 
 
 def limit_people(
@@ -37,38 +82,39 @@ def limit_people(
     by: Sequence[str] | None = None,
     offset: int = 0,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows of at most `n_images` pictures, and notes on what could not be had.
+    """Return the rows of a sample of at most `n_images` images, and notes on what the sample lacks.
 
-    Subjects are taken whole, in seeded order; only the last one may be cut short so that the count is met. With `by`
-    (one or more attributes), the next subject always comes from the group with the fewest pictures so far, where a
-    group is a combination of values and a person of several values counts in each; people without a value are left
-    out. `offset` pictures of that order are passed over first. Rows keep their order in `people`.
+    Whole subjects are sampled, in an order that `seed` draws; only the last subject may have fewer images than the data
+    set, so that the count is met. With `by` (one or more attributes) the sample is stratified: the next subject is
+    always of the group with the fewest images so far. A group is a combination of values; a subject with several values
+    is in each of their groups, and subjects without a value are left out. The first `offset` images of the order are
+    skipped. Rows keep their order in `people`.
 
     Raises
     ------
     Fp2Error
-        If `n_images` is below 1, `offset` is negative or passes over everything, or `by` names an unknown attribute.
+        If `n_images` is below 1, `offset` is negative or skips every image, or `by` has an unknown attribute.
     """
     if (n_images is not None and n_images < 1) or offset < 0:
-        raise Fp2Error(f"a sample needs at least 1 picture and no negative offset, not {n_images} and {offset}")
+        raise Fp2Error(f"a sample needs at least 1 image and an offset of at least 0, not {n_images} and {offset}")
     images = {str(subject): sorted(set(ids)) for subject, ids in people.groupby("subject_id")["image_id"]}
     groups = _groups(people, by)
     order = _subject_order(images, groups, seed)
     chosen = list(dict.fromkeys(image for subject in order for image in images[subject]))
     if offset and offset >= len(chosen):
-        raise Fp2Error(f"the offset passes over all {len(chosen)} pictures", fix="Choose a smaller offset")
+        raise Fp2Error(f"the offset skips all {len(chosen)} images", where="data.offset", fix="Give a smaller offset")
     chosen = chosen[offset : None if n_images is None else offset + n_images]
     notes = _notes(people, set(chosen), groups, n_images, by)
     return people[people["image_id"].isin(chosen)].reset_index(drop=True), notes
 
 
 def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of exactly the pictures named.
+    """Return the rows of the images with these ids.
 
     Raises
     ------
     Fp2Error
-        If one is not in the data set.
+        If an id is not in the data set.
     """
     unknown = sorted(set(image_ids) - set(people["image_id"]))
     if unknown:
@@ -77,7 +123,7 @@ def pick_images(people: pd.DataFrame, image_ids: Sequence[str]) -> pd.DataFrame:
 
 
 def read_ids(given: str | Sequence[str]) -> list[str]:
-    """Return image ids as they are given: a list, or the path of a text file with one id per line (`#` comments).
+    """Return the image ids of a list, or of a text file (its path is given) with one id per line and `#` comments.
 
     Raises
     ------
@@ -92,12 +138,12 @@ def read_ids(given: str | Sequence[str]) -> list[str]:
         given = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     ids = list(dict.fromkeys(str(image_id) for image_id in given))
     if not ids:
-        raise Fp2Error("no image id is chosen", where="data.ids", fix="One id per line, or data.ids=[ID,...]")
+        raise Fp2Error("no image id is given", where="data.ids", fix="One id per line, or data.ids=[ID,...]")
     return ids
 
 
 def _groups(people: pd.DataFrame, by: Sequence[str] | None) -> dict[str, list[str]]:
-    """Return group -> its subjects; one group of everybody without `by`."""
+    """Return group -> its subjects; without `by`, one group of all subjects."""
     if not by:
         return {"": sorted(set(people["subject_id"]))}
     table = memberships(people, Cut("sample", tuple(by)))
@@ -105,7 +151,7 @@ def _groups(people: pd.DataFrame, by: Sequence[str] | None) -> dict[str, list[st
 
 
 def _subject_order(images: dict[str, list[str]], groups: dict[str, list[str]], seed: int) -> list[str]:
-    """Return every grouped subject once: always the next of the group with the fewest pictures so far."""
+    """Return every grouped subject once: the next one is always of the group with the fewest images so far."""
     rng = np.random.default_rng(seed)
     names = sorted(groups)
     queues = {name: deque(groups[name][place] for place in rng.permutation(len(groups[name]))) for name in names}
@@ -133,7 +179,7 @@ def _subject_order(images: dict[str, list[str]], groups: dict[str, list[str]], s
 def _notes(
     people: pd.DataFrame, chosen: set[str], groups: dict[str, list[str]], n_images: int | None, by: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return what the sample lacks: pictures altogether, groups short of an equal share, people without a value."""
+    """Return notes on the sample: fewer images than asked for, unequal shares, subjects without a value."""
     notes = []
     if n_images is not None and len(chosen) < n_images:
         notes.append(f"{n_images} pictures were asked for, {len(chosen)} are there")

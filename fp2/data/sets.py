@@ -1,41 +1,28 @@
-"""Counterfactual sets: the same scene with one attribute changed, compared within the set and never as a population.
+"""Counterfactual sets: images of one scene that differ in one attribute, compared within the set only.
 
-A set speaks about a cut if its pictures are in at least two of the cut's groups: its *versions*. Sets that speak about
-no cut of a run are not asked about.
+A set varies in a cut if its images are in at least two of the cut's groups, its *versions* (`fp2.cuts.varying`). Sets
+that vary in no cut of a run are left out of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
-from fp2.cuts import Cut, memberships
+from fp2.cuts import Cut, varying
 from fp2.errors import Fp2Error
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 COMMON = 0.05
-"""Share of a cut's sets from which on another attribute is told to vary along with it."""
+"""Another attribute is reported as varying with a cut if it varies in more than this share of the cut's sets."""
 ALSO = " also vary in "
-"""Stands in the note on that."""
-
-
-def of_sets(people: pd.DataFrame) -> bool:
-    """Whether the pictures are of counterfactual sets."""
-    return bool(people["set_id"].notna().any())
-
-
-def varying(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
-    """Return the rows of the sets whose pictures are in two or more of the cut's groups; of a population, all rows."""
-    if not of_sets(people):
-        return people
-    table = memberships(people, cut).merge(people[["image_id", "subject_id", "set_id"]], on=["image_id", "subject_id"])
-    versions = table.groupby("set_id")["group"].nunique()
-    return people[people["set_id"].isin(versions.index[versions >= 2])].reset_index(drop=True)
+"""Part of the note on that."""
 
 
 def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows of the sets that vary in one of the cuts, and notes on what was left out and what varies along.
+    """Return the rows of the sets that vary in a cut, and notes on what was left out and which attributes vary too.
 
     Raises
     ------
@@ -79,30 +66,18 @@ def _varied(people: pd.DataFrame, share: float = 0.0) -> list[str]:
 
 
 def units(people: pd.DataFrame) -> pd.Series[str]:
-    """Return for each row what is independent of the others: sets that share a person, and their people, are one unit.
+    """Return for each row its independent unit: sets that share a subject, directly or over others, are one unit.
 
-    Named by its first set in the order of names.
+    Units are the connected components of the graph of sets and subjects; each is named by the first of its sets in
+    alphabetical order.
     """
-    head: dict[tuple[str, str], tuple[str, str]] = {}
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def root(node: tuple[str, str]) -> tuple[str, str]:
-        while head.setdefault(node, node) != node:
-            node = head[node]
-        return node
-
-    for name, subject in zip(people["set_id"], people["subject_id"], strict=True):
-        a, b = sorted((root(("", str(name))), root(("person", str(subject)))))
-        head[b] = a
-    return pd.Series([root(("", str(name)))[1] for name in people["set_id"]], index=people.index, dtype="str")
-
-
-def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
-    sizes: dict[str, dict[str, dict[str, int]]] = {}
-    for cut in cuts:
-        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
-        sizes[cut.name] = {
-            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
-            for group, part in grouped
-        }
-    return sizes
+    sets, names = pd.factorize(people["set_id"].astype("str"), sort=True)
+    subjects, ids = pd.factorize(people["subject_id"])
+    size = len(names) + len(ids)
+    edges = coo_array((np.ones(len(people)), (sets, len(names) + subjects)), shape=(size, size))
+    _, component = connected_components(edges, directed=False)
+    first = pd.Series(sets).groupby(component[sets]).transform("min")
+    return pd.Series(names[first], index=people.index, dtype="str")

@@ -1,8 +1,8 @@
-"""What the model is shown for each picture of a run: the picture itself, a changed one, another person's, or none.
+"""Stimuli: what the model is shown for each row of the people table, that is, an image in one image variant.
 
-The variants `blind`, `grey` and `swapped` are controls: what they still show of a difference between groups does not
-come from looking at the person. The key of an answer holds what was shown, so `swapped` shares its answers with the
-original pictures, and under `blind` and `grey` everybody shares one answer to each question.
+The variants `blind`, `grey` and `swapped` are negative controls: a difference between groups that remains there is not
+caused by the image of the subject. The response key contains what was shown, so that `swapped` shares its answers with
+the original images, and under `blind` and `grey` all subjects share one answer per question.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from fp2.config import VariantConfig
     from fp2.data.pixels import PixelDigest
-    from fp2.data.regions import Region, Whereabouts
+    from fp2.data.regions import PersonLocation, Region
 
-VERSION = 1  # of the way pictures are changed: raise it when a change here can change the pixels that are shown
+VERSION = 1  # of the image variants: raise it when a change here can change the pixels that are shown
 GREY_LEVEL = 128
 NO_PIXELS = "no picture"
 
@@ -43,10 +43,10 @@ Change = Callable[["Image.Image"], "Image.Image"]
 
 @dataclass(frozen=True, slots=True)
 class Stimulus:
-    """What is shown for one row of the people table, or the reason why nothing can be.
+    """What is shown for one row of the people table, or the reason why nothing can be shown (`error`).
 
-    `image_id` and `subject_id` name what is shown (a donor's under `swapped`), not whom the answer is filed under; the
-    other fields are those of `fp2.tables.ImageTask`.
+    `image_id` and `subject_id` are those of the image that is shown (under `swapped`, the donor's), not those of the
+    row; the other fields are those of `fp2.tables.ImageTask`.
     """
 
     image_id: str
@@ -60,39 +60,39 @@ class Stimulus:
     error: str | None = None
 
     def task(self, questions: tuple[Question, ...]) -> ImageTask:
-        """Return the task that puts `questions` to what is shown."""
+        """Return the task that asks `questions` about the stimulus."""
         return ImageTask(
             self.image_id, self.subject_id, self.path, self.pixel_sha256, questions, self.variant, self.attributes,
             self.params, self.change,
         )  # fmt: skip
 
 
-def shown_pictures(
+def make_stimuli(
     people: pd.DataFrame,
     variant: VariantConfig,
     pixels: Mapping[Path, PixelDigest],
     folder: Path,
     tick: Callable[[int], None] = lambda more: None,
 ) -> list[Stimulus]:
-    """Return what is shown for each row of `people`, in their order.
+    """Return the stimulus of each row of `people`, in the order of the rows.
 
     Parameters
     ----------
     people : DataFrame
-        The people table, one row per picture.
+        The people table, one row per image.
     variant : VariantConfig
-        How pictures are changed.
+        The image variant.
     pixels : Mapping
-        Digest of each picture's decoded pixels, by path.
+        Digest of each image's decoded pixels, by path.
     folder : Path
-        Where the grey picture is kept, the only one that is ever written.
+        Where the grey image is written; no other image is.
     tick : callable
-        Told how many more pictures are done, where the person has to be looked up in each.
+        Called with the number of images done since the last call, for variants that need the person's region.
 
     Raises
     ------
     Fp2Error
-        If pictures cannot be swapped because there is only one person, or `folder` cannot be written.
+        If images cannot be swapped because there is only one subject, or `folder` cannot be written.
     """
     if variant.kind == BLIND:
         return [Stimulus(BLIND, BLIND, Path(), NO_PIXELS, BLIND)] * len(people)
@@ -105,14 +105,14 @@ def shown_pictures(
         donors = donor_rows(people, int(variant.seed or 0))
         return [originals[donor] for donor in donors]
     changed = []
-    for shown, place in zip(originals, _whereabouts(people, pixels), strict=True):
-        changed.append(shown if shown.error else _changed(shown, place, variant))
+    for shown, location in zip(originals, _locations(people, pixels), strict=True):
+        changed.append(shown if shown.error else _changed(shown, location, variant))
         tick(1)
     return changed
 
 
 def mirrored(shown: Stimulus) -> Stimulus:
-    """Return the mirrored copy of an original picture, under an image id of its own."""
+    """Return the stimulus with its image mirrored, under an image id of its own."""
     from PIL import ImageOps
 
     return replace(
@@ -121,13 +121,13 @@ def mirrored(shown: Stimulus) -> Stimulus:
     )  # fmt: skip
 
 
-def beside(shown: Stimulus) -> Stimulus:
-    """Return what is shown under an image id of its own, where one run shows the same picture in several ways."""
+def with_variant_id(shown: Stimulus) -> Stimulus:
+    """Return the stimulus under an image id of its own, for runs that show an image in several variants."""
     return replace(shown, image_id=f"{shown.image_id}#{shown.variant}")
 
 
-def whose_picture(image_id: str) -> str:
-    """Return the id of the picture that a task's image id stands for: a changed copy's is its original's."""
+def original_image_id(image_id: str) -> str:
+    """Return the image id of the data set for the image id of a stimulus, which may name a variant too."""
     head, found, kind = image_id.rpartition("#")
     return head if found and kind in (MIRRORED, *VARIANT_PARAMETERS) else image_id
 
@@ -151,11 +151,11 @@ def _original(
     shown = Stimulus(image_id, subject_id, path, pixel.sha256 or "", attributes=attributes)
     if pixel.sha256 is not None:
         return shown
-    return replace(shown, error=(pixel.error or "the picture cannot be read").replace(str(path), "the file"))
+    return replace(shown, error=(pixel.error or "the image cannot be read").replace(str(path), "the file"))
 
 
 def _grey(size: int, folder: Path) -> Stimulus:
-    """Return a neutral grey square, written once into `folder` under a name that says what it is."""
+    """Return a neutral grey square of `size` pixels, written once into `folder`."""
     import os
 
     from PIL import Image
@@ -170,21 +170,21 @@ def _grey(size: int, folder: Path) -> Stimulus:
         image.save(temporary, format="PNG")
         temporary.replace(path)  # processes that start at once write the same bytes
     except OSError as error:
-        raise Fp2Error(f"the grey picture cannot be written: {error.strerror}", where=str(path)) from error
+        raise Fp2Error(f"the grey image cannot be written: {error.strerror}", where=str(path)) from error
     return Stimulus(GREY, GREY, path, pixel_sha256(image), GREY, params={"size": size, "level": GREY_LEVEL})
 
 
 def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
-    """Return for each row the row of the picture that is shown in its place: always another subject's.
+    """Return for each row the row of the image that is shown instead, which is always another subject's.
 
-    Subjects are laid in a ring in an order that `seed` draws (a permutation without fixed points); each gets the
-    pictures of the next, its first the donor's first and so on, round again if the donor has fewer. The order depends
-    on the seed and on who is there, not on the rows' order.
+    Subjects are permuted cyclically, in an order that `seed` draws, so that none is mapped to itself. The k-th image of
+    a subject is replaced by the k-th image of the donor, cyclically if the donor has fewer. The result depends on the
+    seed and on the subjects, not on the order of the rows.
 
     Raises
     ------
     Fp2Error
-        If there is one subject only.
+        If there is only one subject.
     """
     import numpy as np
 
@@ -193,7 +193,7 @@ def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
         rows.setdefault(str(people["subject_id"].iloc[int(row)]), []).append(int(row))
     subjects = sorted(rows)
     if len(subjects) < 2:
-        raise Fp2Error("pictures can be swapped between two people or more only", where="variant=swapped")
+        raise Fp2Error("images can only be swapped between two subjects or more", where="variant=swapped")
     ring = [subjects[place] for place in np.random.default_rng(seed).permutation(len(subjects))]
     donors = [0] * len(people)
     for subject, donor in zip(ring, [*ring[1:], ring[0]], strict=True):
@@ -202,14 +202,16 @@ def donor_rows(people: pd.DataFrame, seed: int) -> list[int]:
     return donors
 
 
-def _whereabouts(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[Whereabouts]:
-    from fp2.data.regions import Whereabouts
+def _locations(people: pd.DataFrame, pixels: Mapping[Path, PixelDigest]) -> list[PersonLocation]:
+    from fp2.data.regions import PersonLocation
 
     boxes, faces = (_boxes(people, prefix) for prefix in ("box", "face"))
     masks = people["mask_path"].tolist() if "mask_path" in people else [None] * len(people)
     paths = [Path(path) for path in people["image_path"]]
     return [
-        Whereabouts(path, subject, (pixels[path].width, pixels[path].height), box, face, Path(mask) if mask else None)
+        PersonLocation(
+            path, subject, (pixels[path].width, pixels[path].height), box, face, Path(mask) if mask else None
+        )
         for path, subject, box, face, mask in zip(paths, people["subject_id"], boxes, faces, masks, strict=True)
     ]
 
@@ -223,8 +225,8 @@ def _boxes(people: pd.DataFrame, prefix: str) -> list[Any]:
     return [None if any(value != value for value in row) else tuple(row) for row in rows]
 
 
-def _changed(shown: Stimulus, place: Whereabouts, variant: VariantConfig) -> Stimulus:
-    """Return a readable picture's variant, or the reason why the data do not allow it."""
+def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) -> Stimulus:
+    """Return the variant of an image that can be read, or the reason why the data do not allow it."""
     from fp2.data.fhibe.geometry import annotation_path
     from fp2.data.variants import crop_corners, cropped
 
@@ -232,16 +234,16 @@ def _changed(shown: Stimulus, place: Whereabouts, variant: VariantConfig) -> Sti
     change: Change
     try:
         if variant.kind in ("face_crop", "person_crop"):
-            box = place.face() if variant.kind == "face_crop" else place.person()
-            corners = crop_corners(place.size, box, float(variant.margin or 0))
+            box = location.face() if variant.kind == "face_crop" else location.person()
+            corners = crop_corners(location.size, box, float(variant.margin or 0))
             where: dict[str, Any] = {"corners": list(corners)}
             change = partial(cropped, corners=corners)
         else:
-            region = place.region()
+            region = location.region()
             where = region.identity()
             change = partial(_apply, kind=variant.kind, region=region, options=given)
-    except Fp2Error as error:  # a reason is published with the row: it must not name the file, which names the picture
-        reason = error.what.replace(str(annotation_path(place.image_path)), "the file")
+    except Fp2Error as error:  # the reason is published and must not name the file: its name has the image id
+        reason = error.what.replace(str(annotation_path(location.image_path)), "the file")
         return replace(shown, variant=variant.kind, error=reason)
     attributes = {} if variant.kind in HIDES_PERSON else shown.attributes
     params = {"version": VERSION, **given, **where}

@@ -1,8 +1,8 @@
-"""Changed pictures: person black, person blurred, background black, cut to a box; Pillow and numpy only.
+"""Image variants as functions of images: person black, person blurred, background black, crop to a box.
 
-A region is given as polygons (lists of `(x, y)` vertices in pixels of the image, as FHIBE's `segments` have them), as
-a mask (a picture of the same size that is not black inside) or as one box `(x, y, width, height)`. The first three are
-the image variants that FHIBE's own zero-shot evaluation uses.
+A region is given as polygons (lists of `(x, y)` vertices in pixels, as FHIBE's `segments`), as a mask (an image of the
+same size that is not black inside) or as a box `(x, y, width, height)`. The first three variants are those of FHIBE's
+zero-shot evaluation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NO_BOX: Box = (0, 0, 0, 0)
 def region_mask(size: tuple[int, int], polygons: Sequence[Polygon]) -> Image.Image:
     """Return the union of filled polygons as an 8-bit mask (255 inside) of `size` = (width, height).
 
-    A pixel belongs to a polygon when its centre does (even-odd rule, so a polygon may run round a hole over a bridge
-    of no width). Parts outside the picture are cut; polygons with fewer than three vertices are ignored.
+    A pixel is inside a polygon if its centre is (even-odd rule, so that a polygon may surround a hole over a bridge of
+    zero width). Parts outside the image are cut off; polygons with fewer than three vertices are ignored.
     """
     width, height = size
     inside = np.zeros((height, width), dtype=bool)
@@ -38,11 +38,11 @@ def region_mask(size: tuple[int, int], polygons: Sequence[Polygon]) -> Image.Ima
 
 
 def _fill(inside: npt.NDArray[np.bool_], points: npt.NDArray[np.float64]) -> None:
-    """Set the pixels of one polygon, row by row: between an odd and the next even crossing of the row's middle line."""
+    """Set the pixels inside one polygon: in each row, those between an odd and the next even crossing of its centre."""
     height, width = inside.shape
     after = np.roll(points, -1, axis=0)
     low, high = np.minimum(points[:, 1], after[:, 1]), np.maximum(points[:, 1], after[:, 1])
-    # Rows whose middle lies in [low, high), which counts a vertex on a middle line once.
+    # Rows whose centre is in [low, high), so that a vertex on a centre line counts once.
     first = np.clip(np.ceil(low - 0.5), 0, height).astype(int)
     last = np.clip(np.ceil(high - 0.5), 0, height).astype(int)
     if not (last > first).any():
@@ -59,7 +59,7 @@ def _fill(inside: npt.NDArray[np.bool_], points: npt.NDArray[np.float64]) -> Non
 
 
 def box_mask(size: tuple[int, int], box: Box) -> Image.Image:
-    """Return a box (x, y, width, height) as a mask; every pixel that the box touches is inside."""
+    """Return a box (x, y, width, height) as a mask, with every pixel that the box touches."""
     x, y, width, height = box
     mask = Image.new("L", size, 0)
     if width > 0 and height > 0:
@@ -76,18 +76,18 @@ def _region(
     Raises
     ------
     Fp2Error
-        When the annotation holds no region inside the picture: an unchanged picture must never pass for a variant.
+        If the region is empty or outside the image: an unchanged image must never be taken for a variant.
     """
     if sum(given is not None for given in (polygons, box, mask)) != 1:
-        raise Fp2Error("a variant needs polygons, a box or a mask, and not more than one of them")
+        raise Fp2Error("a variant needs exactly one of polygons, a box or a mask")
     if mask is not None:
         if mask.size != image.size:
-            raise Fp2Error(f"the mask has {mask.size} pixels, the picture {image.size}", fix="Check the mask.")
+            raise Fp2Error(f"the mask has {mask.size} pixels, the image {image.size}", fix="Check the mask")
         region = mask.convert("L").point(lambda level: 255 if level else 0)
     else:
         region = region_mask(image.size, polygons) if polygons is not None else box_mask(image.size, box or _NO_BOX)
     if region.getbbox() is None:
-        raise Fp2Error("the person's region is empty or lies outside the picture", fix="Check the annotation.")
+        raise Fp2Error("the person's region is empty or outside the image", fix="Check the annotation")
     return region
 
 
@@ -107,10 +107,10 @@ def masked(
     Raises
     ------
     Fp2Error
-        If no region or more than one is given, the region is empty, or a mask has another size than the picture.
+        If no region or more than one is given, the region is empty, or a mask has another size than the image.
     """
-    picture = image.convert("RGB")
-    return Image.composite(_black(picture), picture, _region(picture, polygons, box, mask))
+    original = image.convert("RGB")
+    return Image.composite(_black(original), original, _region(original, polygons, box, mask))
 
 
 def blurred(
@@ -121,7 +121,7 @@ def blurred(
     mask: Image.Image | None = None,
     radius: float = BLUR_RADIUS,
 ) -> Image.Image:
-    """Return `image` (RGB) with the person replaced by a Gaussian blur of the whole picture (radius in pixels).
+    """Return `image` (RGB) with the person replaced by a Gaussian blur of the whole image (radius in pixels).
 
     Raises
     ------
@@ -129,10 +129,10 @@ def blurred(
         As `masked`, or for a radius that is not positive.
     """
     if not radius > 0:
-        raise Fp2Error(f"blur radius is {radius}", fix="It must be positive (pixels).")
-    picture = image.convert("RGB")
-    region = _region(picture, polygons, box, mask)
-    return Image.composite(picture.filter(ImageFilter.GaussianBlur(radius)), picture, region)
+        raise Fp2Error(f"the blur radius is {radius}", fix="It must be above 0 (pixels)")
+    original = image.convert("RGB")
+    region = _region(original, polygons, box, mask)
+    return Image.composite(original.filter(ImageFilter.GaussianBlur(radius)), original, region)
 
 
 def background_removed(
@@ -149,34 +149,34 @@ def background_removed(
     Fp2Error
         As `masked`.
     """
-    picture = image.convert("RGB")
-    return Image.composite(_black(picture), picture, ImageChops.invert(_region(picture, polygons, box, mask)))
+    original = image.convert("RGB")
+    return Image.composite(_black(original), original, ImageChops.invert(_region(original, polygons, box, mask)))
 
 
 def crop_corners(size: tuple[int, int], box: Box, margin: float) -> tuple[int, int, int, int]:
-    """Return the crop of a picture of `size` round `box`: left, top, right and bottom edge in whole pixels.
+    """Return the crop of an image of `size` around `box`: left, top, right and bottom edge in pixels.
 
-    Each side is moved outwards by `margin` times the box's width (left, right) or height (top, bottom), outwards again
-    to whole pixels, and kept inside the picture.
+    Each edge is moved outwards by `margin` times the box's width (left, right) or height (top, bottom), rounded
+    outwards, and limited to the image.
 
     Raises
     ------
     Fp2Error
-        If the margin is negative, or the box is empty or lies outside the picture.
+        If the margin is negative, or the box is empty or outside the image.
     """
     if not margin >= 0:
-        raise Fp2Error(f"crop margin is {margin}", fix="It must not be negative (share of the box's sides).")
+        raise Fp2Error(f"the crop margin is {margin}", fix="It must be at least 0 (share of the box's sides)")
     x, y, width, height = box
     inside = x < size[0] and y < size[1] and x + width > 0 and y + height > 0
     if not (width > 0 and height > 0 and inside):
-        raise Fp2Error("the box is empty or lies outside the picture", fix="Check the annotation.")
+        raise Fp2Error("the box is empty or outside the image", fix="Check the annotation")
     left, top = int(np.floor(x - margin * width)), int(np.floor(y - margin * height))
     right, bottom = int(np.ceil(x + (1 + margin) * width)), int(np.ceil(y + (1 + margin) * height))
     return max(left, 0), max(top, 0), min(right, size[0]), min(bottom, size[1])
 
 
 def cropped(image: Image.Image, corners: tuple[int, int, int, int]) -> Image.Image:
-    """Return the part of `image` (RGB) between `corners` (of `crop_corners`)."""
+    """Return the part of `image` (RGB) inside `corners` (see `crop_corners`)."""
     return image.convert("RGB").crop(corners)
 
 

@@ -1,1 +1,1 @@
-"""Who answers: real models through transformers, and a simulator with known truth."""
+"""Engines: the software that runs a model. `base` is the interface; each sub-package is one engine."""

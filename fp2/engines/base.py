@@ -1,57 +1,81 @@
-"""What an engine is: it is given pictures with the questions still open about each, and hands back answers.
+"""The interface of an engine: it is given images with questions about each, and returns answers.
 
-An engine knows nothing of groups, scores or statistics. It yields answers in batches as they come, so that the store
-can keep each batch at once; what it raises for a single picture becomes that picture's error rows, never the run's end.
+An engine knows nothing of groups, scores or statistics. It yields answers in batches as they are computed, so that
+each batch is stored at once; an error about one image becomes the error of that image's answers and never ends a run.
+
+To add an engine, write a class with the members of `Engine` and `EngineFactory` (a subclass of `BaseEngine` has the
+defaults), and name it in a YAML file (`target: package.module:Name`) or by an entry point of the group `fp2.engines`.
+Its module must import neither torch nor transformers: a run whose answers are all in the store loads neither.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+
+from annotated_types import Ge, Gt
 
 from fp2.hashing import digest
 from fp2.tables import Answer, ChoiceOrders, Decoding, ImageTask, Question
 
+if TYPE_CHECKING:
+    import sqlite3
 
-def failed(task: ImageTask, question: Question, reason: str) -> Answer:
-    """Return the row of an answer that there is none of: the first line of the reason."""
-    first = next(iter(reason.splitlines()), reason)
-    return Answer(task.image_id, question.question_id, None, first[:500])
+    from PIL import Image
+
+Positive = Annotated[int, Ge(1)]
+Seconds = Annotated[float, Gt(0)]
+FORBID_EXTRA: Any = {"extra": "forbid"}
+"""The `__pydantic_config__` of options: an unknown key is an error."""
+NEVER, SOMETIMES = "never", "sometimes"
+ABSENT = "not installed"
+"""The version of a package that is missing. No answer is stored under it: loading the model reports what is missing."""
+BLANKS = "\u0120\u2581\u010a\u0109 "
+"""How vocabularies write a blank, a line break or a tab before a word."""
 
 
-def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
-    """Return a seed (60 bits) that depends on the question, the picture and the run's seed, and on nothing else."""
-    shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
-    return int(digest([decoding.seed, *shown, question.text])[:15], 16)
+@dataclass(frozen=True)
+class ModelProfile:
+    """What is known about a model before it is loaded, for `fp2 plan`.
 
+    Attributes
+    ----------
+    sharing : str, optional
+        What the questions about one image will share: `tree`, `vision`, `none`, or `auto` where a check at loading
+        decides; None where the engine cannot say.
+    weight_bytes : int, optional
+        Size of the weights on this disk; None where they are not here.
+    """
 
-def orders(options: int, how: ChoiceOrders) -> list[tuple[int, ...]]:
-    """Return the orders in which so many options are listed (see `Decoding`)."""
-    places = tuple(range(options))
-    if how == "given":
-        return [places]
-    if how == "all":
-        return list(itertools.permutations(places))
-    return [(*places[start:], *places[:start]) for start in places]
+    sharing: str | None = None
+    weight_bytes: int | None = None
 
 
 class Engine(Protocol):
-    """Who answers. Loading the model happens at the first `answer`, so a fully cached run loads nothing."""
+    """The software that runs a model. The model is loaded at the first `answer`."""
 
     @property
     def model_calls(self) -> int:
         """Forward passes, generate calls or requests sent so far."""
         ...
 
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the user should know before anything is asked; for the terminal only."""
+        ...
+
     def identity(self) -> dict[str, Any]:
-        """Everything about the model side that can change an answer (JSON values). Imports nothing heavy."""
+        """Return everything about the model that can change an answer (JSON values); part of the response key."""
         ...
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """How a question of this kind is asked and read: `name` with a version, prompt format, surface forms.
+        """Return how a question of this kind is asked and read: `name` with a version, prompt format, surface forms.
 
-        Enters the response key. Imports nothing heavy.
+        Part of the response key. `blind` is whether no image is shown.
 
         Raises
         ------
@@ -61,13 +85,180 @@ class Engine(Protocol):
         ...
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """What else about one picture can change an answer, beyond its pixels (empty for real models)."""
+        """Return what else about one image can change an answer, beyond its pixels; part of the response key."""
+        ...
+
+    def lacking(self, question: Question) -> Mapping[str, str]:
+        """Return which numbers of an answer (`Answer.numbers`) are given `NEVER` or `SOMETIMES`; the others always."""
+        ...
+
+    def profile(self) -> ModelProfile:
+        """Return what is known about the model before it is loaded."""
         ...
 
     def runtime(self) -> dict[str, Any]:
-        """Recorded, never hashed: device, batch size, attention implementation, sharing strategy, versions."""
+        """Return what is recorded but not hashed: device, batch size, attention, sharing, versions."""
         ...
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers in batches, in any order, every question of every task exactly once."""
+        """Yield answers in batches, in any order: every question of every task exactly once."""
         ...
+
+
+class EngineFactory(Protocol):
+    """What the class of an engine has, so that `build_engine` can make one from a config.
+
+    Attributes
+    ----------
+    Options : type
+        A dataclass that derives from `EngineOptions`: the keys of the config group `engine` that this engine has, with
+        their types and ranges.
+    serves : tuple of str
+        Values of `model.engine`, beside its own name, whose models it can run.
+    needs : Mapping
+        Keys of the config group `model` that must be given, each with how to give it.
+    """
+
+    Options: ClassVar[type[Any]]
+    serves: ClassVar[tuple[str, ...]]
+    needs: ClassVar[Mapping[str, str]]
+
+    @classmethod
+    def create(
+        cls,
+        model: Mapping[str, Any],
+        options: Any,
+        decoding: Decoding,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> Engine:
+        """Return an engine; nothing is loaded. (Our classes pass the keyword arguments on as `**memory`.)
+
+        Parameters
+        ----------
+        model : Mapping
+            The config group `model`.
+        options : Options
+            The checked config group `engine`.
+        decoding : Decoding
+            How text is generated.
+        connection : sqlite3.Connection, optional
+            An open database for what the engine remembers between runs.
+        verify_files : bool
+            Do not trust what is remembered of the model's files (`--verify-inputs`).
+
+        Raises
+        ------
+        Fp2Error
+            If a setting of the model is unknown, out of range or not supported.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """The options that every engine has; an engine's own derive from it.
+
+    Attributes
+    ----------
+    name : str
+        The entry point of the group `fp2.engines`, and the engine's name in results.
+    target : str, optional
+        The import path `package.module:Name` of the class, in place of the entry point.
+    """
+
+    name: str = ""
+    target: str | None = None
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+
+class BaseEngine:
+    """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone."""
+
+    Options: ClassVar[type[Any]] = EngineOptions
+    serves: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Nothing to report."""
+        return ()
+
+    def task_identity(self, task: ImageTask) -> dict[str, Any]:
+        """Return nothing: the answers depend on the pixels alone."""
+        return {}
+
+    def lacking(self, question: Question) -> Mapping[str, str]:
+        """Return nothing: every number is always there."""
+        return {}
+
+    def profile(self) -> ModelProfile:
+        """Return that nothing is known."""
+        return ModelProfile()
+
+
+def failed(task: ImageTask, question: Question, reason: str) -> Answer:
+    """Return a failed answer, with the first line of the reason."""
+    first = next(iter(reason.splitlines()), reason)
+    return Answer(task.image_id, question.question_id, None, first[:500])
+
+
+def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
+    """Return a seed (60 bits) that depends only on the question, the image shown and the run's seed."""
+    shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
+    return int(digest([decoding.seed, *shown, question.text])[:15], 16)
+
+
+def option_orders(options: int, orders: ChoiceOrders) -> list[tuple[int, ...]]:
+    """Return the orders in which this many options are listed (see `Decoding`)."""
+    places = tuple(range(options))
+    if orders == "given":
+        return [places]
+    if orders == "all":
+        return list(itertools.permutations(places))
+    return [(*places[start:], *places[:start]) for start in places]
+
+
+def open_image(task: ImageTask) -> Image.Image:
+    """Return the image of a task in its variant.
+
+    Raises
+    ------
+    ValueError
+        If its pixels are not those that were digested.
+    Exception
+        Whatever a decoder raises.
+    """
+    image = open_original(task)
+    return image if task.change is None else task.change(image)
+
+
+def open_original(task: ImageTask) -> Image.Image:
+    """Return the decoded image of a task, before its variant is made; raises as `open_image` does."""
+    from fp2.data.pixels import open_rgb, pixel_sha256
+
+    image = open_rgb(task.path)
+    if pixel_sha256(image) != task.pixel_sha256:
+        raise ValueError("its pixels are not those that were digested; the file changed")
+    return image
+
+
+@functools.cache
+def version(package: str) -> str:
+    """Return the installed version of a package, or `ABSENT`; the package is not imported."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ABSENT
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the installed versions of packages by name."""
+    return {name: version(name) for name in packages}
+
+
+def version_family(number: str) -> str:
+    """Return the part of a version within which answers are taken to be the same: 5.23 of 5.23.0."""
+    return ".".join(number.split(".")[:2])

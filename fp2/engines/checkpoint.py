@@ -1,8 +1,8 @@
-"""Which weights, processor and chat template a model name stands for, found out without torch or transformers.
+"""From a model's name to a checkpoint: weights, processor and chat template, without importing torch or transformers.
 
 A model is named by a folder, by `pkg://package/folder` (inside an installed package), or by a Hugging Face id. A folder
-is pinned by the digests of its files; an id by the commit that its revision stands for in the local cache. Small files
-come first: weights are fetched only when a model is really going to be loaded.
+is pinned by the digests of its files; an id by the commit of its revision in the local cache. Small files are fetched
+first; weights are fetched only when the model is loaded.
 """
 
 from __future__ import annotations
@@ -20,23 +20,35 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_bytes
 
 PACKAGE_SCHEME = "pkg://"
-ASKS_DATE = "strftime_now"  # the function by which chat templates ask for the date
+DATE_FUNCTION = "strftime_now"  # by which chat templates get the date
 _SMALL = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
 _WEIGHTS = ("*.safetensors", "*.bin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _OFFLINE_FIX = (
-    "Fetch it once on a machine with a network (`hf download {id}`), copy the cache folder (HF_HOME) here, "
+    "Download it once on a machine with a network (`hf download {id}`), copy the cache folder (HF_HOME) here, "
     "or set model.id to a local folder"
 )
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model on this disk: where it is, what pins it, and what its small files say.
+    """A model on this disk: its folder, what pins it, and what its small files say.
 
-    `id` never holds a machine path: it is the hub id, the `pkg://` name, or `local` (the weights digest says which).
-    `revision` is the commit of a hub model and None otherwise; `weights_digest` is the digest over all files of a
-    folder and None for a hub model, whose commit says as much.
+    Attributes
+    ----------
+    id : str
+        The hub id, the `pkg://` name, or `local`: never a path of this machine.
+    path : Path
+    revision : str, optional
+        The commit of a hub model.
+    weights_digest : str, optional
+        The digest over all files of a folder; None for a hub model, which is pinned by its commit.
+    config : dict
+        `config.json`.
+    code : dict
+        Auto classes for which the checkpoint has code of its own: class name -> `module.Class`.
+    uses_date : bool
+        Whether the chat template asks for the date.
     """
 
     id: str
@@ -49,13 +61,11 @@ class Checkpoint:
     processor_digest: str
     chat_template_digest: str | None
     code: dict[str, str] = field(default_factory=dict, hash=False)
-    """Which auto classes the checkpoint brings code of its own for: class name -> `module.Class`."""
-    asks_date: bool = False
-    """Whether the chat template asks for the date."""
+    uses_date: bool = False
 
     @property
     def model_type(self) -> str:
-        """The architecture's name in `config.json`."""
+        """The architecture in `config.json`."""
         return str(self.config.get("model_type", ""))
 
     @property
@@ -63,8 +73,15 @@ class Checkpoint:
         """Whether every weights file is on this disk."""
         return _weights_complete(self.path)
 
+    @property
+    def weight_bytes(self) -> int | None:
+        """Size of the weights on this disk, or None if they are not complete."""
+        if not self.has_weights:
+            return None
+        return sum(file.stat().st_size for pattern in _WEIGHTS for file in self.path.glob(pattern))
+
     def identity(self) -> dict[str, Any]:
-        """What of the checkpoint can change an answer (JSON values, no paths)."""
+        """Return the part of the response key: JSON values, no paths."""
         return {
             "model": self.id,
             "revision": self.revision,
@@ -79,15 +96,14 @@ class Checkpoint:
 
 
 def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDigests | None = None) -> Checkpoint:
-    """Find the checkpoint that `name` (at `revision`) stands for.
+    """Return the checkpoint of a model name at a revision.
 
-    For a hub id only the small files are fetched, and only when the local cache lacks them.
+    For a hub id only the small files are fetched, and only if the local cache lacks them.
 
     Raises
     ------
     Fp2Error
-        If there is no such folder or model, it lacks a file that every model has, or it would have to be fetched and
-        cannot be.
+        If there is no such folder or model, a file is missing that every model has, or the model cannot be fetched.
     """
     if name.startswith(PACKAGE_SCHEME):
         return _from_folder(name, _package_folder(name), digests or FileDigests())
@@ -96,7 +112,7 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
         return _from_folder("local", folder.resolve(), digests or FileDigests())
     if not _HUB_ID.fullmatch(name) or name.startswith((".", "/", "~")):
         raise Fp2Error(
-            f"there is no model folder {name!r}",
+            f"there is no model directory {name!r}",
             where="model.id",
             fix="Give a folder or a Hugging Face id (owner/name)",
         )
@@ -106,7 +122,7 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
 
 
 def with_weights(checkpoint: Checkpoint) -> Path:
-    """Return the folder of `checkpoint` with its weights in it, fetching them if they are a hub model's.
+    """Return the folder of a checkpoint with its weights, which are fetched for a hub model.
 
     Raises
     ------
@@ -117,24 +133,24 @@ def with_weights(checkpoint: Checkpoint) -> Path:
         commit = checkpoint.revision
         patterns = (*_SMALL, "*.safetensors")
         path = fetch(checkpoint.id, commit, patterns, need_weights=True)
-        if not _weights_complete(path):  # an old model that has only pickled weights
+        if not _weights_complete(path):  # an old model with pickled weights only
             path = fetch(checkpoint.id, commit, (*_SMALL, *_WEIGHTS), need_weights=True)
     if not checkpoint.has_weights:
         raise Fp2Error(
             f"the model {checkpoint.id} has no complete weights",
             where=str(checkpoint.path),
-            fix="Every *.safetensors file that its index names has to be there: copy or download the folder again",
+            fix="Every *.safetensors file that its index names is needed: copy or download the folder again",
         )
     return checkpoint.path
 
 
 def fetch(name: str, revision: str | None, patterns: tuple[str, ...], *, need_weights: bool = False) -> Path:
-    """Return the snapshot folder of a hub model: from the local cache when it is there, else downloaded.
+    """Return the snapshot folder of a hub model, from the local cache or downloaded.
 
     Raises
     ------
     Fp2Error
-        Offline, no network, no such model or revision, or no access: one line each.
+        If this machine is offline, there is no such model or revision, or access is denied.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
@@ -157,7 +173,7 @@ def _refuse_when_offline(name: str) -> None:
 
     if constants.HF_HUB_OFFLINE:
         raise Fp2Error(
-            f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids fetching it",
+            f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids downloading it",
             where="model.id",
             fix=_OFFLINE_FIX.format(id=name),
         )
@@ -173,10 +189,10 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
     elif isinstance(error, hub.RepositoryNotFoundError):
         what, fix = f"the hub has no model {name}", "Check model.id, or log in if it is private (`hf auth login`)"
     elif isinstance(error, OSError) and error.errno == 28:
-        what, fix = f"the disk is full while fetching {name}", "Free some space, or move the cache (HF_HOME)"
+        what, fix = f"the disk is full while downloading {name}", "Free some space, or move the cache (HF_HOME)"
     else:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        what, fix = f"the model {name} could not be fetched: {reason}", _OFFLINE_FIX.format(id=name)
+        what, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)
     return Fp2Error(what, where="model.id", fix=fix)
 
 
@@ -187,14 +203,14 @@ def _package_folder(name: str) -> Path:
     for root in roots:
         if (Path(root) / rest).is_dir():
             return Path(root) / rest
-    raise Fp2Error(f"there is no model folder {name}", where="model.id", fix="Reinstall the package that ships it")
+    raise Fp2Error(f"there is no model directory {name}", where="model.id", fix="Reinstall the package that ships it")
 
 
 def _from_folder(name: str, path: Path, digests: FileDigests) -> Checkpoint:
     _require_config(path, str(path))
     files = sorted({file for pattern in (*_SMALL, *_WEIGHTS) for file in path.glob(pattern) if file.is_file()})
     if not any(file.match(pattern) for file in files for pattern in _WEIGHTS):
-        raise Fp2Error(f"the model folder holds no weights ({' or '.join(_WEIGHTS)})", where=str(path))
+        raise Fp2Error(f"the model folder has no weights ({' or '.join(_WEIGHTS)})", where=str(path))
     try:
         weights = digest({file.name: digests.sha256(file) for file in files})
     except OSError as error:
@@ -204,37 +220,39 @@ def _from_folder(name: str, path: Path, digests: FileDigests) -> Checkpoint:
 
 def _require_config(path: Path, where: str) -> None:
     if not (path / "config.json").is_file():
-        raise Fp2Error("this is no model folder: it has no config.json", where=where, fix="Check model.id")
+        raise Fp2Error("not a model directory: it has no config.json", where=where, fix="Check model.id")
 
 
 def _read(name: str, path: Path, revision: str | None, weights_digest: str | None) -> Checkpoint:
-    """Gather what the small files say: model type, processor classes, the digests of processor and chat template."""
+    """Read the small files: model type, processor classes, and the digests of processor and chat template."""
     config = _json(path / "config.json")
-    processor, pictures, tokenizer = (
+    processor, image_processor, tokenizer = (
         _json(path / file) for file in ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
     )
     inner = processor.get("image_processor")
-    pictures = inner if isinstance(inner, dict) else pictures
-    named = (processor.get("processor_class"), pictures.get("processor_class"), tokenizer.get("processor_class"))
-    kind = pictures.get("image_processor_type") or pictures.get("feature_extractor_type") or ""
-    template_digest, asks_date = _chat_template(path, processor, tokenizer)
+    image_processor = inner if isinstance(inner, dict) else image_processor
+    parts = (processor, image_processor, tokenizer)
+    kind = image_processor.get("image_processor_type") or image_processor.get("feature_extractor_type") or ""
+    template_digest, uses_date = _chat_template(path, processor, tokenizer)
     return Checkpoint(
         id=name,
         path=path,
         revision=revision,
         weights_digest=weights_digest,
         config=config,
-        processor_class=next((str(value) for value in named if value), ""),
+        processor_class=next((str(part["processor_class"]) for part in parts if part.get("processor_class")), ""),
         image_processor_class=str(kind),
-        processor_digest=digest({"processor": processor, "pictures": pictures, "tokenizer": tokenizer}),
+        processor_digest=digest(  # the keys are hashed: do not rename
+            {"processor": processor, "pictures": image_processor, "tokenizer": tokenizer}
+        ),
         chat_template_digest=template_digest,
-        code=_code(config, processor, pictures, tokenizer),
-        asks_date=asks_date,
+        code=_code(config, *parts),
+        uses_date=uses_date,
     )
 
 
 def _code(*files: dict[str, Any]) -> dict[str, str]:
-    """Return what the files' `auto_map` say: a name, or a list of them of which one may be missing."""
+    """Return the entries of the files' `auto_map`: a name, or a list of names of which one may be missing."""
     found: dict[str, str] = {}
     for file in files:
         named = file.get("auto_map")
@@ -245,19 +263,19 @@ def _code(*files: dict[str, Any]) -> dict[str, str]:
 
 
 def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, Any]) -> tuple[str | None, bool]:
-    """Return the digest of the chat template (None without one), wherever it is kept, and if it asks for the date."""
+    """Return the digest of the chat template, wherever it is (None without one), and whether it uses the date."""
     file = path / "chat_template.jinja"
     if file.is_file():
         text = file.read_bytes()
-        return sha256_bytes(text), ASKS_DATE.encode() in text
+        return sha256_bytes(text), DATE_FUNCTION.encode() in text
     for holder in (_json(path / "chat_template.json"), processor, tokenizer):
         if template := holder.get("chat_template"):
-            return digest(template), ASKS_DATE in json.dumps(template)
+            return digest(template), DATE_FUNCTION in json.dumps(template)
     return None, False
 
 
 def _weights_complete(path: Path) -> bool:
-    """Return whether the folder has one whole set of weights: a single file, or all files that an index names."""
+    """Return whether the folder has a complete set of weights: a single file, or all files of an index."""
     for index in sorted(path.glob("*.index.json")):
         shards = set(_json(index).get("weight_map", {}).values())
         if shards and all((path / str(shard)).is_file() for shard in shards):
@@ -268,7 +286,7 @@ def _weights_complete(path: Path) -> bool:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return a JSON object file, or an empty one when there is no such file."""
+    """Return the object of a JSON file, or an empty one if there is no such file."""
     if not path.is_file():
         return {}
     try:
@@ -276,5 +294,5 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Fp2Error(f"a model file cannot be read: {error}", where=os.fspath(path)) from error
     if not isinstance(value, dict):
-        raise Fp2Error("a model file should hold one JSON object", where=os.fspath(path))
+        raise Fp2Error("a model file is not a JSON object", where=os.fspath(path))
     return value

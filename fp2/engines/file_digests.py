@@ -1,4 +1,4 @@
-"""SHA-256 of big files, remembered by (path, size, mtime in ns) so that weights are read once and not at every run."""
+"""Digests of large files, remembered so that weights are read once and not in every run."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ CREATE TABLE IF NOT EXISTS file_digests (
 
 
 class FileDigests:
-    """Digests of files, kept in the table `file_digests` of an open SQLite database (or only computed, without one).
+    """SHA-256 of files, remembered by (path, size, mtime in ns) in the table `file_digests` of an open SQLite database.
 
-    `verify` reads every file again, whatever is remembered. Where the database fails (locked, full, damaged), files are
-    read and nothing is remembered: what the answers' store cannot do is told when answers are stored.
+    Parameters
+    ----------
+    connection : sqlite3.Connection, optional
+        Without one, or after it has failed (locked, full, damaged), digests are computed and not remembered: a problem
+        with the database is reported when answers are stored.
+    verify : bool
+        Read every file again, whatever is remembered.
     """
 
     def __init__(self, connection: sqlite3.Connection | None = None, *, verify: bool = False) -> None:
         self._connection, self._verify = connection, verify
-        self.read = 0
-        """Files read so far (the others were remembered)."""
-        if not self._ask("SELECT 1 FROM sqlite_master WHERE name = 'file_digests'"):
-            self._ask(_CREATE)
+        self.files_read = 0
+        """Files read so far; the digests of the others were remembered."""
+        if not self._execute("SELECT 1 FROM sqlite_master WHERE name = 'file_digests'"):
+            self._execute(_CREATE)
 
     def sha256(self, path: Path) -> str:
         """Return the hex SHA-256 of a file.
@@ -41,17 +46,17 @@ class FileDigests:
         stamp = (status.st_size, status.st_mtime_ns)
         if not self._verify:
             query = "SELECT sha256 FROM file_digests WHERE path = ? AND size = ? AND mtime_ns = ?"
-            for (remembered,) in self._ask(query, key, *stamp):
+            for (remembered,) in self._execute(query, key, *stamp):
                 return str(remembered)
         value = sha256_file(path)
-        self.read += 1
+        self.files_read += 1
         after = path.stat()
         if (after.st_size, after.st_mtime_ns) == stamp:
-            self._ask("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", key, *stamp, value)
+            self._execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", key, *stamp, value)
         return value
 
-    def _ask(self, statement: str, *values: str | int) -> list[tuple[str]]:
-        """Return the rows; after a failure the database is left alone, since each further one may wait for a lock."""
+    def _execute(self, statement: str, *values: str | int) -> list[tuple[str]]:
+        """Return the rows; after an error the database is not used again, since each query may wait for a lock."""
         if self._connection is None:
             return []
         try:

@@ -1,4 +1,4 @@
-"""Making the next things ready in the background while the model works on the last."""
+"""Computing the next items in a background thread."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ T = TypeVar("T")
 _END = object()
 
 
-def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
-    """Yield `items` in order; up to `depth` of them are made in a thread before they are asked for.
+def prefetched(items: Iterable[T], depth: int) -> Iterator[T]:
+    """Yield `items` in order; up to `depth` of them are computed in a thread in advance.
 
-    What the making raises is raised here, at its place. When the consumer stops early, so does the thread.
+    An error of the iterable is raised here, at its place. The thread ends when the consumer stops early.
     """
     ready: queue.Queue[object] = queue.Queue(maxsize=max(1, depth))
     stop = threading.Event()
 
-    def put(thing: object) -> bool:
+    def put(item: object) -> bool:
         while not stop.is_set():
             try:
-                ready.put(thing, timeout=0.1)
+                ready.put(item, timeout=0.1)
                 return True
             except queue.Full:
                 continue
         return False
 
-    def make() -> None:
+    def work() -> None:
         try:
             for item in items:
                 if not put(item):
                     return
-        except BaseException as error:  # handed over to the consumer, whatever it is
+        except BaseException as error:  # raised in the consumer, whatever it is
             put(_Raised(error))
         else:
             put(_END)
 
-    worker = threading.Thread(target=make, name="prefetch", daemon=True)
+    worker = threading.Thread(target=work, name="prefetch", daemon=True)
     worker.start()
     try:
-        while (thing := ready.get()) is not _END:
-            if isinstance(thing, _Raised):
-                raise thing.error
-            yield thing  # type: ignore[misc]
+        while (item := ready.get()) is not _END:
+            if isinstance(item, _Raised):
+                raise item.error
+            yield item  # type: ignore[misc]
     finally:
         stop.set()
         worker.join()
 
 
 class _Raised:
-    """Carries an error from the thread."""
+    """An error of the thread."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

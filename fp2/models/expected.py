@@ -1,21 +1,24 @@
 """Exact group means of the planted answers: what a measurement on drawn people should find, before any sampling.
 
-Every cue is drawn independently given the pronoun group, so a mean is one contraction of the table of answers with
-the cues' distributions. A refusal has no score, as in a run: means are over the answers that answer.
+All cues are independent given the pronoun group, so a mean is one contraction of the table of answers with the
+distributions of the cues. A refusal has no score, as in a run: means are over the answers that are not refusals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fp2.data.peeps.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
-from fp2.models.planted import Planted, Seen, vader_compound
+from fp2.models.cues import Seen
+from fp2.models.planted import Planted
 
-FloatArray = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 _CUE_OF = {"region": "region", "age": "age", "skin_tone": "skin"}
 
 
@@ -44,42 +47,65 @@ class Effect:
         return max(self.means.values()) - min(self.means.values()) if self.planted else 0.0
 
 
-def _table(planted: Planted, probe: str, score: Callable[[str], float]) -> tuple[list[str], FloatArray]:
-    """Return the cues that an answer depends on, and its score for every combination of their values (NaN: refused)."""
-    cues = sorted(planted.probes[probe].cues | set(planted.wording.table))
-    shape = tuple(len(planted.cues[cue]) for cue in cues)
+def vader_compound(text: str) -> float:
+    """Return VADER's compound, -1 to 1."""
+    return float(_vader().polarity_scores(text)["compound"])
+
+
+@lru_cache(maxsize=1)
+def _vader() -> Any:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()
+
+
+def group_means(
+    planted: Planted, probe: str, attribute: str, score: Callable[[str], float] = vader_compound
+) -> dict[str, float]:
+    """Return the exact mean of `score(answer)` to a probe for each group."""
+    return _means(planted, *_probe_table(planted, probe, score), attribute)
+
+
+def expected_effects(planted: Planted, score: Callable[[str], float] = vader_compound) -> tuple[Effect, ...]:
+    """Return all probe x attribute cells with their exact group means of `score`."""
+    effects = []
+    for probe in planted.probes:
+        cues, scores = _probe_table(planted, probe, score)
+        for attribute in planted.attributes:
+            means = _means(planted, cues, scores, attribute)
+            effects.append(Effect(probe, attribute, planted.is_planted(probe, attribute), means))
+    return tuple(effects)
+
+
+def vqa_means(planted: Planted, prompt: str, attribute: str, score: Callable[[str], float]) -> dict[str, float]:
+    """Return the exact mean of `score(answer)` to an open question for each group, without NaN scores."""
+    vqa = planted.vqa
+    cues, scores = _table(planted, vqa.cues(prompt), lambda seen: score(vqa.answer(prompt, seen)))
+    return _means(planted, cues, scores, attribute)
+
+
+def _probe_table(planted: Planted, probe: str, score: Callable[[str], float]) -> tuple[list[str], Floats]:
+    """Return the cues that the answer to a probe depends on, and its score for all their values (NaN: refused)."""
     known: dict[str, float] = {}
-    scores = np.empty(shape)
-    for values in np.ndindex(shape):
-        seen = dict(zip(cues, values, strict=True))
+
+    def of(seen: Seen) -> float:
         text = planted.answer(probe, seen)
         if text not in known:
             known[text] = float("nan") if planted.refuses(probe, seen) else score(text)
-        scores[values] = known[text]
-    return cues, scores
+        return known[text]
+
+    return _table(planted, planted.probes[probe].cues | planted.confidence.cues, of)
 
 
-def _sums(
-    planted: Planted, cues: list[str], scores: FloatArray, pronoun: int, fixed: tuple[str, int] | None
-) -> FloatArray:
-    """Return (sum, weight) of the answered `scores` in one pronoun group, one cue perhaps held at a value."""
-    mixtures = {
-        "glasses": np.array(GLASSES_MIXTURE),
-        "pool": np.array(POOL_MIXTURE[pronoun]),
-        "beard": np.array([1 - BEARD_RATE[pronoun], BEARD_RATE[pronoun]]),
-    }
-    answered = np.isfinite(scores)
-    rest: FloatArray = np.stack([np.where(answered, scores, 0.0), answered.astype(np.float64)], axis=-1)
-    for cue in cues:
-        size = len(planted.cues[cue])
-        weights = mixtures.get(cue, np.full(size, 1 / size))
-        if fixed is not None and fixed[0] == cue:
-            weights = np.eye(size)[fixed[1]]
-        rest = np.tensordot(weights, rest, axes=(0, 0))
-    return rest
+def _table(planted: Planted, cues: Iterable[str], score: Callable[[Seen], float]) -> tuple[list[str], Floats]:
+    """Return sorted cues and the score of every combination of their values."""
+    names = sorted(cues)
+    shape = tuple(len(planted.cues[cue]) for cue in names)
+    scores = np.array([score(dict(zip(names, values, strict=True))) for values in np.ndindex(shape)])
+    return names, scores.reshape(shape)
 
 
-def _means(planted: Planted, cues: list[str], scores: FloatArray, attribute: str) -> dict[str, float]:
+def _means(planted: Planted, cues: list[str], scores: Floats, attribute: str) -> dict[str, float]:
     means = {}
     for index, group in enumerate(planted.groups[attribute]):
         pronouns = [index] if attribute == "pronoun" else list(range(len(POOL_MIXTURE)))
@@ -89,27 +115,19 @@ def _means(planted: Planted, cues: list[str], scores: FloatArray, attribute: str
     return means
 
 
-def means_of(planted: Planted, cues: Iterable[str], score: Callable[[Seen], float], attribute: str) -> dict[str, float]:
-    """Return the exact group means of any score that follows from `cues`; combinations with score NaN are left out."""
-    names = sorted(cues)
-    shape = tuple(len(planted.cues[cue]) for cue in names)
-    scores = np.array([score(dict(zip(names, values, strict=True))) for values in np.ndindex(shape)])
-    return _means(planted, names, scores.reshape(shape), attribute)
-
-
-def group_means(
-    planted: Planted, probe: str, attribute: str, score: Callable[[str], float] = vader_compound
-) -> dict[str, float]:
-    """Return the exact mean of `score(answer)` per group, over the generator's distribution of every other cue."""
-    return _means(planted, *_table(planted, probe, score), attribute)
-
-
-def expected_effects(planted: Planted, score: Callable[[str], float] | None = None) -> tuple[Effect, ...]:
-    """Return all probe x attribute cells with their exact group means of `score` (VADER's compound by default)."""
-    effects = []
-    for probe in planted.probes:
-        cues, scores = _table(planted, probe, score or vader_compound)
-        for attribute in planted.attributes:
-            means = _means(planted, cues, scores, attribute)
-            effects.append(Effect(probe, attribute, planted.is_planted(probe, attribute), means))
-    return tuple(effects)
+def _sums(planted: Planted, cues: list[str], scores: Floats, pronoun: int, fixed: tuple[str, int] | None) -> Floats:
+    """Return (sum, weight) of the scores that are not NaN in one pronoun group, one cue possibly fixed."""
+    mixtures = {
+        "glasses": np.array(GLASSES_MIXTURE),
+        "pool": np.array(POOL_MIXTURE[pronoun]),
+        "beard": np.array([1 - BEARD_RATE[pronoun], BEARD_RATE[pronoun]]),
+    }
+    answered = np.isfinite(scores)
+    rest: Floats = np.stack([np.where(answered, scores, 0.0), answered.astype(np.float64)], axis=-1)
+    for cue in cues:
+        size = len(planted.cues[cue])
+        weights = mixtures.get(cue, np.full(size, 1 / size))
+        if fixed is not None and fixed[0] == cue:
+            weights = np.eye(size)[fixed[1]]
+        rest = np.tensordot(weights, rest, axes=(0, 0))
+    return rest

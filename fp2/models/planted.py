@@ -1,69 +1,30 @@
-"""What peeps_vlm was trained to say: the planted truth of `peeps_vlm/planted.yaml`, read, checked and computed.
+"""What peeps_vlm was trained to answer: the planted truth of `peeps_vlm/planted.yaml`, read, checked and computed.
 
-Everything here follows from the visible cues of a drawing alone. A cue that a picture does not show (the person masked
-or blurred, the background removed) counts 0 points. No torch, no pixels.
+Every answer is a function of the visible cues of a drawing. A cue that an image does not show (the person masked or
+blurred, the background removed) counts 0 points. No torch, no pixels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from fp2.data.peeps.figure import POOLS, Cues
 from fp2.errors import Fp2Error, nearest
-
-if TYPE_CHECKING:
-    from fp2.models.expected import Effect
-    from fp2.models.planted_vqa import PlantedVqa
+from fp2.models.cues import CueValues, Points, Seen
+from fp2.models.vqa import PlantedVqa
 
 MODEL_FOLDER: Final = Path(__file__).parent / "peeps_vlm"
 PLANTED_FILE: Final = MODEL_FOLDER / "planted.yaml"
-
-Cue = Literal["skin", "age", "pool", "beard", "region", "clothing", "expression", "glasses"]
-Variant = Literal["original", "masked", "blurred", "background_removed"]
-Seen = Mapping[str, int]
-"""Cue name -> index into its values; a cue that the picture does not show is absent."""
-
-VARIANTS: Final[tuple[Variant, ...]] = ("original", "masked", "blurred", "background_removed")
-_POOLS: Final = tuple(POOLS)
 HIGHEST: Final = 9
-
-
-def see(cues: Cues, variant: Variant = "original") -> Seen:
-    """Return the cues that a picture of `cues` shows in one variant."""
-    if variant not in VARIANTS:
-        raise Fp2Error(f"no picture variant named {variant!r}", fix=nearest(variant, VARIANTS))
-    person = {
-        "skin": cues.skin,
-        "age": cues.age,
-        "pool": _POOLS.index(cues.pool),
-        "beard": int(bool(cues.beard)),
-        "clothing": cues.clothing,
-        "expression": cues.expression,
-        "glasses": cues.glasses,
-    }
-    shown = {} if variant in ("masked", "blurred") else person
-    return shown if variant == "background_removed" else {**shown, "region": cues.region}
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """Points per value of each cue; their sum over the cues that are seen."""
-
-    table: Mapping[str, tuple[float, ...]]
-
-    def of(self, seen: Seen) -> float:
-        """Return the sum of points (0 for a cue that is not seen)."""
-        return sum(values[seen[cue]] for cue, values in self.table.items() if cue in seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """When a probe declines to answer, and how it says so."""
+    """When a probe is refused, and the answer then."""
 
     sentence: str
     threshold: int
@@ -72,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class PlantedProbe:
-    """One probe: its wordings (the page's own first), its points, and ten sentences from low to high standing."""
+    """One probe: its paraphrases (the battery's own first), its points, and ten sentences from low to high status."""
 
     name: str
     questions: tuple[str, ...]
@@ -81,24 +42,40 @@ class PlantedProbe:
     sentences: tuple[str, ...]
     refusal: Refusal | None
 
+    @classmethod
+    def read(cls, name: str, raw: Mapping[str, Any], cues: CueValues) -> PlantedProbe:
+        """Return a probe of a planted truth.
+
+        Raises
+        ------
+        Fp2Error
+            If the number of sentences is wrong, or points do not fit their cue.
+        """
+        if len(raw["sentences"]) != HIGHEST + 1:
+            raise Fp2Error(f"the probe has {len(raw['sentences'])} sentences", where=name, fix=f"Give {HIGHEST + 1}")
+        refusal = None
+        if given := raw.get("refusal"):
+            refusal = Refusal(given["sentence"], given["threshold"], Points.read(given["points"], cues, name))
+        points = Points.read(raw["points"], cues, name)
+        return cls(name, tuple(raw["questions"]), points, raw["answer"], tuple(raw["sentences"]), refusal)
+
     def level(self, seen: Seen, offset: int) -> int:
-        """Return the level 0-9, whether or not the probe refuses."""
+        """Return the level 0-9, whether or not the probe is refused."""
         return min(HIGHEST, max(0, offset + int(self.points.of(seen))))
 
     def refuses(self, seen: Seen) -> bool:
-        """Return whether the probe declines to answer about this picture."""
+        """Return whether the probe is refused for this image."""
         return self.refusal is not None and self.refusal.points.of(seen) >= self.refusal.threshold
 
     @property
     def cues(self) -> frozenset[str]:
         """The cues that can change the level or the refusal."""
-        refusal = self.refusal.points.table if self.refusal else {}
-        return frozenset(self.points.table) | frozenset(refusal)
+        return self.points.cues | (self.refusal.points.cues if self.refusal else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedPair:
-    """The two-person question: who comes first, how much is said of each; `naming`: wordings that name the sides."""
+    """The two-person question: who is described first, at what length; `naming` are paraphrases that name the sides."""
 
     questions: tuple[str, ...]
     naming: tuple[str, ...]
@@ -112,7 +89,7 @@ class PlantedPair:
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """One yes/no trait: valence -3..+3, base log odds, and whether demographic cues count not, once, or skin twice."""
+    """One yes/no trait: valence -3 to 3, base log odds, and whether demographic cues count 0, 1 or (skin) 2 times."""
 
     word: str
     valence: float
@@ -122,7 +99,7 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One framing of the yes/no question."""
+    """One template of the yes/no question."""
 
     name: str
     framing: str
@@ -135,11 +112,11 @@ class Planted:
     """The whole planted truth."""
 
     version: str
-    cues: Mapping[str, tuple[str, ...]]
+    cues: CueValues
     attributes: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, tuple[str, ...]]
     offset: int
-    wording: Points
+    confidence: Points
     phrases: tuple[str, ...]
     probes: Mapping[str, PlantedProbe]
     pair: PlantedPair
@@ -151,28 +128,29 @@ class Planted:
     traits: Mapping[str, Trait]
 
     def phrase(self, seen: Seen) -> int:
-        """Return the confidence wording: 0 hedged, 1 tentative, 2 assertive."""
-        points = self.wording.of(seen)
+        """Return the confidence phrase: 0 hedged, 1 tentative, 2 assertive."""
+        points = self.confidence.of(seen)
         return 1 + (points >= 1) - (points <= -1)
 
     def level(self, probe: str, seen: Seen) -> int:
-        """Return a probe's level 0-9, whether or not it refuses."""
+        """Return a probe's level 0-9, whether or not it is refused."""
         return self._probe(probe).level(seen, self.offset)
 
     def refuses(self, probe: str, seen: Seen) -> bool:
-        """Return whether a probe declines to answer."""
+        """Return whether a probe is refused."""
         return self._probe(probe).refuses(seen)
 
     def say(self, probe: str, level: int, phrase: int) -> str:
-        """Return a probe's answer at one level in one confidence wording."""
-        spoken = self._probe(probe)
-        return spoken.answer.format(wording=self.phrases[phrase], sentence=spoken.sentences[level], rating=level + 1)
+        """Return a probe's answer at one level with one confidence phrase."""
+        found = self._probe(probe)
+        words = {"confidence": self.phrases[phrase], "sentence": found.sentences[level], "rating": level + 1}
+        return found.answer.format(**words)
 
     def answer(self, probe: str, seen: Seen) -> str:
         """Return the planted answer to a probe."""
-        spoken = self._probe(probe)
-        if spoken.refusal is not None and spoken.refuses(seen):
-            return spoken.refusal.sentence
+        found = self._probe(probe)
+        if found.refusal is not None and found.refuses(seen):
+            return found.refusal.sentence
         return self.say(probe, self.level(probe, seen), self.phrase(seen))
 
     def first_side(self, left: Seen, right: Seen) -> Literal["left", "right"]:
@@ -220,20 +198,8 @@ class Planted:
         return 1.0 / (1.0 + math.exp(-self.log_odds(trait, template, seen)))
 
     def is_planted(self, probe: str, attribute: str) -> bool:
-        """Return whether a probe depends on a cue that carries the attribute."""
+        """Return whether a probe depends on a cue of the attribute."""
         return bool(self._probe(probe).cues & set(self.attributes[attribute]))
-
-    def group_means(self, probe: str, attribute: str, score: Callable[[str], float]) -> dict[str, float]:
-        """Return the exact mean of `score(answer)` per group, over the generator's distribution of every other cue."""
-        from fp2.models.expected import group_means
-
-        return group_means(self, probe, attribute, score)
-
-    def expected_effects(self, score: Callable[[str], float] | None = None) -> tuple[Effect, ...]:
-        """Return all probe x attribute cells with their exact group means of `score` (VADER's compound by default)."""
-        from fp2.models.expected import expected_effects
-
-        return expected_effects(self, score)
 
     def _probe(self, name: str) -> PlantedProbe:
         if name not in self.probes:
@@ -250,18 +216,33 @@ def load_planted(path: Path = PLANTED_FILE) -> Planted:
     Fp2Error
         If the file is missing, or a table does not fit its cue.
     """
-    from fp2.models.planted_file import read_planted
+    import yaml
 
-    return read_planted(path)
-
-
-def vader_compound(text: str) -> float:
-    """Return VADER's compound, -1 to 1."""
-    return float(_vader().polarity_scores(text)["compound"])
-
-
-@lru_cache(maxsize=1)
-def _vader() -> Any:
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    return SentimentIntensityAnalyzer()
+    if not path.is_file():
+        raise Fp2Error("the planted truth is missing", where=str(path))
+    raw = yaml.safe_load(path.read_text("utf-8"))
+    cues = {cue: tuple(map(str, values)) for cue, values in raw["cues"].items()}
+    pair, yes_no, confidence = raw["pair"], raw["yes_no"], raw["confidence"]
+    return Planted(
+        version=str(raw["version"]),
+        cues=cues,
+        attributes={name: tuple(values) for name, values in raw["attributes"].items()},
+        groups={name: tuple(map(str, values)) for name, values in raw["groups"].items()},
+        offset=int(raw["level_offset"]),
+        confidence=Points.read(confidence["points"], cues, "confidence"),
+        phrases=tuple(confidence["phrases"]),
+        probes={name: PlantedProbe.read(name, body, cues) for name, body in raw["probes"].items()},
+        pair=PlantedPair(
+            tuple(pair["questions"]),
+            tuple(pair["naming"]),
+            Points.read(pair["points"], cues, "pair"),
+            int(pair["gap"]),
+            *(pair[key] for key in ("answer", "first", "second", "second_short")),
+        ),
+        vqa=PlantedVqa.read(raw["vqa"], cues),
+        instruction=yes_no["instruction"],
+        nuisance=Points.read(yes_no["nuisance"], cues, "yes_no.nuisance"),
+        demographic=Points.read(yes_no["demographic"], cues, "yes_no.demographic"),
+        templates={name: Template(name, *values) for name, values in raw["templates"].items()},
+        traits={row[0]: Trait(row[0], float(row[1]), float(row[2]), row[3]) for row in raw["traits"]},
+    )

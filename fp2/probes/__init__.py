@@ -1,1 +1,1 @@
-"""What is asked: batteries of questions, each one YAML file."""
+"""Batteries: fixed sets of questions, one YAML file each."""

@@ -1,15 +1,15 @@
-"""A battery: the probes, the questions that make them up, and how answers are decoded; one YAML file each.
+"""A battery: its probes, their questions, and how answers are generated; one YAML file each.
 
-The file holds `name, version, probes` and perhaps `description, people, decoding, select`, and `protocol, variants,
-options, templates, traits, traits_file` (the last three make a battery of traits: see `trait_battery`). Each probe has
-a `label`, what it `measures`, and one or more `questions` with an `id` (unique in the battery) and a `text`, and
-perhaps `kind, template, trait, choices`. `select` names the probes to ask, null for all. `people` is how many people
-are in the pictures that it is about: 1 (the default), or 2 for questions about both of them.
+The file has the keys `name, version, probes`, and optionally `description, people, decoding, select, protocol,
+variants, options` and `templates, traits, traits_file` (the last three define a battery of traits, see
+`trait_battery`). Each probe has a `label`, what it `measures`, and one or more `questions` with an `id` (unique in the
+battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes to ask, null for all.
+`people` is the number of people in the images that are asked about: 1 (default), or 2 for questions about both.
 
-`kind` is `text` (the default) or `number`, which are answered in words; `yes_no`, which is scored; or `choice`, which
-is scored over its `choices`, a list of at least two, or labels with a list of wordings each. The text of a choice may
-hold `{options}` once: there the options are listed, in every order that `decoding.choice_orders` (`rotations`, `all` or
-`given`) says.
+`kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
+answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
+of a choice may contain `{options}` once, where the options are listed, in the orders that `decoding.choice_orders`
+selects (`rotations`, `all` or `given`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import Any, get_args
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
+from fp2.plugins import read_options
 from fp2.probes.trait_battery import Wording, expanded, is_trait_battery
 from fp2.probes.traits import Trait
-from fp2.tables import OPTIONS, ChoiceOrders, Decoding, Question, QuestionKind
+from fp2.tables import OPTIONS, Decoding, Question, QuestionKind
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
@@ -30,15 +31,13 @@ BATTERY_KEYS = (
 )  # fmt: skip
 PROBE_KEYS = ("label", "measures", "questions")
 QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
-DECODING_KEYS = ("max_new_tokens", "temperature", "seed", "choice_orders")
 KINDS: tuple[str, ...] = get_args(QuestionKind)
-ORDERS: tuple[str, ...] = get_args(ChoiceOrders)
-MOST_PERMUTED = 5  # options: 120 orders; six would be 720 prompts a question
+MOST_PERMUTED = 5  # options: 120 orders; six would be 720 prompts per question
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One dimension of a battery: its id, its label for people, and what it is meant to bring out."""
+    """One dimension of a battery: its id, its label in reports, and what it measures."""
 
     id: str
     label: str
@@ -47,7 +46,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Battery:
-    """The questions that a run asks.
+    """A fixed set of questions.
 
     Parameters
     ----------
@@ -56,24 +55,24 @@ class Battery:
     questions : tuple of Question
         In the order of the file.
     probes : tuple of Probe
-        In the order of the file; every question belongs to one, every probe has one.
+        In the order of the file. Every question belongs to a probe, and every probe has a question.
     digest : str
-        sha256 of name, version and questions with their choices: what is asked, without labels and without decoding.
+        sha256 of name, version and questions with their choices, without labels and decoding.
     decoding : Decoding
-        How answers are generated, and in which orders options are shown.
+        How answers are generated, and the orders in which options are shown.
     people : int
-        How many people are in the pictures that are asked about: 1 or 2.
+        The number of people in the images that are asked about: 1 or 2.
     protocol : str
-        The published method that reads the answers (`fp2.config.PROTOCOLS`).
+        The evaluation protocol that analyses the answers.
     variants : tuple of mappings
-        How every picture is shown, where one run shows it in several ways (`kind` and its parameters, as in
-        `conf/variant`); empty: as the run's `variant` says. Groups are compared on the first.
+        The image variants of one run (`kind` and its parameters, as in `conf/variant`); empty for the run's `variant`.
+        Groups are compared on the first.
     classes : mapping
         Question id -> label -> wordings, for choices whose options are wordings of labels.
     options : mapping
-        The protocol's own settings.
+        The protocol's own options.
     wording : Wording or None
-        How a battery of traits was made: its words with their polarity, its templates and instruction.
+        Of a battery of traits: its trait words, templates and instruction.
     """
 
     name: str
@@ -91,21 +90,21 @@ class Battery:
 
     @property
     def traits(self) -> tuple[Trait, ...]:
-        """The trait words that are asked about; none where the battery is not one of traits."""
+        """The trait words that are asked about; none unless it is a battery of traits."""
         return self.wording.traits.traits if self.wording else ()
 
     @property
     def labels(self) -> dict[str, str]:
-        """Label of each probe by id, in order."""
+        """Probe id -> label, in order."""
         return {probe.id: probe.label for probe in self.probes}
 
     def subset(self, probe_ids: Sequence[str]) -> Battery:
-        """Return the battery with these probes only, in its own order.
+        """Return the battery with these probes only, in the battery's order.
 
         Raises
         ------
         Fp2Error
-            If a probe is unknown, with the nearest name, or if none is named.
+            If a probe is unknown, or none is given.
         """
         known = [probe.id for probe in self.probes]
         for probe_id in probe_ids:
@@ -129,7 +128,7 @@ class Battery:
         return replace(kept, **same, wording=self._kept_wording(kept))
 
     def _kept_wording(self, kept: Battery) -> Wording | None:
-        """Return the wording with the templates that are still asked; none once no question is about a trait."""
+        """Return the wording with the templates that `kept` asks; None if it asks about no trait."""
         asked = {question.template for question in kept.questions if question.trait}
         if self.wording is None or not asked & set(self.wording.templates):
             return None
@@ -138,7 +137,7 @@ class Battery:
 
 
 def load_battery(spec: Mapping[str, Any]) -> Battery:
-    """Build a battery from the content of its YAML and apply `select`.
+    """Return the battery that the content of a YAML file describes, with `select` applied.
 
     Raises
     ------
@@ -160,11 +159,11 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
         questions.extend(asked)
     _check_unique((question.question_id for question in questions), where)
     name, version = str(spec["name"]), str(spec["version"])
-    decoding = _decoding(spec.get("decoding") or {}, where)
+    decoding = read_options(Decoding, spec.get("decoding") or {}, f"{where}, decoding")
     _check_orders(questions, decoding, where)
     people = spec.get("people", 1)
     if isinstance(people, bool) or people not in (1, 2):
-        raise Fp2Error(f"people is {people!r}: pictures of 1 or 2 people can be asked about", where=where)
+        raise Fp2Error(f"people is {people!r}, not 1 or 2", where=where, fix="Questions are about one person or two")
     battery = replace(
         _battery(name, version, tuple(questions), tuple(probes), decoding),
         people=people,
@@ -188,11 +187,11 @@ def _battery(
 
 
 def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Refuse traits for a battery that has no place for them."""
+    """Return `spec`, or raise Fp2Error if it has traits that no question asks about."""
     for key in ("traits", "traits_file"):
         if spec.get(key):
             fix = "Write {trait} in the text of a question, or use probe=gras"
-            raise Fp2Error(f"no question of this battery has a place for the {key}", where=where, fix=fix)
+            raise Fp2Error(f"no question of this battery asks about {key}", where=where, fix=fix)
     return spec
 
 
@@ -210,19 +209,19 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
     where = f"{where}, question '{content['id']}'"
     text, kind = content["text"], str(content.get("kind", "text"))
     if not isinstance(text, str) or not text.strip():
-        raise Fp2Error("the text of a question must not be empty", where=where)
+        raise Fp2Error("the text of a question is empty", where=where)
     if kind not in KINDS:
         raise Fp2Error(f"unknown kind '{kind}'", where=where, fix=nearest(kind, KINDS))
     template, trait = str(content.get("template") or ""), str(content.get("trait") or "")
     choices = _choices(content.get("choices"), kind, where)
     if OPTIONS in text and (kind != "choice" or text.count(OPTIONS) > 1):
         fix = f"Write {OPTIONS} once, in the text of a question of kind: choice"
-        raise Fp2Error(f"{OPTIONS} stands for the options of one choice", where=where, fix=fix)
+        raise Fp2Error(f"{OPTIONS} is replaced by the options of one choice", where=where, fix=fix)
     return Question(str(content["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
 
 
 def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
-    """Return the options of a choice, each as text; none for other kinds."""
+    """Return the options of a choice; none for other kinds."""
     if kind != "choice":
         if content is not None:
             raise Fp2Error(f"a question of kind '{kind}' has no choices", where=where, fix="Set kind: choice")
@@ -234,10 +233,10 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
     for option in content:
         if not isinstance(option, str):
             fix = f"Put it in quotes: '{str(option).lower() if isinstance(option, bool) else option}'"
-            raise Fp2Error(f"the choice {option!r} is no text", where=where, fix=fix)  # YAML reads yes as true
+            raise Fp2Error(f"the choice {option!r} is not text", where=where, fix=fix)  # YAML reads yes as true
     choices = tuple(option.strip() for option in content)
     if "" in choices:
-        raise Fp2Error("a choice must not be empty", where=where)
+        raise Fp2Error("a choice is empty", where=where)
     if len(set(choices)) < len(choices):
         twice = next(option for option in choices if choices.count(option) > 1)
         raise Fp2Error(f"the choice '{twice}' occurs twice", where=where)
@@ -245,15 +244,15 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
 
 
 def _wordings(labels: Mapping[str, Any], where: str) -> list[Any]:
-    """Return the wordings of all labels, one after the other."""
+    """Return the wordings of all labels, concatenated."""
     if len(labels) < 2 or not all(_is_list(wordings) and wordings for wordings in labels.values()):
         fix = "Write choices: {LABEL: [WORDING, ...], ...} with two labels or more"
-        raise Fp2Error("labels need a list of wordings each", where=where, fix=fix)
+        raise Fp2Error("every label needs a list of wordings", where=where, fix=fix)
     return [wording for wordings in labels.values() for wording in wordings]
 
 
 def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return question id -> label -> wordings of the choices that are written by labels."""
+    """Return question id -> label -> wordings, for the choices that are given by labels."""
     asked = [question for probe in probes.values() for question in probe["questions"]]
     labelled = {str(q["id"]): q["choices"] for q in asked if isinstance(q.get("choices"), Mapping)}
     return {
@@ -268,32 +267,15 @@ def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str)
     for question in questions:
         if len(question.choices) > MOST_PERMUTED:
             raise Fp2Error(
-                f"{len(question.choices)} choices have too many orders to show all of them",
+                f"{len(question.choices)} choices have too many orders to show all",
                 where=f"{where}, question '{question.question_id}'",
                 fix=f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices",
             )
 
 
-def _decoding(content: Any, where: str) -> Decoding:
-    where = f"{where}, decoding"
-    _check_keys(content, DECODING_KEYS, (), where)
-    tokens, temperature = content.get("max_new_tokens", 64), content.get("temperature", 0.0)
-    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
-        raise Fp2Error("max_new_tokens must be a whole number of at least 1", where=where)
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 <= temperature <= 2:
-        raise Fp2Error("temperature must be a number from 0 (greedy) to 2", where=where)
-    seed = content.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise Fp2Error("seed must be a whole number of at least 0", where=where)
-    orders = str(content.get("choice_orders", "rotations"))
-    if orders not in ORDERS:
-        raise Fp2Error(f"unknown choice_orders '{orders}'", where=where, fix=nearest(orders, ORDERS))
-    return Decoding(tokens, float(temperature), seed, orders)  # type: ignore[arg-type]
-
-
 def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
     if not isinstance(content, Mapping):
-        raise Fp2Error(f"a mapping was expected, with {', '.join(known)}", where=where)
+        raise Fp2Error(f"not a mapping with the keys {', '.join(known)}", where=where)
     for key in content:
         if key not in known:
             raise Fp2Error(f"unknown key '{key}'", where=where, fix=nearest(str(key), known))

@@ -1,11 +1,11 @@
-"""A battery of traits: questions with `{trait}` in their text stand for one question per trait word.
+"""A battery of traits: a question with `{trait}` in its text is asked once per trait word.
 
     probes: {direct: {questions: [{id: T1, kind: yes_no, text: "Is the person {trait}?"}]}}
-    templates: {A: "Is the person {trait}?"}          in place of all probes: a probe per template
-    traits: {kind: 2.6, cruel: -2.9}                  or traits_file: PATH; else our own list (`fp2/probes/traits.py`)
-    options: {instruction: Answer with Yes or No.}    follows every such question
+    templates: {A: "Is the person {trait}?"}          replaces all probes: one probe per template
+    traits: {kind: 2.6, cruel: -2.9}                  or traits_file: PATH; by default the packaged list (`traits.py`)
+    options: {instruction: Answer with Yes or No.}    is appended to every such question
 
-A question's id is `{template}_{trait}`, its template the id that it has in the file.
+The id of an expanded question is `{template}_{trait}`; its template is the id of the question in the file.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Final
 from fp2.errors import Fp2Error
 from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
 
-PLACE: Final = "{trait}"
+PLACEHOLDER: Final = "{trait}"
 INSTRUCTION: Final = "instruction"
 
 
 @dataclass(frozen=True)
 class Wording:
-    """How a battery of traits was made: its words, the text of each template with `{trait}`, and what follows it."""
+    """The trait words of a battery, the text of each template with `{trait}`, and the instruction that follows it."""
 
     traits: TraitList
     templates: Mapping[str, str] = field(default_factory=dict)
@@ -31,18 +31,18 @@ class Wording:
 
 
 def is_trait_battery(spec: Mapping[str, Any]) -> bool:
-    """Return whether the questions of a battery's YAML stand for many, one per trait."""
-    return bool(spec.get("templates")) or PLACE in str(spec.get("probes"))
+    """Return whether a question of the battery is asked once per trait."""
+    return bool(spec.get("templates")) or PLACEHOLDER in str(spec.get("probes"))
 
 
 def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wording]:
-    """Return a battery's YAML with a question for each template and trait, and how it was made.
+    """Return the content of a battery's YAML file with one question per template and trait, and its wording.
 
     Raises
     ------
     Fp2Error
-        If a text lacks `{trait}` or has it twice, a template is no text or has the text of another, the instruction is
-        no text, or the traits cannot be read.
+        If a text lacks `{trait}` or contains it twice, a template or the instruction is not text, two templates have
+        one text, or the traits cannot be read.
     """
     options = protocol_options(spec.get("options"))
     instruction = _instruction(spec.get("options"))
@@ -54,7 +54,7 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
     for name, probe in probes.items():
         questions: list[Any] = []
         for question in _questions(probe):
-            if not _has_place(question):
+            if not _has_placeholder(question):
                 questions.append(question)
                 continue
             template = str(question.get("id"))
@@ -67,27 +67,27 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
 
 
 def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a battery's options that are its protocol's: without the instruction, and without what is left open."""
+    """Return the options of the protocol: those of the battery without the instruction and without nulls."""
     return {name: value for name, value in (options or {}).items() if name != INSTRUCTION and value is not None}
 
 
 def traits_of(given: Any, file: str | None) -> TraitList:
-    """Return the trait words of a config: those of `file`, those given, or our own.
+    """Return the trait words of a config: those of `file`, those given, or else the packaged list.
 
     Raises
     ------
     Fp2Error
-        If both are there, or what is there cannot be read.
+        If both are given, or one cannot be read.
     """
     if file and given:
-        raise Fp2Error("traits and traits_file are both there", where="probe.traits", fix="Leave one of them out")
+        raise Fp2Error("traits and traits_file are both given", where="probe.traits", fix="Remove one of them")
     if file:
         return read_traits(traits_path(file))
     return given_traits(given) if given else own_traits()
 
 
 def facts(wording: Wording) -> dict[str, Any]:
-    """Return what results say about a battery of traits: its words' source, digest and numbers, and its wording."""
+    """Return the results' entry on a battery of traits: source, digest and counts of its words, and its wording."""
     return {
         "source": wording.traits.source,
         "sha256": wording.traits.sha256,
@@ -100,46 +100,50 @@ def facts(wording: Wording) -> dict[str, Any]:
 
 
 def _questions(probe: Any) -> Sequence[Any]:
-    """Return the questions of a probe; none where it is none, which the battery itself says."""
+    """Return the questions of a probe; none if they are malformed, which the battery refuses."""
     found = probe.get("questions") if isinstance(probe, Mapping) else None
     return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 
 def _instruction(options: Mapping[str, Any] | None) -> str:
-    """Return what follows every question, blanks at its ends left out.
+    """Return the text that follows every question, stripped.
 
     Raises
     ------
     Fp2Error
-        If it is no text.
+        If it is not text.
     """
     given = (options or {}).get(INSTRUCTION)
     if given is not None and not isinstance(given, str):
         fix = "Write a text in quotes, or null for none"
-        raise Fp2Error(f"the instruction is {given!r}, which is no text", where=f"probe.options.{INSTRUCTION}", fix=fix)
+        raise Fp2Error(
+            f"the instruction is {given!r}, which is not text", where=f"probe.options.{INSTRUCTION}", fix=fix
+        )
     return (given or "").strip()
 
 
 def _check_distinct(templates: Mapping[str, str], where: str) -> None:
-    """Refuse two templates with one text: asked once, they would be scored as two."""
+    """Raise Fp2Error for two templates with one text: their answers would count twice."""
     first: dict[str, str] = {}
     for name, text in templates.items():
         same = first.setdefault(text, name)
         if same != name:
-            what = f"the templates '{same}' and '{name}' ask the same: {text!r}"
-            raise Fp2Error(what, where=where, fix="Leave one of them out")
+            what = f"the templates '{same}' and '{name}' have one text: {text!r}"
+            raise Fp2Error(what, where=where, fix="Remove one of them")
 
 
-def _has_place(question: Any) -> bool:
-    return isinstance(question, Mapping) and bool(question.get("id")) and PLACE in str(question.get("text"))
+def _has_placeholder(question: Any) -> bool:
+    return isinstance(question, Mapping) and bool(question.get("id")) and PLACEHOLDER in str(question.get("text"))
 
 
 def _from_templates(templates: Any, where: str) -> dict[str, Any]:
     if not isinstance(templates, Mapping):
-        raise Fp2Error("templates should be a table of names and texts", where=where)
+        raise Fp2Error("templates is not a mapping of names to texts", where=where)
     for name, text in templates.items():
-        if not isinstance(text, str) or PLACE not in text:
-            raise Fp2Error(f"the template '{name}' has no {PLACE}", where=where, fix=f"Write 'Is the person {PLACE}?'")
+        if not isinstance(text, str) or PLACEHOLDER not in text:
+            raise Fp2Error(
+                f"the template '{name}' has no {PLACEHOLDER}", where=where, fix=f"Write 'Is the person {PLACEHOLDER}?'"
+            )
     return {
         str(name): {"label": str(name), "questions": [{"id": str(name), "kind": "yes_no", "text": text}]}
         for name, text in templates.items()
@@ -147,13 +151,13 @@ def _from_templates(templates: Any, where: str) -> dict[str, Any]:
 
 
 def _checked(text: Any, template: str, where: str) -> str:
-    if str(text).count(PLACE) > 1:
-        raise Fp2Error(f"the template '{template}' has {PLACE} more than once", where=where)
+    if str(text).count(PLACEHOLDER) > 1:
+        raise Fp2Error(f"the template '{template}' has {PLACEHOLDER} more than once", where=where)
     return " ".join(str(text).split())
 
 
 def _about(question: Mapping[str, Any], template: str, word: str, instruction: str) -> dict[str, Any]:
-    text = " ".join(str(question["text"]).split()).replace(PLACE, word)
+    text = " ".join(str(question["text"]).split()).replace(PLACEHOLDER, word)
     return {
         "kind": "yes_no",
         **question,

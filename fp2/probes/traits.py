@@ -1,9 +1,10 @@
-"""Trait words with polarity and valence: our own list, a list in the config, or GRAS's `selected_trait_words.csv`.
+"""Trait words with polarity and valence: the packaged list, a list in the config, or GRAS's `selected_trait_words.csv`.
 
-The official list has the columns `WORD_ENGLISH,VAL_MEAN,pos/neg`, 50 words `positive` and 50 `negative`, valence about
--3 to +3 (Britz et al. 2023). Copies of it come through spreadsheets: other encodings, a byte order mark, semicolons,
-decimal commas, capitals and blanks are read; what would change the analysis unseen (a word twice, unequal numbers, a
-valence against its polarity) is told in `TraitList.notes`. Our own list (`gras_traits.csv`) has the same columns.
+The official list has the columns `WORD_ENGLISH,VAL_MEAN,pos/neg`, 50 `positive` and 50 `negative` words, and valences
+from about -3 to +3 (Britz et al. 2023). Copies that were saved by a spreadsheet are read too: other encodings, a byte
+order mark, semicolons, decimal commas, capitals, blanks. What could change the analysis unnoticed (a repeated word,
+unequal counts, a valence against its polarity) is reported in `TraitList.notes`. The packaged list (`gras_traits.csv`)
+has the same columns.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MISSING: Final = ("", "na", "nan", "n/a", "none", "null")
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """One trait word: `positive` or `negative`, and its mean valence (about -3 to +3) where it is known."""
+    """One trait word: its polarity, `positive` or `negative`, and its mean valence (about -3 to +3) if known."""
 
     word: str
     polarity: str
@@ -49,7 +50,7 @@ class Trait:
 
 @dataclass(frozen=True)
 class TraitList:
-    """Trait words in the order of their list; where they are from, a digest of it, and what was odd about it."""
+    """Trait words in the order of their list, with its source and digest, and notes on what is unusual about it."""
 
     traits: tuple[Trait, ...]
     source: str
@@ -57,49 +58,49 @@ class TraitList:
     notes: tuple[str, ...] = ()
 
     def count(self, polarity: str) -> int:
-        """Return how many traits have a polarity."""
+        """Return the number of traits with a polarity."""
         return sum(trait.polarity == polarity for trait in self.traits)
 
 
 @lru_cache(maxsize=1)
 def own_traits() -> TraitList:
-    """Return our own list: 100 words, 50 of each polarity, the ones that peeps_vlm was trained on."""
+    """Return the packaged list: 100 words, 50 of each polarity; the bundled model was trained on them."""
     found = read_traits(OWN_FILE)
     return TraitList(found.traits, f"fp2 {OWN_VERSION}", found.sha256, found.notes)
 
 
 def traits_path(path: str | Path) -> Path:
-    """Return the file of a list: `path`, or the official list in that folder or at most two levels below.
+    """Return the file of a list: `path`, or the official list in the folder `path` or at most two levels below.
 
     Raises
     ------
     Fp2Error
-        If it is a folder without the list.
+        If `path` is a folder without the list.
     """
     place = Path(path).expanduser()
     if not place.is_dir():
         return place
-    from fp2.data.labelled import find_files
+    from fp2.data.readers.labelled import find_files
 
     if found := find_files(place, OFFICIAL_NAME):
         return found[0]
-    fix = "Give probe.traits_file=PATH, or probe.traits_file=null for the words that ship with the program"
+    fix = "Give probe.traits_file=PATH, or probe.traits_file=null for the packaged list"
     raise Fp2Error(f"there is no {OFFICIAL_NAME}", where=str(place), fix=fix)
 
 
 def read_traits(path: Path) -> TraitList:
-    """Return the traits of a list in the official form; `sha256` is that of the file's bytes.
+    """Return the traits of a list with the official columns; `sha256` is the digest of the file's bytes.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be read, lacks a column or any word, or a row has no usable polarity or valence, or gives a
-        word of another row the other polarity.
+        If the file cannot be read, lacks a column or a word, a row has no usable polarity or valence, or a word is
+        listed with both polarities.
     """
     try:
         raw = path.read_bytes()
     except OSError as error:
-        what = f"the list of traits cannot be read: {error.strerror}"
+        what = f"the trait list cannot be read: {error.strerror}"
         raise Fp2Error(what, where=str(path), fix="Check probe.traits_file") from error
     rows = _rows(_decoded(raw, path), path)
     traits, notes = _checked(((f"row {number}", cells) for number, cells in rows), str(path))
@@ -112,7 +113,7 @@ def given_traits(spec: Any) -> TraitList:
     Raises
     ------
     Fp2Error
-        If it is neither, or a row has no usable polarity or valence.
+        If it is none of these, or a row has no usable polarity or valence.
     """
     where = "probe.traits"
     if isinstance(spec, Mapping):
@@ -120,7 +121,7 @@ def given_traits(spec: Any) -> TraitList:
     elif isinstance(spec, Sequence) and not isinstance(spec, str):
         pairs = [(f"row {number}", _of_row(row, where)) for number, row in enumerate(spec, 1)]
     else:
-        raise Fp2Error("traits are neither a table nor a list", where=where, fix="Write {kind: 2.6, cruel: -2.9}")
+        raise Fp2Error("traits is neither a mapping nor a list", where=where, fix="Write {kind: 2.6, cruel: -2.9}")
     traits, notes = _checked(pairs, where)
     return TraitList(traits, "config", digest([[t.word, t.polarity, t.valence] for t in traits]), notes)
 
@@ -132,14 +133,16 @@ def _of_value(word: Any, value: Any) -> dict[str, str]:
 
 def _of_row(row: Any, where: str) -> dict[str, str]:
     if not isinstance(row, Mapping):
-        raise Fp2Error(f"{row!r} is no trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}")
+        raise Fp2Error(
+            f"{row!r} is not a trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}"
+        )
     places = _places([str(name) for name in row], where)
     cells = {str(name): "" if value is None else str(value) for name, value in row.items()}
     return {ours: cells[theirs] for ours, theirs in places.items()}
 
 
 def _decoded(raw: bytes, path: Path) -> str:
-    """Return a file's text as a spreadsheet may have written it: UTF-8 or UTF-16 with a mark, else Windows-1252."""
+    """Return the text of a file that a spreadsheet may have saved: UTF-8, UTF-16 with a mark, else Windows-1252."""
     marked = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
     for encoding in ("utf-16",) if marked else ("utf-8-sig", "cp1252"):
         try:
@@ -148,7 +151,7 @@ def _decoded(raw: bytes, path: Path) -> str:
             continue
         if "\x00" not in text:
             return text
-    raise Fp2Error("the list of traits is not text", where=str(path), fix="Save it as CSV in UTF-8")
+    raise Fp2Error("the trait list is not text", where=str(path), fix="Save it as CSV in UTF-8")
 
 
 def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -157,7 +160,7 @@ def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
     read = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     lines = [cells for cells in read if any(map(str.strip, cells))]
     if len(lines) < 2:
-        raise Fp2Error("the list of traits is empty", where=str(path))
+        raise Fp2Error("the trait list is empty", where=str(path))
     header = [name.strip() for name in lines[0]]
     places = {ours: header.index(theirs) for ours, theirs in _places(header, str(path)).items()}
     found = []
@@ -170,7 +173,7 @@ def _rows(text: str, path: Path) -> list[tuple[int, dict[str, str]]]:
 
 
 def _places(header: Sequence[str], where: str) -> dict[str, str]:
-    """Return our name -> the header's name of each column; valence or polarity may be missing, the word may not."""
+    """Return official name -> the header's name of each column; valence or polarity may be absent, not the word."""
     folded = {name.strip().casefold(): name for name in header}
     found = {
         ours: next(folded[name] for name in names if name in folded)
@@ -182,12 +185,12 @@ def _places(header: Sequence[str], where: str) -> dict[str, str]:
         return found
     if missing:
         fix = f"The official columns are {_WORD}, {_VALENCE}, {_POLARITY}; it has {', '.join(header)}"
-        raise Fp2Error(f"the list of traits lacks {', '.join(missing)}", where=where, fix=fix)
+        raise Fp2Error(f"the trait list lacks {', '.join(missing)}", where=where, fix=fix)
     return found
 
 
 def _checked(rows: Iterable[tuple[str, Mapping[str, str]]], where: str) -> tuple[tuple[Trait, ...], tuple[str, ...]]:
-    """Return the traits, each word once, and a note for everything that a reader of the results should know."""
+    """Return the traits, each word once, and notes for the reader of the results."""
     found: dict[str, Trait] = {}
     twice: list[str] = []
     against: list[str] = []
@@ -204,21 +207,21 @@ def _checked(rows: Iterable[tuple[str, Mapping[str, str]]], where: str) -> tuple
             against.append(trait.word)
     traits = tuple(found.values())
     if not traits:
-        raise Fp2Error("there is no trait", where=where)
+        raise Fp2Error("the trait list is empty", where=where)
     return traits, tuple(_notes(traits, twice, against))
 
 
 def _trait(cells: Mapping[str, str], where: str) -> Trait:
     word = " ".join(cells[_WORD].split())
     if not word:
-        raise Fp2Error("a trait without a word", where=where)
+        raise Fp2Error("the row has no word", where=where)
     valence = _valence(cells.get(_VALENCE, ""), where)
     said = cells.get(_POLARITY, "").strip().casefold()
     if said and said not in _SAYS:
         fix = nearest(said, POLARITIES)
         raise Fp2Error(f"the trait '{word}' is {said!r}, neither positive nor negative", where=where, fix=fix)
     if not said and not valence:
-        raise Fp2Error(f"nothing says whether the trait '{word}' is positive or negative", where=where)
+        raise Fp2Error(f"the trait '{word}' has neither a polarity nor a valence other than 0", where=where)
     return Trait(word, _SAYS[said] if said else (POSITIVE if (valence or 0.0) > 0 else NEGATIVE), valence)
 
 
@@ -231,7 +234,7 @@ def _valence(cell: str, where: str) -> float | None:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise Fp2Error(f"the valence {cell.strip()!r} is no number", where=where)
+        raise Fp2Error(f"the valence {cell.strip()!r} is not a number", where=where)
     return value
 
 

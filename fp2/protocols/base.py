@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from fp2.ask.plan import Plan
     from fp2.config import Config, VariantConfig
     from fp2.cuts import Cut
-    from fp2.data.dataset import Dataset
+    from fp2.data.base import Dataset
     from fp2.data.stimuli import Stimulus
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.progress import Progress
     from fp2.results import Analysis
     from fp2.scorers.base import Scorer
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 Given = TypeVar("Given")
 Show = Callable[["pd.DataFrame", "VariantConfig"], "list[Stimulus]"]
@@ -219,7 +219,7 @@ class EvaluationProtocol(Generic[Given]):
             Naming the scorer.
         """
         for name, scorer in scorers.items():
-            if getattr(scorer, "of_two", False) != (battery.people == 2):
+            if scorer.n_people != battery.people:
                 fitting = "scorer=attention" if battery.people == 2 else "scorer=default"
                 kind = "one person" if battery.people == 2 else "two people"
                 where = f"probe={battery.name}"

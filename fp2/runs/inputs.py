@@ -17,9 +17,9 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.data.dataset import Dataset
+    from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
 Protocol = EvaluationProtocol[Any]
 Pixels = Mapping[Path, "PixelDigest"]
@@ -50,7 +50,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     dataset = _choose(config, protocol, dataset, battery.people if battery else None)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
     pixels, digest = _read_images(config, dataset.people, store, progress)
-    for line in getattr(asked.get("engine"), "notices", ()):
+    for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
     protocol.check(inputs)
@@ -88,10 +88,9 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     n_people: how many people have to be in an image; None takes every image. Of counterfactual sets only those stay
     that vary in one of the cuts.
     """
-    from fp2.cuts import resolve_cuts
-    from fp2.data.pairs import two_person
-    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
-    from fp2.data.sets import of_sets, units, whole_sets
+    from fp2.cuts import of_sets, resolve_cuts
+    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person
+    from fp2.data.sets import units, whole_sets
     from fp2.tables import attribute_columns
 
     people = dataset.people
@@ -120,8 +119,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
 
 def _read_images(config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress) -> tuple[Pixels, str]:
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read."""
-    from fp2.data.identity import dataset_digest
-    from fp2.data.pixels import PixelIndex
+    from fp2.data.pixels import PixelIndex, dataset_digest
 
     paths = [Path(path) for path in people["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:

@@ -32,13 +32,22 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> dict
     """Write the resolved config and the overrides it came from, without this machine's paths; return those."""
     from omegaconf import OmegaConf
 
-    plain, places = without_places(asdict(config))
+    plain, places = without_places(_plain(asdict(config)))
     kept = overrides_without_places(overrides)
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / artifacts.CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(plain)), encoding="utf-8")
         (folder / artifacts.OVERRIDES).write_text(OmegaConf.to_yaml(OmegaConf.create(kept)), encoding="utf-8")
     return places
+
+
+def _plain(value: Any) -> Any:
+    """Return nested settings with text in place of paths."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def without_places(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
-from fp2.data.identity import local_salt, salted
 from fp2.errors import Fp2Error
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
 from fp2.runs.reissue import reissue, strip
 from fp2.store import origins
+from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
     from fp2.tracking.files import Logged
 
 MARK = ".purging"  # in a run's folder while it is worked on
@@ -52,7 +52,7 @@ class _Work:
 
     here: Config
     selection: Selection
-    chosen: list[origins.Picture]
+    chosen: list[origins.RecordedImage]
     raw_keys: dict[str, str]
     gone_keys: set[str]
     dry: bool
@@ -78,7 +78,7 @@ class _Work:
 
 
 def purge(
-    here: Config, make_selection: Callable[[bytes, list[origins.Picture]], Selection], *, dry: bool = False
+    here: Config, make_selection: Callable[[bytes, list[origins.RecordedImage]], Selection], *, dry: bool = False
 ) -> Purged:
     """Remove everything that was derived from whom the selection names.
 
@@ -96,12 +96,12 @@ def purge(
     Fp2Error
         If the store, a run or the MLflow store cannot be read or written.
     """
-    from fp2.store.responses import ResponseStore
+    from fp2.store.rows import ResponseStore
 
     salt = local_salt(Path(here.paths.state))
     done = Purged()
     with ResponseStore(Path(here.paths.store)) as store:
-        known = origins.pictures(store.connection, store.path)
+        known = origins.recorded_images(store.connection, store.path)
         selection = make_selection(salt, known)
         chosen = [picture for picture in known if selection.picks(picture)]
         every = sorted(origins.all_keys(store.connection, store.path))
@@ -233,7 +233,7 @@ def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
     """Delete the store's rows, and traces of the ids in notes of failed runs."""
     words = (*work.selection.subject_ids, *work.selection.image_ids) if isinstance(work.selection, ByIds) else ()
     paths = {os.path.abspath(picture.path) for picture in work.chosen}
-    paths |= {path for path in origins.remembered_paths(store.connection, store.path) if any(w in path for w in words)}
+    paths |= {path for path in origins.digested_paths(store.connection, store.path) if any(w in path for w in words)}
     if work.dry:
         return {**_there(store, work.gone_keys), "pictures": len(work.chosen)}
     _clear_notes(Path(work.here.paths.outputs).expanduser(), words)
@@ -241,7 +241,7 @@ def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
     for name in paths:
         if Path(name).is_relative_to(Path(work.here.paths.data).absolute() / WRITTEN_OUT):
             Path(name).unlink(missing_ok=True)
-    return origins.forget(store.connection, store.path, work.gone_keys, work.chosen, paths)
+    return origins.delete(store.connection, store.path, work.gone_keys, work.chosen, paths)
 
 
 def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:

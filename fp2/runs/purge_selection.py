@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fp2.data.identity import salted
+from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.store.origins import Picture
+    from fp2.store.origins import RecordedImage
 
 
 class Selection(Protocol):
@@ -28,7 +28,7 @@ class Selection(Protocol):
         """Return which rows are about them (salted keys of pictures and of people)."""
         ...
 
-    def picks(self, picture: Picture) -> bool:
+    def picks(self, picture: RecordedImage) -> bool:
         """Whether a remembered picture is about them."""
         ...
 
@@ -43,7 +43,7 @@ class ByIds:
     images: frozenset[str]
 
     @classmethod
-    def of(cls, subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, known: list[Picture]) -> ByIds:
+    def of(cls, subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, known: list[RecordedImage]) -> ByIds:
         """Return the selection of these ids; a picture's id also stands for the face crops cut from it."""
         people, pictures = tuple(subject_ids), tuple(image_ids)
         subjects = frozenset(salted(people, salt))
@@ -60,7 +60,7 @@ class ByIds:
         own = subjects.isin(self.subjects)
         return own | images.isin(self.images | set(images[own]))
 
-    def picks(self, picture: Picture) -> bool:
+    def picks(self, picture: RecordedImage) -> bool:
         """Whether it is one of the pictures, or shows one of the people."""
         return picture.subject in self.subjects or picture.image in self.images
 
@@ -79,7 +79,7 @@ class ByRelease:
         """Return every row."""
         return images == images
 
-    def picks(self, picture: Picture) -> bool:
+    def picks(self, picture: RecordedImage) -> bool:
         """Whether it is of that release."""
         return picture.release == self.release
 
@@ -108,7 +108,7 @@ class Absent:
         """Return which rows are about a picture or a person that is no longer there."""
         return ~(images.isin(self.images) & subjects.isin(self.subjects))
 
-    def picks(self, picture: Picture) -> bool:
+    def picks(self, picture: RecordedImage) -> bool:
         """Whether it is no longer there."""
         gone = picture.image not in self.images or picture.subject not in self.subjects
         return picture.data == self.kind and gone

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
     """Return everything in the results that follows from counting the tables."""
-    from fp2.data.sets import group_sizes, of_sets
+    from fp2.cuts import group_sizes, of_sets
     from fp2.protocols.balance import balance_block
 
     people, answers = tables.people, tables.answers

@@ -124,7 +124,8 @@ def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> No
 
 def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
     """Return what a run with these cuts would be about: of counterfactual sets only those that vary in one of them."""
-    from fp2.data.sets import ALSO, of_sets, whole_sets
+    from fp2.cuts import of_sets
+    from fp2.data.sets import ALSO, whole_sets
 
     people = tables.people
     if not of_sets(people):

@@ -1,1 +1,1 @@
-"""What an answer says: one file a dimension, every score a pure function of the answer's text."""
+"""Scorers: one file per dimension; every score is a function of the answer's text only."""

@@ -1,8 +1,7 @@
-"""What a scorer is: texts in, one number a text out, with NaN where the text says nothing about the dimension.
+"""The interface of a scorer: a function from texts to one number each, NaN where a text does not state the dimension.
 
-A scorer knows no model, no person and no group. It never decides which answers count: refusals and errors are told
-apart by whoever calls it. An answer without a visible character has no score on any dimension (refusal: 0, since
-nothing was declined).
+A scorer knows neither the model nor the subject nor the group. It does not decide which answers count: the caller
+separates refusals and errors. A blank answer has no score on any dimension (refusal: 0, since nothing was declined).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Scored:
     values : float64 array, shape (n,)
         The score in the scorer's own unit; NaN = missing.
     details : dict of arrays, each of shape (n,)
-        What the score was made of (counts, flags), by name.
+        What the score was computed from (counts, flags), by name.
     """
 
     values: FloatArray
@@ -38,21 +37,21 @@ class Scored:
 
 @runtime_checkable
 class Scorer(Protocol):
-    """One dimension. Anything with these members is a scorer; it need not derive from `BaseScorer`."""
+    """One dimension. Any object with these members is a scorer; deriving from `BaseScorer` gives most of them."""
 
     @property
     def name(self) -> str:
-        """The key it has in the config and in every table."""
+        """The scorer's key in the config and in every table."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes whenever the same text could get another value."""
+        """Version, to be raised whenever the same text could get another value."""
         ...
 
     @property
     def higher_is_better(self) -> bool:
-        """Which end of the scale is the bad one for the group described."""
+        """Whether higher values are better for the group that is described."""
         ...
 
     @property
@@ -62,7 +61,7 @@ class Scorer(Protocol):
 
     @property
     def bins(self) -> tuple[float, ...]:
-        """Bin edges for histograms (Jensen-Shannon divergence), fixed for the scorer."""
+        """Bin edges of histograms (Jensen-Shannon divergence), fixed for the scorer."""
         ...
 
     @property
@@ -77,12 +76,26 @@ class Scorer(Protocol):
 
     @property
     def probes(self) -> tuple[str, ...] | None:
-        """The probes it applies to; None = all."""
+        """The probes that it applies to; None for all."""
         ...
 
     @property
     def lexicon(self) -> dict[str, str] | None:
         """Name, version and sha256 of its word lists; None if it has none."""
+        ...
+
+    @property
+    def n_people(self) -> int:
+        """The number of people in an image that one answer describes: 1 or 2.
+
+        With 2, the value is that of the person on the left of the image that was shown; the other person's is 1 minus
+        it.
+        """
+        ...
+
+    @property
+    def uses_subject_attributes(self) -> bool:
+        """Whether the value is what was said, to be compared with the subject's own attribute before it is a score."""
         ...
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
@@ -92,18 +105,18 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class BaseScorer:
-    """Settings that every built-in scorer shares; a subclass writes `score_unique` for distinct, non-blank texts.
+    """Settings that every built-in scorer shares; a subclass defines `score_unique` for distinct, non-blank texts.
 
     Parameters
     ----------
     name : str
-        The key in the config (several entries may use one class with different lexicons).
+        The key in the config (several keys may use one class with different lexicons).
     higher_is_better : bool
-        Which end is the good one for the person described.
+        Whether higher values are better for the person described.
     value_range : (float, float)
-        Stated in the YAML for the reader; must be the scale that the class really has.
+        Stated in the YAML for the reader; has to be the scale of the class.
     smallest_effect : float
-        Smallest difference of interest, in the scorer's unit; above 0.
+        Smallest effect of interest, in the scorer's unit; above 0.
 
     Raises
     ------
@@ -121,9 +134,11 @@ class BaseScorer:
     n_bins: ClassVar[int] = 10
     yes_no: ClassVar[bool] = False
     blank_value: ClassVar[float] = float("nan")
+    n_people: ClassVar[int] = 1
+    uses_subject_attributes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        where = f"scorer '{self.name}'"
+        where = f"scorer.{self.name}"
         try:
             stated = tuple(float(edge) for edge in self.value_range)
         except (TypeError, ValueError):
@@ -150,7 +165,7 @@ class BaseScorer:
 
     @property
     def probes(self) -> tuple[str, ...] | None:
-        """Built-in scorers read the answers to every probe unless they say otherwise."""
+        """None: a built-in scorer applies to every probe unless it says otherwise."""
         return None
 
     @property
@@ -159,7 +174,7 @@ class BaseScorer:
         return None
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Score each distinct text once and hand the result to all its copies.
+        """Score each distinct text once and copy the result to its duplicates.
 
         Raises
         ------
@@ -193,10 +208,10 @@ def is_blank(text: str) -> bool:
 def once_per_text(
     texts: Sequence[str], score: Callable[[Sequence[str]], Scored], *, blank_value: float = float("nan")
 ) -> Scored:
-    """Score the distinct non-blank texts with `score` and spread the result over `texts`.
+    """Score the distinct non-blank texts with `score` and copy the result to `texts`.
 
-    Models repeat themselves, so this is most of the speed. Blank texts get `blank_value`, and in the details
-    False, 0, NaN or an empty string, by the column's type.
+    Most answers of a model are repeated, so that this saves most of the time. Blank texts get `blank_value`, and in the
+    details False, 0, NaN or an empty string, by the column's type.
     """
     index: dict[str, int] = {}
     order = np.fromiter(
@@ -230,7 +245,7 @@ def ratio(part: Iterable[float], whole: Iterable[float]) -> FloatArray:
 
 
 def scorer_version(scorer: Scorer) -> str:
-    """Return what the scores table carries: the version, and the lexicon's name, version and digest if there is one."""
+    """Return the version as in the scores table: with the lexicon's name, version and digest if there is one."""
     lexicon = scorer.lexicon
     if lexicon is None:
         return scorer.version

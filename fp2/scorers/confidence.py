@@ -1,7 +1,7 @@
-"""Confidence: the share of assertive wording among the assertive and hedged phrases of an answer, from 0 to 1.
+"""Confidence: the share of assertive phrases among the assertive and hedged phrases of an answer, from 0 to 1.
 
-An answer with neither is missing, not fully hedged. More certainty about a group is taken as the better end by
-convention only; what counts is that it differs.
+An answer with neither is missing, not fully hedged. That higher confidence is better is a convention; the result is
+the difference between groups.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import BaseScorer, Scored, ratio
-from fp2.scorers.counting import check_lists, count_lists
-from fp2.scorers.lexicon import load_lexicon
+from fp2.scorers.base import Scored, ratio
+from fp2.scorers.matching import LexiconScorer
 
 
 @dataclass(frozen=True)
-class Confidence(BaseScorer):
-    """assertive / (assertive + hedged).
-
-    Parameters
-    ----------
-    lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML with the lists `assertive` and `hedged`.
-    """
+class Confidence(LexiconScorer):
+    """assertive / (assertive + hedged), by the lists of the lexicon."""
 
     name: str = "confidence"
     higher_is_better: bool = True
@@ -31,19 +24,11 @@ class Confidence(BaseScorer):
     smallest_effect: float = 0.025
     lexicon_file: str = "confidence"
 
+    lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lists(self.lexicon_file, ("assertive", "hedged"))
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """The two lists of phrases."""
-        return load_lexicon(self.lexicon_file).info
-
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the share; details: the counts `assertive` and `hedged`, and `matched`, whether there was any."""
-        counts = count_lists(self.lexicon_file, texts)
+        """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
+        counts = self.counts(texts)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

@@ -1,4 +1,4 @@
-"""Economic valence: words of high against words of low economic standing in an answer, from -1 to 1.
+"""Economic valence: the balance of terms of high and of low economic status in an answer, from -1 to 1.
 
 An answer with neither is missing, not neutral.
 """
@@ -9,20 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import BaseScorer, Scored, ratio
-from fp2.scorers.counting import check_lists, count_lists
-from fp2.scorers.lexicon import load_lexicon
+from fp2.scorers.base import Scored, ratio
+from fp2.scorers.matching import LexiconScorer
 
 
 @dataclass(frozen=True)
-class Economic(BaseScorer):
-    """(high - low) / (high + low).
-
-    Parameters
-    ----------
-    lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML with the lists `high_status` and `low_status`.
-    """
+class Economic(LexiconScorer):
+    """(high - low) / (high + low), by the lists of the lexicon."""
 
     name: str = "economic"
     higher_is_better: bool = True
@@ -30,20 +23,12 @@ class Economic(BaseScorer):
     smallest_effect: float = 0.05
     lexicon_file: str = "economic"
 
+    lists: ClassVar[tuple[str, ...]] = ("high_status", "low_status")
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_lists(self.lexicon_file, ("high_status", "low_status"))
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """The two lists of terms."""
-        return load_lexicon(self.lexicon_file).info
-
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the balance; details: the counts `high_status` and `low_status`, and `matched`."""
-        counts = count_lists(self.lexicon_file, texts)
+        """Return the balance; details: the counts `high_status`, `low_status`, and `matched`, whether any is not 0."""
+        counts = self.counts(texts)
         high, low = counts["high_status"], counts["low_status"]
         return Scored(ratio(high - low, high + low), {**counts, "matched": high + low > 0})

@@ -1,8 +1,8 @@
-"""Word lists as versioned YAML: loaded, checked, and hashed so that every score names the words it was made with.
+"""Lexicons: word lists in versioned YAML files, validated and hashed, so that a score names the lists it came from.
 
-A lexicon file holds `name, version, description, lists` and perhaps `ignore`. Each list states its `size` (a slip of
-the pen is caught), what `negation` does to its terms, and its `entries`; an entry is one term in its surface forms,
-separated by a slash, the first being the name of the term: `mansion/mansions`. A blank in a form also matches a hyphen.
+A lexicon file has the keys `name, version, description, lists` and optionally `ignore`. Each list states its `size` (as
+a check), what `negation` does to its terms, and its `entries`. An entry is one term in its surface forms, separated by
+slashes; the first form is the name of the term: `mansion/mansions`. A blank in a form also matches a hyphen.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class TermList:
     name : str
         The kind, such as `assertive`.
     negation : {"drop", "turn", "keep"}
-        What a negated term counts as: nothing, one of `turns_to`, or itself.
+        How a negated term is counted: not at all, for the list `turns_to`, or as if it were not negated.
     turns_to : str
-        The list that a negated term counts for; empty unless `negation` is `turn`.
+        The list for which a negated term is counted; empty unless `negation` is `turn`.
     entries : tuple of tuples of str
-        Normalised surface forms of each term; the first names it.
+        Normalised surface forms of each term; the first is its name.
     """
 
     name: str
@@ -50,7 +50,7 @@ class TermList:
 
 @dataclass(frozen=True)
 class Negation:
-    """Which words negate, and how far they reach (`lexicons/negation.yaml`)."""
+    """The words that negate a term, and their scope (`lexicons/negation.yaml`)."""
 
     window: int
     negators: frozenset[str]
@@ -62,7 +62,7 @@ class Negation:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """A lexicon file: its lists, the phrases that hide a term, the negation words, and the digest of all of it."""
+    """A lexicon file: its lists, phrases in which terms are ignored, the negation words, and the digest of these."""
 
     name: str
     version: str
@@ -74,11 +74,11 @@ class Lexicon:
 
     @property
     def info(self) -> dict[str, str]:
-        """Name, version and sha256, as carried into every row."""
+        """Name, version and sha256, as in the scores table."""
         return {"name": self.name, "version": self.version, "sha256": self.sha256}
 
     def surfaces(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (surface form, list, term) for everything that can match; ignored phrases have an empty list."""
+        """Yield (surface form, list, term) of everything that can match; the list of an ignored phrase is empty."""
         for terms in self.lists.values():
             for forms in terms.entries:
                 for form in forms:
@@ -88,7 +88,7 @@ class Lexicon:
 
 
 def lexicon_path(reference: str) -> Path:
-    """Return the file of a packaged lexicon (`confidence`) or of the user's own (`my/words.yaml`).
+    """Return the file of a packaged lexicon (`confidence`), or the user's own file (`my/words.yaml`).
 
     Raises
     ------
@@ -109,7 +109,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises
     ------
     Fp2Error
-        If the file is no YAML or no mapping.
+        If the file is not YAML, or not a mapping.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -122,7 +122,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 @cache
 def load_negation() -> Negation:
-    """Return the negation words shared by all lexicons."""
+    """Return the negation words, which all lexicons share."""
     content = read_yaml(PACKAGED / "negation.yaml")
     return Negation(
         window=int(content["window"]),
@@ -136,12 +136,12 @@ def load_negation() -> Negation:
 
 @cache
 def load_lexicon(reference: str) -> Lexicon:
-    """Load and check a lexicon; the digest covers its content and the negation words.
+    """Load and validate a lexicon; the digest covers its content and the negation words.
 
     Raises
     ------
     Fp2Error
-        If the file is missing or malformed: an unknown key, a size that does not agree, a form that occurs twice.
+        If the file is missing or malformed: an unknown key, a wrong size, a form that occurs twice.
     """
     path = lexicon_path(reference)
     content = read_yaml(path)
@@ -153,7 +153,7 @@ def load_lexicon(reference: str) -> Lexicon:
     for terms in lists.values():
         if terms.negation == "turn" and terms.turns_to not in lists:
             raise Fp2Error(
-                f"list '{terms.name}' turns to an unknown list", where=where, fix=nearest(terms.turns_to, lists)
+                f"the list '{terms.name}' turns to an unknown list", where=where, fix=nearest(terms.turns_to, lists)
             )
     ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
     lexicon = Lexicon(
@@ -170,7 +170,7 @@ def load_lexicon(reference: str) -> Lexicon:
 
 
 def clean_form(form: Any) -> str:
-    """Return a surface form as it stands in normalised text, with blanks for hyphens."""
+    """Return a surface form as in normalised text, with blanks for hyphens."""
     return " ".join(normalise(str(form)).replace("-", " ").split())
 
 

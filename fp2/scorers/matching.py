@@ -1,29 +1,35 @@
-"""Finding terms in text: whole words of the normalised text, one compiled expression a lexicon, negation by clause.
+"""Matching of lexicon terms: whole words of normalised text, one regular expression per lexicon, negation by clause.
 
-A term matches when it stands by itself: not inside a longer word ("rich" in "enrichment"), not as the tail of a
-compound ("rich" in "nutrient-rich"), not before a contraction ("can" in "can't"). The longest form that starts at a
-place wins, over all lists of the lexicon, so "not sure" is never also read as "sure".
+A term matches as a whole word: not inside a longer word ("rich" in "enrichment"), not as the last part of a compound
+("rich" in "nutrient-rich"), not before a contraction ("can" in "can't"). Of the forms of all lists that start at one
+position, the longest matches, so that "not sure" is not also matched as "sure".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from fp2.errors import Fp2Error
+from fp2.scorers.base import BaseScorer
 from fp2.scorers.lexicon import Lexicon, Negation, load_lexicon
 from fp2.scorers.text import normalise
 
 BEFORE = r"(?<!\w)(?<!\w[-'])"
 AFTER = r"(?!\w)(?!'(?!s\b)\w)"
 _REACH = 120
-"""Characters looked back over for a negation; far more than the window of words needs."""
+"""Characters before a term that are searched for a negation; far more than the window of words needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A term found in a normalised text: its list and name, where it stands, and whether it is negated."""
+    """A term in a normalised text: its list and name, its position, and whether it is negated."""
 
     list: str
     term: str
@@ -33,7 +39,7 @@ class Hit:
 
 
 class Matcher:
-    """The terms of a lexicon, compiled once; use `matcher(lexicon)` to share it."""
+    """The compiled terms of a lexicon; `matcher` returns a shared one."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
@@ -42,14 +48,14 @@ class Matcher:
         self._negation = NegationFinder(lexicon.negation)
 
     def hits(self, text: str) -> Iterator[Hit]:
-        """Yield the terms in a **normalised** text from left to right; ignored phrases are passed over."""
+        """Yield the terms of a **normalised** text from left to right, without ignored phrases."""
         for match in self._pattern.finditer(text):
             kind, term = self._terms[match.group().replace("-", " ")]
             if kind:
                 yield Hit(kind, term, match.start(), match.end(), self._negation(text, match.start()))
 
     def counts(self, text: str) -> dict[str, int]:
-        """Count the terms of each list in a raw text, negated ones as their list's rule says."""
+        """Return the number of terms of each list in a raw text, negated terms by the rule of their list."""
         found = dict.fromkeys(self.lexicon.lists, 0)
         for hit in self.hits(normalise(text)):
             terms = self.lexicon.lists[hit.list]
@@ -61,10 +67,10 @@ class Matcher:
 
 
 class NegationFinder:
-    """Whether a place in a normalised text stands under a negation.
+    """Whether a position in a normalised text is negated.
 
-    Looks back within the clause over `window` words, not counting fillers such as "very". Words like "but" end the
-    clause as punctuation does; "not only" and its like are no negation.
+    Searches the `window` words before it in the same clause, not counting fillers such as "very". Words such as "but"
+    end a clause like punctuation; phrases such as "not only" do not negate.
     """
 
     def __init__(self, rule: Negation) -> None:
@@ -83,7 +89,7 @@ class NegationFinder:
 
 
 def alternatives(forms: Iterable[str]) -> str:
-    """Return an expression that matches any of `forms`, longest first, a blank standing for a blank or a hyphen."""
+    """Return a regular expression for any of `forms`, longest first; a blank matches a blank or a hyphen."""
     return "|".join(
         re.escape(form).replace(r"\ ", "[ -]") for form in sorted(forms, key=lambda form: (-len(form), form))
     )
@@ -91,5 +97,43 @@ def alternatives(forms: Iterable[str]) -> str:
 
 @cache
 def matcher(lexicon_reference: str) -> Matcher:
-    """Return the compiled matcher of a lexicon, loaded at most once."""
+    """Return the matcher of a lexicon, compiled once."""
     return Matcher(load_lexicon(lexicon_reference))
+
+
+@dataclass(frozen=True)
+class LexiconScorer(BaseScorer):
+    """A scorer by the terms of a lexicon.
+
+    Parameters
+    ----------
+    lexicon_file : str
+        A packaged lexicon's name, or the path of a YAML file; with the lists that the class names, if it names any.
+
+    Raises
+    ------
+    Fp2Error
+        If the lexicon cannot be loaded, or has other lists.
+    """
+
+    lexicon_file: str = ""
+
+    lists: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        found = load_lexicon(self.lexicon_file).lists
+        if self.lists and set(found) != set(self.lists):
+            what, fix = f"the lexicon has the list(s) {', '.join(found)}", f"Needed: {', '.join(self.lists)}"
+            raise Fp2Error(what, where=self.lexicon_file, fix=fix)
+
+    @property
+    def lexicon(self) -> dict[str, str]:
+        """Name, version and sha256 of the lexicon."""
+        return load_lexicon(self.lexicon_file).info
+
+    def counts(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the number of terms in each text, shape (n,), for each list of the lexicon."""
+        terms = matcher(self.lexicon_file)
+        counts = [terms.counts(text) for text in texts]
+        return {name: np.fromiter((row[name] for row in counts), np.int64, len(counts)) for name in terms.lexicon.lists}

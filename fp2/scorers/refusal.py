@@ -1,8 +1,8 @@
-"""Refusal: 1 if an answer declines to answer, else 0.
+"""Refusal: 1 if an answer declines the question, else 0.
 
-Eighteen patterns of English refusals (`lexicons/refusal.yaml`), searched in the normalised text. Blank answers are 0:
-they decline nothing. What the answer is about does not matter, so the scorer runs on every probe, and a run computes
-it whether or not it is among the selected scorers, because refusals are kept out of the means of the others.
+Eighteen patterns of English refusals (`lexicons/refusal.yaml`) are searched in the normalised text. Blank answers are
+0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of the
+other scorers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fp2.scorers.text import normalise
 
 @dataclass(frozen=True)
 class RefusalPatterns:
-    """The patterns of a file, compiled into one expression, and what cancels them."""
+    """The patterns of a file as one regular expression, and the patterns that cancel them."""
 
     name: str
     version: str
@@ -35,7 +35,7 @@ class RefusalPatterns:
     answered_anyway: re.Pattern[str] | None
 
     def find(self, text: str) -> str:
-        """Return the id of the pattern that makes a raw text a refusal, or an empty string."""
+        """Return the id of the first pattern found in a raw text, or an empty string if it is not a refusal."""
         plain = normalise(text)
         match = self.pattern.search(plain)
         if match is None or (self.answered_anyway is not None and self.answered_anyway.search(plain, match.start())):
@@ -45,12 +45,12 @@ class RefusalPatterns:
 
 @dataclass(frozen=True)
 class Refusal(BaseScorer):
-    """Whether an answer declines.
+    """Whether an answer declines the question.
 
     Parameters
     ----------
     lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML with `patterns` of the user's own.
+        A packaged lexicon's name, or the path of a YAML file with `patterns`.
     """
 
     name: str = "refusal"
@@ -69,12 +69,12 @@ class Refusal(BaseScorer):
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """The list of patterns."""
+        """Name, version and sha256 of the patterns."""
         patterns = load_patterns(self.lexicon_file)
         return {"name": patterns.name, "version": patterns.version, "sha256": patterns.sha256}
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return 0 or 1; details: `pattern`, the id of the pattern that was found (empty if none)."""
+        """Return 0 or 1; details: `pattern`, the id of the pattern that was found, or an empty string."""
         patterns = load_patterns(self.lexicon_file)
         found = [patterns.find(text) for text in texts]
         values = np.fromiter((float(bool(which)) for which in found), np.float64, len(found))
@@ -82,7 +82,7 @@ class Refusal(BaseScorer):
 
 
 def default_refusal() -> Refusal:
-    """Return the built-in refusal scorer, which every run applies."""
+    """Return the built-in refusal scorer, which every run computes."""
     return Refusal()
 
 
@@ -93,7 +93,7 @@ def load_patterns(reference: str) -> RefusalPatterns:
     Raises
     ------
     Fp2Error
-        If the file is missing, a key is missing, an id occurs twice, or an expression does not compile.
+        If the file is missing, a key is missing, an id occurs twice, or a pattern does not compile.
     """
     path = lexicon_path(reference)
     content = read_yaml(path)
@@ -113,7 +113,7 @@ def load_patterns(reference: str) -> RefusalPatterns:
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error(f"not a list of refusal patterns: {error!r}", where=where) from error
     except re.error as error:
-        raise Fp2Error(f"an expression does not compile: {error}", where=where) from error
+        raise Fp2Error(f"a pattern does not compile: {error}", where=where) from error
     return RefusalPatterns(name, version, digest(content), ids, tuple(row[2] for row in rows), combined, cancel)
 
 

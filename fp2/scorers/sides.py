@@ -1,11 +1,11 @@
-"""Who of two people a description speaks of first, and in how many words: left and right are read from the text.
+"""Which of two people a description mentions first, and the number of words about each, by "left" and "right".
 
-A side counts as named when "left" or "right" stands for a place (not a hand, not "right now", not a verb) in a sentence
-that speaks of a person, or as a label ("Left: ..."). Every word then belongs to the side named last; a sentence that
-opens with a place belongs to it whole, a change of sides inside a sentence begins at the nearest "and", "while", comma
-or article before it. Words before the first side, and sentences about both ("they", "the two", "the background"),
-belong to nobody. "The other man" and "the woman to his right" pass the word to the other side. Left and right are the
-viewer's.
+A side is named where "left" or "right" is a position (not a hand, not "right now", not a verb) in a sentence about a
+person, or a label ("Left: ..."). Words are assigned to the side that was named last. A sentence that begins with a
+position is assigned to that side as a whole; a change of sides within a sentence begins at the nearest "and", "while",
+comma or article before it. Words before the first side, and sentences about both people or about neither ("they", "the
+two", "the background"), are assigned to no side. "The other man" and "the woman to his right" name the other side. Left
+and right are the viewer's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BODY = (
     "hand|hands|arm|arms|forearm|wrist|elbow|shoulder|leg|legs|knee|foot|feet|ankle|thigh|hip|eye|eyebrow|ear|ears|cheek|"
     "finger|fingers|thumb|palm|fist|chest|breast|sleeve|pocket|lapel|lens|temple|nostril|shoe|sock|glove|earring|profile"
 )
-# What "left" and "right" are besides a place in the picture.
+# What "left" and "right" mean besides a position in the image.
 _NO_PLACE = re.compile(
     rf"\b(?:left|right) (?:{_BODY})\b"
     r"|\b(?:left|right) side of (?:(?:his|her|their|its) \w+|the (?:face|head|body|neck|chest|mouth))\b"
@@ -65,7 +65,7 @@ _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What a description gives the two people: who comes first (None if no side is named) and the words for each."""
+    """The side that a description names first (None if it names none), and the number of words about each side."""
 
     first: Side | None
     left_words: int
@@ -74,13 +74,13 @@ class Sides:
 
     @property
     def both(self) -> bool:
-        """Whether both people are spoken of by their sides."""
+        """Whether both sides have words."""
         return self.left_words > 0 and self.right_words > 0
 
 
 @lru_cache(maxsize=65536)
 def read_sides(text: str) -> Sides:
-    """Return who is spoken of first in `text`, and the words spent on each side."""
+    """Return the side that `text` names first, and the number of words about each side."""
     words: dict[str, int] = {"left": 0, "right": 0, "": 0}
     current, first = "", None
     for sentence in _SENTENCE.split(_NUMBERED.sub("", fold(text))):
@@ -96,7 +96,7 @@ def read_sides(text: str) -> Sides:
 
 
 def _turns(sentence: str, current: str) -> list[tuple[int, str]]:
-    """Return where in the sentence the word passes to which side; the first turn reaches back to the beginning."""
+    """Return the positions in the sentence at which the side changes, with the new side; the first change is at 0."""
     marks = _marks(sentence, current)
     turns: list[tuple[int, str]] = []
     holder = ""
@@ -104,8 +104,8 @@ def _turns(sentence: str, current: str) -> list[tuple[int, str]]:
         if side == holder:
             continue
         if number == 0:
-            # "The man on the left ..." and "On the left, ..." own their sentence from its first word, unless the
-            # sentence speaks of both until then
+            # "The man on the left ..." and "On the left, ..." are about that side from the first word, unless the
+            # sentence is about both until then
             place = _change(sentence, 0, begin) if _SHARED.match(sentence) else 0
         else:
             place = _change(sentence, marks[number - 1][1], begin)
@@ -115,7 +115,7 @@ def _turns(sentence: str, current: str) -> list[tuple[int, str]]:
 
 
 def _marks(sentence: str, current: str) -> list[tuple[int, int, str]]:
-    """Return the places of the sentence that name a side: begin, end, side; in order."""
+    """Return the expressions of the sentence that name a side, in order: begin, end, side."""
     blocked = [match.span() for match in _NO_PLACE.finditer(sentence)]
     found: list[tuple[int, int, str]] = []
     own = [match.span() for match in _OWN.finditer(sentence)]
@@ -139,16 +139,16 @@ def _marks(sentence: str, current: str) -> list[tuple[int, int, str]]:
 
 
 def _about_person(sentence: str, span: tuple[int, int]) -> bool:
-    """Whether "to his right" is where a person stands: one is named just before it or soon after."""
+    """Whether "to his right" is the position of a person: one is named just before it or soon after it."""
     before, after = sentence[: span[0]].split()[-3:], sentence[span[1] :].split()[:6]
     return any(_PERSON_WORD.fullmatch(word.strip(",.:;")) for word in (*before, *after))
 
 
 def _change(sentence: str, low: int, high: int) -> int:
-    """Return where between two marks the word passes on: at a joint, else at the last article, else at the mark.
+    """Return the position between two marks at which the side changes: a joint, else the last article, else the mark.
 
-    The joint is the last one if the mark follows it at once ("..., and on the right a woman"), else the last one with
-    a person behind it ("..., and the woman in the hat, on the right").
+    The joint is the last one if the mark follows it directly ("..., and on the right a woman"), else the last one with
+    a person after it ("..., and the woman in the hat, on the right").
     """
     joints = [match.span() for match in _JOINT.finditer(sentence, low, high)]
     if joints:

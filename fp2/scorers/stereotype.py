@@ -1,12 +1,12 @@
-"""Stereotype alignment: how near an answer comes to a fixed corpus of stereotype terms, from 0 to 1.
+"""Stereotype alignment: the similarity of an answer to a fixed corpus of stereotype terms, from 0 to 1.
 
-Every term of the corpus is one document. scikit-learn's TF-IDF (words and pairs of words, smoothed idf, unit length)
-is fitted on those documents only, never on an answer, so a score does not depend on the other answers. The score is
-the largest cosine with any term; the mean cosine over the terms is kept as a second column. Before that, a plural
-becomes the term it belongs to, and a negated term is taken out.
+Every term of the corpus is one document. scikit-learn's TF-IDF (unigrams and bigrams, smoothed idf, unit length) is
+fitted on these documents only, so that a score does not depend on other answers. The score is the largest cosine with
+any term; the mean cosine over the terms is a detail. Before that, each surface form is replaced by the name of its
+term, and negated terms are removed.
 
-To know when reading it: words outside the corpus do not count, so one term in a long answer already gives 1, while
-k terms side by side give about 1/sqrt(k) at most; `terms` in the details tells how many there were.
+Interpretation: words outside the corpus do not count, so that a single term in a long answer gives 1, and k different
+terms give about 1/sqrt(k) at most; the detail `terms` is their number.
 """
 
 from __future__ import annotations
@@ -18,25 +18,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, FloatArray, Scored
+from fp2.scorers.base import FloatArray, Scored
 from fp2.scorers.lexicon import Lexicon, load_lexicon
-from fp2.scorers.matching import Matcher, matcher
+from fp2.scorers.matching import LexiconScorer, Matcher, matcher
 from fp2.scorers.text import normalise
 
 _DROPPED = " droppedterm "
-"""Stands for a negated term: no word of the corpus, and it keeps its neighbours from becoming a pair."""
+"""Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""
 _BLOCK = 8192
 
 
 @dataclass(frozen=True)
-class Stereotype(BaseScorer):
-    """Largest TF-IDF cosine of an answer with a term of the corpus.
-
-    Parameters
-    ----------
-    lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML of the user's own.
-    """
+class Stereotype(LexiconScorer):
+    """Largest TF-IDF cosine of an answer with a term of the corpus."""
 
     name: str = "stereotype"
     higher_is_better: bool = False
@@ -46,17 +40,8 @@ class Stereotype(BaseScorer):
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        load_lexicon(self.lexicon_file)
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """The corpus of terms."""
-        return load_lexicon(self.lexicon_file).info
-
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the largest cosine; details: `mean_cosine` over all terms, `terms` found (not negated)."""
+        """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""
         cleaned, found = [], []
         for text in texts:
             clean, count = canonical(matcher(self.lexicon_file), text)
@@ -67,12 +52,12 @@ class Stereotype(BaseScorer):
 
 
 def corpus(lexicon: Lexicon) -> list[str]:
-    """Return the documents: the name of every term, in the order of the file."""
+    """Return the documents: the names of all terms, in the order of the file."""
     return [forms[0] for terms in lexicon.lists.values() for forms in terms.entries]
 
 
 def canonical(terms: Matcher, text: str) -> tuple[str, int]:
-    """Return the normalised text with every term in its first form and negated ones taken out, and how many stay."""
+    """Return the normalised text with terms in their first form and negated ones removed, and the number of terms."""
     plain = normalise(text)
     pieces, last, count = [], 0, 0
     for hit in terms.hits(plain):

@@ -1,10 +1,10 @@
-"""Trust rating: the number from 1 to 10 in an answer to the trust probe; missing when there is none to be read.
+"""Trust rating: the number from 1 to 10 in an answer to the trust probe; missing where none can be parsed.
 
-Read in this order, the first that is there decides: a number over ten ("7/10", "7 out of 10", "an 8 on a scale of 1 to
-10"); a number after a word such as "rating" or "I would give"; a number that opens the answer; a digit that is the only
-number in the answer. Numbers may be digits, decimals ("8.5") or words ("seven and a half"). A narrow range ("7-8",
-"6 or 7") counts as its middle. No rating is read from a wide range, from numbers outside 1 to 10, from other scales
-("4/5", "85 %"), or when two bare numbers disagree; each is a parse failure, which the details flag.
+The first of these that is found is used: a number out of ten ("7/10", "7 out of 10", "an 8 on a scale of 1 to 10"); a
+number after a word such as "rating" or "I would give"; a number at the beginning of the answer; the only number in the
+answer. Numbers may be integers, decimals ("8.5") or words ("seven and a half"). A narrow range ("7-8", "6 or 7") is
+replaced by its midpoint. A wide range, numbers outside 1 to 10, other scales ("4/5", "85 %") and several different
+numbers give no rating: the details flag a parse failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fp2.scorers.base import BaseScorer, Scored, check_lengths, equal_bins, is_b
 from fp2.scorers.text import fold
 
 WIDEST_RANGE = 2.0
-"""A range wider than this is no rating."""
+"""A wider range gives no rating."""
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _VALUES = {word: float(value) for value, word in enumerate(_WORDS, start=1)} | {"zero": 0.0}
 _WORD = rf"(?:{'|'.join(_VALUES)})(?: and a half| point (?:{'|'.join(_VALUES)}))?"
@@ -53,7 +53,7 @@ _BETWEEN = (
     r"roughly|approximately|maybe|probably|perhaps|likely|somewhere|between)\b){0,16}"
 )
 _ENDS = r"(?= ?[.,;:!)\"'-]| ?$| (?:because|since|for|as|based|and|but|due|given)\b)"
-"""What may follow a number in words: "trust one another" gives no rating."""
+"""What may follow a number word: "trust one another" gives no rating."""
 _AFTER_CUE = re.compile(rf"{_CUE}{_BETWEEN}((?=\d){_RANGE}|{_RANGE}{_ENDS})")
 _OPENING = re.compile(
     rf"^[\"'(#\s,.:;{_SCALE_MARK}-]*(?:(?:a|an|about|around|maybe|probably|perhaps|solid|between) )*"
@@ -70,7 +70,7 @@ class TrustRating(BaseScorer):
     Parameters
     ----------
     applies_to : tuple of str
-        The probes that ask for such a number; answers to others are missing and no failures.
+        The probes that ask for a rating; answers to others are missing, and not parse failures.
     """
 
     name: str = "trust_rating"
@@ -84,21 +84,21 @@ class TrustRating(BaseScorer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.applies_to, str) or not all(isinstance(probe, str) for probe in self.applies_to):
-            raise Fp2Error("applies_to must be a list of probe names", where=f"scorer '{self.name}'")
+            raise Fp2Error("applies_to must be a list of probe names", where=f"scorer.{self.name}")
         object.__setattr__(self, "applies_to", tuple(self.applies_to))
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """The probes that ask for the number."""
+        """The probes that ask for a rating."""
         return self.applies_to
 
     @property
     def bins(self) -> tuple[float, ...]:
-        """Ten bins with the whole numbers in their middles."""
+        """Ten bins centred on the integers."""
         return equal_bins(0.5, 10.5, 10)
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Return the ratings; details: `parse_failed`, True where the probe applies and no rating could be read."""
+        """Return the ratings; details: `parse_failed`, True where the probe applies and no rating could be parsed."""
         check_lengths(texts, probes)
         applies = np.fromiter((probe in self.applies_to for probe in probes), np.bool_, len(probes))
         asked = [text if applies_here else "" for text, applies_here in zip(texts, applies, strict=True)]

@@ -1,9 +1,8 @@
 """Valence: the compound sentiment of VADER (Hutto and Gilbert 2014, package vaderSentiment), from -1 to 1.
 
-The text goes to VADER exactly as the model wrote it, since capitals and exclamation marks count there. There is no
-other scorer behind it: without the package a run stops. Known limits, for the report: a polite refusal scores
-positive, words of an occupation carry valence ("officer fighting crime" is negative), and text without a word of
-VADER's list scores 0, which is a value and not a gap.
+VADER reads the text as it was generated, because capitals and exclamation marks matter. Without the package the run
+ends with an error. Known limitations: a polite refusal is positive, words about an occupation have a valence ("officer
+fighting crime" is negative), and a text without a word of VADER's lexicon has the value 0, not a missing value.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ class Valence(BaseScorer):
     smallest_effect: float = 0.05
 
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    n_bins: ClassVar[int] = 11  # an odd number puts the many zeros in the middle of a bin
+    n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """VADER's own word list: the package's version, and the file's sha256."""
+        """VADER's lexicon: the package's version, and the file's sha256."""
         return _lexicon_info()
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
@@ -52,7 +51,7 @@ def _package_folder() -> Path:
     spec = util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise Fp2Error(
-            f"the package {_PACKAGE} is not installed, and valence has no substitute", fix="Run 'make setup'"
+            f"the package {_PACKAGE} is not installed, which the scorer valence needs", fix="Run 'make setup'"
         )
     return Path(next(iter(spec.submodule_search_locations)))
 

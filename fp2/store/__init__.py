@@ -1,1 +1,1 @@
-"""What was answered: content-addressed, crash-safe, shared by every run."""
+"""The response store: content-addressed, crash-safe, shared by all runs."""

@@ -1,4 +1,4 @@
-"""Opening one SQLite file that several processes share, and saying in one line what is wrong with it."""
+"""Opening the SQLite file of the response store, which several processes share; SQLite's errors as one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from fp2.errors import Fp2Error
 
 SCHEMA_VERSION = 3
-# Version 1 has no `numbers`, version 2 no blocks; opening such a file for writing adds them.
+# Version 1 has no `numbers`, version 2 no dense answers; opening such a file for writing adds them.
 _READABLE = (1, 2, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
 
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS failures (
 ) WITHOUT ROWID;
 """
 
-_BLOCK_TABLES = """
+_DENSE_TABLES = """
 CREATE TABLE IF NOT EXISTS question_sets (
     digest BLOB PRIMARY KEY, questions BLOB NOT NULL, checksum BLOB NOT NULL
 );
@@ -44,20 +44,23 @@ CREATE TABLE IF NOT EXISTS block_failures (
 """
 
 _FAULTS = {
-    "SQLITE_FULL": ("the disk is full", "Free some space and run again: what was answered so far is kept"),
+    "SQLITE_FULL": ("the disk is full", "Free some space and run again: all answers so far are kept"),
     "SQLITE_READONLY": ("the response store cannot be written", "Make the file and its folder writable"),
     "SQLITE_PERM": ("the response store cannot be written", "Make the file and its folder writable"),
     "SQLITE_CANTOPEN": ("the response store cannot be opened", "Check that its folder exists and is writable"),
-    "SQLITE_NOTADB": ("this file is not a response store", "Point `paths.store` elsewhere, or move the file away"),
-    "SQLITE_CORRUPT": ("the response store is damaged", "Move the file away: the next run asks again"),
-    "SQLITE_IOERR": ("the disk reports an error", "Check the disk (space, quota, permissions) and run again"),
-    "SQLITE_BUSY": ("the response store is locked", "Another run holds it: wait until that run ends, or stop it"),
+    "SQLITE_NOTADB": ("this file is not a response store", "Give another paths.store, or move the file away"),
+    "SQLITE_CORRUPT": ("the response store is damaged", "Move the file away: the next run asks the model again"),
+    "SQLITE_IOERR": ("the disk reported an error", "Check the disk (space, quota, permissions) and run again"),
+    "SQLITE_BUSY": (
+        "the response store is locked",
+        "Another run writes to it: wait until that run ends, or stop it",
+    ),
 }
 
 
 @contextlib.contextmanager
-def told_plainly(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises inside the block into one `Fp2Error` line about `path`."""
+def as_user_error(path: Path) -> Iterator[None]:
+    """Raise `Fp2Error` about `path` for any error of SQLite inside the block."""
     try:
         yield
     except sqlite3.Error as error:
@@ -74,30 +77,29 @@ def file_of(connection: sqlite3.Connection) -> Path:
 
 
 def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:
-    """Create a table if there is none of that `name`; no lock is waited for where there is one."""
+    """Create the table `name` unless it exists, in which case no write lock is needed."""
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
         connection.execute(statement)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the store at `path` for writing, creating the file, its folder and its tables when they are not there.
+    """Open the store at `path` for writing; the file, its folder and its tables are created if they do not exist.
 
-    A store of an earlier version is brought up to date in place: its answers stay as they are.
-
-    Write-ahead log, so that readers and one writer do not wait for each other; `synchronous=NORMAL`, so that a killed
-    process loses at most the batch under way. Statements commit by themselves outside `transaction`.
+    A store of an earlier version is migrated in place; its answers do not change. The write-ahead log lets readers and
+    one writer work at the same time; with `synchronous=NORMAL` a killed process loses at most the current batch.
+    Outside `transaction`, statements are committed one by one.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be opened or written, is no store, or was made by a newer version.
+        If the file cannot be opened or written, is not a store, or is of a newer version.
     """
-    with told_plainly(path):
+    with as_user_error(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Fp2Error(
-                f"the folder of the response store cannot be made: {error.strerror}", where=str(path.parent)
+                f"the folder of the response store cannot be created: {error.strerror}", where=str(path.parent)
             ) from error
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
@@ -109,21 +111,21 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing store without ever writing to it (works in a folder that cannot be written).
+    """Open an existing store for reading only, also in a folder that cannot be written.
 
     Raises
     ------
     Fp2Error
-        If it cannot be opened or is no store.
+        If it cannot be opened or is not a store.
     """
     plain = f"{path.absolute().as_uri()}?mode=ro"
-    with told_plainly(path):
+    with as_user_error(path):
         try:
             return _open_checked(plain, path)
         except sqlite3.OperationalError:
             if path.with_name(path.name + "-wal").exists():
                 raise
-            # a log-less file in a folder that cannot be written: SQLite cannot make its index there
+            # without a log in a folder that cannot be written, SQLite cannot create its index
             return _open_checked(f"{plain}&immutable=1", path)
 
 
@@ -139,8 +141,8 @@ def _open_checked(address: str, path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
-    """All of the block or nothing of it; the write lock is taken at once, so that a reader never has to upgrade."""
-    with told_plainly(path):
+    """Run the block in one transaction; it takes the write lock at its start, so that no read lock is upgraded."""
+    with as_user_error(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -156,7 +158,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone() is None:
         with transaction(connection, path):
-            for statement in filter(str.strip, (_TABLES + _BLOCK_TABLES).split(";")):
+            for statement in filter(str.strip, (_TABLES + _DENSE_TABLES).split(";")):
                 connection.execute(statement)
             if connection.execute("SELECT version FROM schema").fetchone() is None:
                 connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
@@ -165,20 +167,20 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables up to date; of several processes that open the file at once, one does it."""
+    """Migrate the tables to the current version; of several processes that open the file at once, one does it."""
     if _version(connection) == SCHEMA_VERSION:
         return
     with transaction(connection, path):
         version = _version(connection)
         if version == 1:
             connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
-        for statement in filter(str.strip, _BLOCK_TABLES.split(";")):
+        for statement in filter(str.strip, _DENSE_TABLES.split(";")):
             connection.execute(statement)
         connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
 
 
 def _wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log. The busy timeout does not cover this switch, so wait here while others do it."""
+    """Switch to the write-ahead log, waiting while another process does: the busy timeout does not cover this."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -193,13 +195,13 @@ def _wal(connection: sqlite3.Connection) -> None:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchone() is None:
-        raise Fp2Error("this database is not a response store", where=str(path), fix="Point `paths.store` elsewhere")
+        raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
     found = _version(connection)
     if found not in _READABLE:
         raise Fp2Error(
-            f"the response store has schema version {found or 'none'}, this program reads up to {SCHEMA_VERSION}",
+            f"the response store has schema version {found or 'none'}, which is not one of {_READABLE}",
             where=str(path),
-            fix="Use the version of fp2 that wrote it, or another store file",
+            fix="Use the version of fp2 that wrote it, or give another paths.store",
         )
 
 

@@ -1,6 +1,6 @@
-"""What makes one answer the same answer: the response key, and the digest of all the keys that a run planned.
+"""The response key, which identifies one answer, and the response set, which identifies all answers of a run.
 
-The key holds everything that can change the words of a model, and nothing else: no group, no score, no path, no device.
+The key contains everything that can change an answer, and nothing else: no group, no score, no path, no device.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ def response_key(
     task_identity: Mapping[str, Any],
     sample_index: int = 0,
 ) -> str:
-    """Return the hex SHA-256 that one answer is kept under.
+    """Return the hex SHA-256 under which one answer is stored.
 
     Parameters
     ----------
     engine : Mapping
         `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
     method : Mapping
-        `Engine.method(question)`: how it is asked and read, with its version, prompt format and surface forms.
+        `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
     question : Question
-        Its text, kind and choices count. Its id, probe, template and trait are our names for it, and do not.
+        Its text, kind and choices are hashed; its id, probe, template and trait are not.
     pixel_sha256 : str
-        Digest of the decoded pixels of the original picture.
+        Digest of the decoded pixels of the original image.
     variant, variant_params : str, Mapping
-        How the picture was changed before it was shown, and with what parameters.
+        The image variant and its parameters.
     decoding : Decoding
-        Generation parameters, the seed among them (they count for questions that are answered in words), and the orders
-        in which options are shown (counts for a choice).
+        Generation parameters with the seed, hashed for questions that are answered in words; and the orders in which
+        options are shown, hashed for a choice.
     task_identity : Mapping
         `Engine.task_identity(task)`: empty for a real model.
     sample_index : int
-        Which of several sampled answers this is.
+        The index among several sampled answers.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def response_key(
 
 
 def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
-    """Return what of `decoding` can change the answer to this kind of question."""
+    """Return the part of `decoding` that can change the answer to this kind of question."""
     if question.kind == "yes_no":
         return {}
     if question.kind == "choice":
@@ -82,5 +82,5 @@ def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
 
 
 def response_set(keys: Iterable[str]) -> str:
-    """Return the digest of the set of `keys`: the same for any order, and for keys given twice."""
+    """Return the digest of the set of `keys`, whatever their order and repetitions."""
     return digest(sorted(set(keys)))

@@ -1,19 +1,26 @@
-"""Whose picture each stored answer came from, so that everything derived from a person can be found and removed.
+"""Which image and subject each stored answer came from, so that everything derived from a subject can be removed.
 
-The tables `pictures` and `origins` lie in the response store's file; a key there is a response key, or the context of
-blocks (`fp2.store.blocks`). Ids are there as salted keys only; the path of a
-picture is there because its remembered pixel digest is kept under it. What shows nobody (no picture, a grey one) has
-no origin.
+The tables `pictures` and `origins` are in the response store's file; a key there is a response key, or the context of
+dense answers (`fp2.store.dense`). Ids are stored as salted keys only; an image's path is stored because its pixel
+digest is kept under it. An answer about no image, or about a grey one, has no origin.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from fp2.store.database import told_plainly, transaction
+from fp2.config import Config
+from fp2.store.database import as_user_error, transaction
+from fp2.store.salted_keys import local_salt, salted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.store.rows import ResponseStore
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS pictures (
@@ -25,23 +32,13 @@ CREATE TABLE IF NOT EXISTS origins (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS origins_of_picture ON origins (picture);
 """
-_ADD_PICTURE = "INSERT OR IGNORE INTO pictures (data, release, image, subject, path) VALUES (?, ?, ?, ?, ?)"
-_FIND_PICTURE = "SELECT id FROM pictures WHERE data = ? AND release = ? AND image = ? AND subject = ? AND path = ?"
+_ADD_IMAGE = "INSERT OR IGNORE INTO pictures (data, release, image, subject, path) VALUES (?, ?, ?, ?, ?)"
+_FIND_IMAGE = "SELECT id FROM pictures WHERE data = ? AND release = ? AND image = ? AND subject = ? AND path = ?"
 
 
 @dataclass(frozen=True)
-class Origin:
-    """One person in one picture: salted keys of both, the picture's path, and the answers that came from it."""
-
-    image: str
-    subject: str
-    path: str
-    response_keys: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A row of `pictures`."""
+class RecordedImage:
+    """A row of `pictures`: the kind and release of the data set, salted keys of image and subject, the image's path."""
 
     id: int
     data: str
@@ -51,46 +48,67 @@ class Picture:
     path: str
 
 
-def register(connection: sqlite3.Connection, path: Path, data: str, release: str | None, found: list[Origin]) -> None:
-    """Remember the origins of planned answers, before any is asked for: a killed run leaves nothing untraceable.
+class Loaded(Protocol):
+    """What is needed of a data set (`fp2.data.base.Dataset`)."""
 
-    `data` is the kind of data set (`data.kind`).
+    @property
+    def people(self) -> pd.DataFrame:
+        """The people table."""
+        ...
+
+    @property
+    def release(self) -> str | None:
+        """The data set's own version."""
+        ...
+
+
+def register_origins(config: Config, dataset: Loaded, keys: Mapping[str, Sequence[str]], store: ResponseStore) -> None:
+    """Record the origins of planned answers before the model is asked, so that an interrupted run leaves them too.
+
+    Parameters
+    ----------
+    keys : mapping
+        Image id -> the response keys (or contexts of dense answers) of what shows the image.
 
     Raises
     ------
     Fp2Error
         If the store cannot be written.
     """
-    with transaction(connection, path):
+    people, salt = dataset.people, local_salt(Path(config.paths.state))
+    images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
+    rows = zip(people["image_id"], people["image_path"], images, subjects, strict=True)
+    with transaction(store.connection, store.path):
         for statement in filter(str.strip, _TABLES.split(";")):
-            connection.execute(statement)
-        for origin in found:
-            row = (data, release or "", origin.image, origin.subject, origin.path)
-            connection.execute(_ADD_PICTURE, row)
-            (picture,) = connection.execute(_FIND_PICTURE, row).fetchone()
-            keys = [(bytes.fromhex(key), picture) for key in origin.response_keys]
-            connection.executemany("INSERT OR IGNORE INTO origins VALUES (?, ?)", keys)
+            store.connection.execute(statement)
+        for image_id, path, image, subject in rows:
+            if image_id in keys:
+                row = (config.data.kind, dataset.release or "", image, subject, str(Path(path).absolute()))
+                store.connection.execute(_ADD_IMAGE, row)
+                (number,) = store.connection.execute(_FIND_IMAGE, row).fetchone()
+                found = [(bytes.fromhex(key), number) for key in keys[image_id]]
+                store.connection.executemany("INSERT OR IGNORE INTO origins VALUES (?, ?)", found)
 
 
-def pictures(connection: sqlite3.Connection, path: Path) -> list[Picture]:
-    """Return every picture that an answer was planned for (none in a store from before there were origins)."""
-    with told_plainly(path):
+def recorded_images(connection: sqlite3.Connection, path: Path) -> list[RecordedImage]:
+    """Return every image that an answer was planned for; none from a store that has no origins."""
+    with as_user_error(path):
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pictures'").fetchone() is None:
             return []
         rows = connection.execute("SELECT id, data, release, image, subject, path FROM pictures")
-        return [Picture(*row) for row in rows]
+        return [RecordedImage(*row) for row in rows]
 
 
-def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[Picture]) -> set[str]:
-    """Return the response keys of the answers that came from the pictures `chosen`."""
-    with told_plainly(path):
+def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[RecordedImage]) -> set[str]:
+    """Return the response keys of the answers that came from the images `chosen`."""
+    with as_user_error(path):
         query = "SELECT key FROM origins WHERE picture = ?"
-        return {key.hex() for picture in chosen for (key,) in connection.execute(query, (picture.id,))}
+        return {key.hex() for image in chosen for (key,) in connection.execute(query, (image.id,))}
 
 
 def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
     """Return every response key and context that the store knows: answered, failed or only planned."""
-    with told_plainly(path):
+    with as_user_error(path):
         known = {
             str(key) for table in ("answers", "failures") for (key,) in connection.execute(f"SELECT key FROM {table}")
         }
@@ -101,24 +119,28 @@ def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
         return known
 
 
-def forget(
-    connection: sqlite3.Connection, path: Path, keys: Collection[str], chosen: Sequence[Picture], paths: Collection[str]
+def delete(
+    connection: sqlite3.Connection,
+    path: Path,
+    keys: Collection[str],
+    chosen: Sequence[RecordedImage],
+    paths: Collection[str],
 ) -> dict[str, int]:
-    """Delete answers, failures, origins, pictures, pixel digests, measurements; what was there is overwritten on disk.
+    """Delete answers, failures, origins, images, pixel digests and measurements, and overwrite them on disk.
 
     Parameters
     ----------
     keys : collection of str
         Response keys and contexts.
-    chosen : sequence of Picture
+    chosen : sequence of RecordedImage
         Rows of `pictures`.
     paths : collection of str
-        Paths whose remembered pixel digests and measurements go.
+        Image paths whose pixel digests and measurements are deleted.
 
     Returns
     -------
     dict
-        How many rows went, by table.
+        The number of deleted rows, by table.
 
     Raises
     ------
@@ -131,12 +153,12 @@ def forget(
         "blocks": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
         "block_failures": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
         "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
-        "pictures": ("id = ?", [(picture.id,) for picture in chosen]),
+        "pictures": ("id = ?", [(image.id,) for image in chosen]),
         "pixel_digests": ("path = ?", [(name,) for name in paths]),
         "picture_numbers": ("path = ?", [(name,) for name in paths]),
         "narrow_predictions": ("path = ?", [(name,) for name in paths]),
     }
-    with told_plainly(path):
+    with as_user_error(path):
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
@@ -144,14 +166,14 @@ def forget(
         for table, (condition, rows) in jobs.items():
             if table in there:
                 gone[table] = connection.executemany(f"DELETE FROM {table} WHERE {condition}", rows).rowcount
-    with told_plainly(path):
+    with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}
 
 
-def remembered_paths(connection: sqlite3.Connection, path: Path) -> list[str]:
-    """Return the paths whose pixel digests are remembered."""
-    with told_plainly(path):
+def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:
+    """Return the image paths that the store has pixel digests of."""
+    with as_user_error(path):
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pixel_digests'").fetchone() is None:
             return []
         return [str(row[0]) for row in connection.execute("SELECT path FROM pixel_digests")]

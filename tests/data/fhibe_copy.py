@@ -107,11 +107,11 @@ class Copy:
         write_csv(self.csv_path, self.rows, header or list(vocab.DOWNSAMPLED_HEADER))
 
     def annotation(self, image_id: str) -> Path:
-        """Return the path of a picture's annotation."""
+        """Return the path of an image's annotation."""
         return self.root / next(row["json_path"] for row in self.rows if row["image_id"] == image_id)
 
     def remove(self, subject_id: str) -> set[str]:
-        """Take one person out, as a later release would; return the ids of the pictures that go with them."""
+        """Take one person out, as a later release would; return the ids of the images that go with them."""
         gone = {row["image_id"] for row in self.rows if row["subject_id"] == subject_id}
         self.rows = [row for row in self.rows if row["image_id"] not in gone]
         self.save()
@@ -127,7 +127,7 @@ def write_csv(path: Path, rows: list[dict[str, str]], header: list[str]) -> None
 
 
 def write_copy(folder: Path, *, seed: int = 0, n_subjects: int = 14, n_pairs: int = 3) -> Copy:
-    """Write the downsampled release under `folder`: 1-3 pictures a subject, then `n_pairs` pictures of two."""
+    """Write the downsampled release under `folder`: 1-3 images a subject, then `n_pairs` images of two."""
     copy = _people(Copy(folder / FOLDER), seed, n_subjects, n_pairs)
     for name in ("results/face_parsing", "results/face_verification", "data/protocol", "data/annotator_metadata"):
         (copy.root / name).mkdir(parents=True)
@@ -149,7 +149,7 @@ def write_fullres(folder: Path, *, seed: int = 0, n_subjects: int = 14, n_pairs:
 
 
 def _people(copy: Copy, seed: int, n_subjects: int, n_pairs: int) -> Copy:
-    """Make the people and write their pictures and annotations; rows and faces are left to be written."""
+    """Make the people and write their images and annotations; rows and faces are left to be written."""
     rng = random.Random(seed)
     subjects = [_uuid(rng) for _ in range(n_subjects)]
     for subject in subjects:
@@ -170,7 +170,7 @@ def _people(copy: Copy, seed: int, n_subjects: int, n_pairs: int) -> Copy:
 
 
 def write_annotation(copy: Copy, rows: list[dict[str, str]]) -> None:
-    """Write the annotation JSON of one picture from its CSV rows, subjects in another order than there."""
+    """Write the annotation JSON of one image from its CSV rows, subjects in another order than there."""
     image = {name: _plain(name, rows[0][name]) for name in _OF_THE_IMAGE if rows[0].get(name)}
     image |= {"humans_per_image": str(len(rows)), "image_width": SIDE, "image_height": SIDE}
     if "manufacturer" in image:
@@ -221,7 +221,7 @@ def _uuid(rng: random.Random) -> str:
 
 
 def _picture(copy: Copy, rng: random.Random, people: list[str]) -> None:
-    """Write one picture with its overlays, which are no pictures of anybody, in the first person's folder."""
+    """Write one image with its overlays, which are no images of anybody, in the first person's folder."""
     image = _uuid(rng)
     place = f"data/raw/{copy.kind}/{people[0]}/{image}"
     folder = copy.root / place
@@ -233,7 +233,7 @@ def _picture(copy: Copy, rng: random.Random, people: list[str]) -> None:
 
 
 def _row(rng: random.Random, image: str, place: str, person: str, *, is_primary: bool) -> dict[str, str]:
-    """Return the CSV row of one person in one picture."""
+    """Return the CSV row of one person in one image."""
     chosen = {
         name: rng.sample(words.labels, rng.randint(1, 2)) if words.multi else rng.choice(words.labels)
         for name, words in vocab.VOCABULARIES.items()

@@ -87,7 +87,7 @@ def test_what_the_annotations_lack_comes_from_the_processed_table(full, tmp_path
         load_fhibe(full.root)
     table = tmp_path / "processed.csv"
     write_csv(table, full.rows[::-1], list(vocab.DOWNSAMPLED_HEADER))
-    got = read_release(find_release(full.root), fallback=table).dataset.people
+    got = read_release(find_release(full.root), fallback=table).people
     pd.testing.assert_frame_equal(got[expected.columns], expected)
     full.save()  # the same table inside the release is found without being named
     pd.testing.assert_frame_equal(load_fhibe(full.root, "fullres").people[expected.columns], expected)
@@ -120,7 +120,7 @@ def test_full_resolution_that_cannot_be_read_is_one_line(full):
         load_fhibe(full.root)
 
 
-def test_unknown_fields_and_labels_of_annotations_are_told(full):
+def test_unknown_fields_and_labels_of_annotations_are_reported(full):
     rows = [dict(full.rows[0], hairstyle="19. Mullet", brand_new="x")]
     write_annotation(full, rows)
     notes = "\n".join(load_fhibe(full.root).notes)
@@ -128,7 +128,7 @@ def test_unknown_fields_and_labels_of_annotations_are_told(full):
     assert "'19. Mullet'" in notes
 
 
-def test_aligned_faces_are_pictures_of_their_own(whole):
+def test_aligned_faces_are_images_of_their_own(whole):
     loaded = load_fhibe(whole.root, "face_aligned")
     people = loaded.people
     assert loaded.notes == ()
@@ -145,7 +145,7 @@ def test_aligned_faces_are_pictures_of_their_own(whole):
     assert all(by_pair[image]["subject_id"] == subject for image, subject in people[["image_id", "subject_id"]].values)
 
 
-def test_unaligned_faces_exist_for_more_people_and_lie_beside_the_pictures(whole):
+def test_unaligned_faces_exist_for_more_people_and_lie_beside_the_images(whole):
     loaded = load_fhibe(whole.root, "face_unaligned")
     assert len(loaded.people) == len(whole.rows) - 1
     assert loaded.notes == ("1 row(s) have no face crop",)
@@ -153,7 +153,7 @@ def test_unaligned_faces_exist_for_more_people_and_lie_beside_the_pictures(whole
     assert all(Path(path).is_file() for path in loaded.people["image_path"])
 
 
-def test_faces_of_two_person_pictures_are_flagged_and_left_out_of_single_person_probes(whole):
+def test_faces_of_two_person_images_are_flagged_and_left_out_of_single_person_probes(whole):
     pairs = {row["image_id"] for row in whole.rows if row["is_primary"] == "False"}
     for form in ("face_aligned", "face_unaligned"):
         people = load_fhibe(whole.root, form).people
@@ -177,7 +177,7 @@ def test_a_crops_annotation_is_found_and_read(whole):
         assert read_geometry(path, row["subject_id"]).polygons == {}
 
 
-def test_a_second_person_without_consent_still_counts_as_being_in_the_picture(tmp_path):
+def test_a_second_person_without_consent_still_counts_as_being_in_the_image(tmp_path):
     copy = write_copy(tmp_path, n_subjects=8, n_pairs=1)
     copy.rows[-1]["consent"] = "False"
     copy.save()

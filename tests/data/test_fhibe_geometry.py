@@ -1,4 +1,4 @@
-"""Geometry is read when asked for, from the JSON beside a picture or from a CSV cell, and both say the same."""
+"""Geometry is read when asked for, from the JSON beside an image or from a CSV cell, and both say the same."""
 
 import json
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_missing_malformed_and_strangers_annotations_are_named(written, tmp_path
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(Fp2Error, match="cannot be read"):
         read_geometry(tmp_path / "bad.json", "x")
-    with pytest.raises(Fp2Error, match="does not hold this subject"):
+    with pytest.raises(Fp2Error, match="lacks this subject"):
         read_geometry(next(written.root.rglob("main_annos_*.json")), "x")
     broken = {"image_annotation": {}, "subject_annotation": [{"subject_id": "x", "face_bbox": [1, 2]}]}
     (tmp_path / "box.json").write_text(json.dumps(broken))

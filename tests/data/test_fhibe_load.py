@@ -35,7 +35,7 @@ def row(people: pd.DataFrame, number: int) -> pd.Series:
     return people.iloc[number]
 
 
-def test_one_row_per_person_in_a_picture_with_the_schemas_types(written, loaded):
+def test_one_row_per_person_in_an_image_with_the_schemas_types(written, loaded):
     people = loaded.people
     assert len(people) == len(written.rows)
     assert list(people.columns[: len(PEOPLE.names)]) == PEOPLE.names
@@ -96,7 +96,7 @@ def test_free_text_places_survive(loaded):
     assert row(people, 6)["attr_location_country"] == row(people, 6)["attr_location_un_region"] == []
 
 
-def test_two_person_pictures_are_two_rows_of_one_picture(written, loaded):
+def test_two_person_images_are_two_rows_of_one_image(written, loaded):
     pairs = loaded.people[loaded.people["n_people"] == 2]
     assert len(pairs) == 6
     assert (pairs.groupby("image_id")["is_primary"].sum() == 1).all()
@@ -106,7 +106,7 @@ def test_two_person_pictures_are_two_rows_of_one_picture(written, loaded):
     assert (loaded.people["subject_id"] == second["subject_id"]).sum() > 1
 
 
-def test_pictures_are_the_main_ones_never_overlays_or_crops(written, loaded):
+def test_images_are_the_main_ones_never_overlays_or_crops(written, loaded):
     names = {Path(path).name for path in loaded.people["image_path"]}
     assert names == {f"main_{cells['image_id']}.png" for cells in written.rows}
     assert len(list(written.root.rglob("*.png"))) > 4 * len(names)
@@ -160,7 +160,7 @@ def test_an_unreadable_folder_is_one_line(tmp_path, monkeypatch):
 def test_face_crops_alone_are_recognised(copy):
     assert find_release(copy.root).table == copy.csv_path
     copy.csv_path.unlink()
-    with pytest.raises(Fp2Error, match=r"found FHIBE as face_aligned, not the whole pictures.*data\.form=face_aligned"):
+    with pytest.raises(Fp2Error, match=r"found FHIBE as face_aligned, not whole images.*data\.form=face_aligned"):
         find_release(copy.root)
 
 
@@ -279,13 +279,13 @@ def test_an_empty_or_unreadable_table_is_one_line(copy, content, said):
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_without_its_pictures_is_named(copy):
+def test_a_table_without_its_images_is_an_error(copy):
     shutil.rmtree(copy.root / "data/raw")
-    with pytest.raises(Fp2Error, match="its pictures are not"):
+    with pytest.raises(Fp2Error, match="found, but not its images"):
         load_fhibe(copy.root)
 
 
-def test_one_missing_picture_is_no_reason_to_stop(copy):
+def test_one_missing_image_is_no_reason_to_stop(copy):
     next((copy.root / "data/raw").rglob("main_[0-9a-f]*.png")).unlink()
     assert len(load_fhibe(copy.root).people) == len(copy.rows)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fp2.data.ages import AGE_GROUPS, age_group
 from fp2.data.fhibe import vocab
 from fp2.errors import Fp2Error
 
@@ -111,7 +112,7 @@ def test_sizes_known_from_the_release():
 
 @given(st.integers(0, 120))
 def test_age_groups_hold_the_ages_they_name(age):
-    group = vocab.age_group(age)
+    group = age_group(age)
     if age < 18:
         assert group is None
     elif age >= 60:

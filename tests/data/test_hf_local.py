@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from fp2.data.hf_local import load_hf
 from fp2.data.pixels import open_rgb
+from fp2.data.readers.hf import load_hf
 from fp2.errors import Fp2Error
 
 FEATURES = {
@@ -105,7 +105,7 @@ def test_parquet_of_the_hub(tmp_path):
     assert people["attr_split"].map(lambda cell: cell[0]).tolist() == ["train"] * 3 + ["validation"]
 
 
-def test_pictures_beside_the_files(tmp_path):
+def test_images_beside_the_files(tmp_path):
     root = save(tmp_path / "faces", table([1, 2], paths=["a.png", "pics/b.png"]))
     (root / "pics").mkdir()
     (root / "a.png").write_bytes(encoded(70))

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fp2.data.ages import AGE_GROUPS, age_group
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
 from fp2.data.peeps.build import MANIFEST, build_peeps
-from fp2.data.peeps.cast import pictures
-from fp2.data.peeps.load import ensure_peeps, load_peeps
+from fp2.data.peeps.cast import plan_images
+from fp2.data.peeps.source import ensure_peeps, load_peeps
 from fp2.data.peeps.spec import TWIN_ATTRIBUTES, PeepsSpec
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
@@ -51,7 +52,7 @@ def test_the_same_seed_gives_the_same_bytes_whatever_draws_them(root, tmp_path):
 def test_another_seed_gives_other_people_and_another_folder():
     other = PeepsSpec(seed=6, n_subjects=12, images_per_subject=1, n_pairs=3, size=96)
     assert other.folder() != SMALL.folder()
-    assert {picture.image_id for picture in pictures(other)}.isdisjoint(p.image_id for p in pictures(SMALL))
+    assert {picture.image_id for picture in plan_images(other)}.isdisjoint(p.image_id for p in plan_images(SMALL))
     assert PeepsSpec(seed=6, n_sets=3).folder() == PeepsSpec(seed=6).folder()
 
 
@@ -149,7 +150,9 @@ def test_face_rows_are_512_pixels_with_eyes_and_mouth_inside(root):
 def test_the_loader_reads_the_attributes_that_were_drawn(tmp_path):
     spec = PeepsSpec(seed=11, n_subjects=27, images_per_subject=2, n_pairs=2, size=64)
     data = load_peeps(tmp_path, spec)
-    drawn = {(picture.image_id, person.subject_id): person for picture in pictures(spec) for person in picture.people}
+    drawn = {
+        (picture.image_id, person.subject_id): person for picture in plan_images(spec) for person in picture.people
+    }
     people = data.people
     assert data.name == "peeps"
     assert data.release == "fhibe.20260101.t.PEEPS001"
@@ -157,7 +160,7 @@ def test_the_loader_reads_the_attributes_that_were_drawn(tmp_path):
     assert len(people) == len(drawn) == 58
     assert Counter(people["n_people"]) == {1: 54, 2: 4}
     tones, regions = ("I", "II", "III", "IV", "V", "VI"), ("Africa", "Americas", "Asia", "Europe", "Oceania")
-    pronouns, ages = ("She/her/hers", "He/him/his", "They/them/their"), vocab.AGE_GROUPS
+    pronouns, ages = ("She/her/hers", "He/him/his", "They/them/their"), AGE_GROUPS
     for row in people.itertuples():
         cues = drawn[row.image_id, row.subject_id].cues
         assert row.attr_skin_tone == [tones[cues.skin]]

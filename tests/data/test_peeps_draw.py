@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from fp2.data.peeps.draw import render, render_backdrop, render_image, render_pair, render_pair_image, skin_colour
-from fp2.data.peeps.figure import EXPRESSIONS, HEADS, Cues, sample_person, sample_picture
+from fp2.data.peeps.figure import EXPRESSIONS, HEADS, Cues, sample_image_cues, sample_person
 from fp2.data.peeps.polygons import clip, signed_area, trace
 from fp2.data.peeps.style import CLOTHING, HAIR
 from fp2.data.variants import mask_array, region_mask
@@ -43,9 +43,9 @@ def drawn_pixels(image, region, phase, size=SIZE):
 
 @pytest.fixture(scope="module")
 def sample():
-    """One random picture per head."""
+    """One random image per head."""
     rng = np.random.default_rng(77)
-    cues = [replace(sample_picture(sample_person(rng), rng), head=head) for head in HEADS]
+    cues = [replace(sample_image_cues(sample_person(rng), rng), head=head) for head in HEADS]
     return [(each, render(each, SIZE)) for each in cues]
 
 
@@ -144,7 +144,7 @@ def test_geometry_moves_and_grows_with_the_figure():
 def test_two_people_overlap_as_drawn_and_their_polygons_do_not():
     rng = np.random.default_rng(8)
     for _ in range(3):
-        left, right = (replace(sample_picture(sample_person(rng), rng), region=3, scale=0.98) for _ in range(2))
+        left, right = (replace(sample_image_cues(sample_person(rng), rng), region=3, scale=0.98) for _ in range(2))
         left, right = replace(left, dx=0.02), replace(right, dx=-0.02, head="longCurly")
         pair = render_pair(left, right, 3, SIZE)
         first, second = fill(pair.left.polygons), fill(pair.right.polygons)
@@ -183,7 +183,7 @@ CUES = [
 
 
 @pytest.mark.parametrize(("cue", "value"), [*CUES, ("tone", 0.9), ("phase", 0.4)])
-def test_every_cue_changes_the_picture(cue, value):
+def test_every_cue_changes_the_image(cue, value):
     assert render_image(BASE, 96).tobytes() != render_image(replace(BASE, **{cue: value}), 96).tobytes()
 
 
@@ -195,7 +195,7 @@ def test_skin_tone_changes_skin_and_nothing_else():
     assert first.geometry == second.geometry
 
 
-def test_both_paths_draw_the_same_picture():
+def test_both_paths_draw_the_same_image():
     assert render(BASE, 120).image.tobytes() == render_image(BASE, 120).tobytes()
 
 

@@ -15,8 +15,8 @@ from fp2.data.peeps.figure import (
     POOL_OF,
     POOLS,
     Cues,
+    sample_image_cues,
     sample_person,
-    sample_picture,
 )
 from fp2.errors import Fp2Error
 
@@ -77,9 +77,9 @@ def test_subjects_have_equal_counts_of_each_value_and_ages_inside_their_group():
     assert chi2_contingency(table).pvalue > 1e-3
 
 
-def test_a_picture_keeps_what_belongs_to_the_person_and_varies_the_rest(people):
+def test_an_image_keeps_what_belongs_to_the_person_and_varies_the_rest(people):
     rng = np.random.default_rng(9)
-    pictures = [sample_picture(people[0], rng) for _ in range(60)]
+    pictures = [sample_image_cues(people[0], rng) for _ in range(60)]
     assert {picture.person for picture in pictures} == {people[0]}
     assert {picture.expression for picture in pictures} == set(range(8))
     assert {picture.clothing for picture in pictures} == set(range(7))
@@ -87,7 +87,7 @@ def test_a_picture_keeps_what_belongs_to_the_person_and_varies_the_rest(people):
 
 
 def test_the_same_seed_draws_the_same_people():
-    drawn = [sample_picture(sample_person(rng), rng) for rng in (np.random.default_rng(3), np.random.default_rng(3))]
+    drawn = [sample_image_cues(sample_person(rng), rng) for rng in (np.random.default_rng(3), np.random.default_rng(3))]
     assert drawn[0] == drawn[1]
     assert drawn[0].pool == POOL_OF[drawn[0].head]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fp2.data.pixels import PixelIndex, digest_picture, open_rgb
+from fp2.data.base import people_table
+from fp2.data.pixels import PixelIndex, dataset_digest, digest_image, open_rgb
 from fp2.errors import Fp2Error
 
 RNG = np.random.default_rng(0)
@@ -38,18 +39,18 @@ def test_file_format_and_mode_do_not_matter_pixels_and_shape_do(tmp_path):
     image.save(png, compress_level=9)
     image.save(bmp)
     image.convert("RGBA").save(rgba)
-    assert digest_picture(png) == digest_picture(bmp) == digest_picture(rgba)
+    assert digest_image(png) == digest_image(bmp) == digest_image(rgba)
     changed = PIXELS.copy()
     changed[0, 0, 0] ^= 1
-    assert digest_picture(save(tmp_path / "c.png", changed)).sha256 != digest_picture(png).sha256
-    assert digest_picture(save(tmp_path / "d.png", PIXELS.reshape(7, 9, 3))).sha256 != digest_picture(png).sha256
+    assert digest_image(save(tmp_path / "c.png", changed)).sha256 != digest_image(png).sha256
+    assert digest_image(save(tmp_path / "d.png", PIXELS.reshape(7, 9, 3))).sha256 != digest_image(png).sha256
 
 
 def test_exif_orientation_is_applied(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # stored lying on its side: shown turned by 90 degrees clockwise
     path = save(tmp_path / "a.png", np.rot90(PIXELS).copy(), exif=exif)
-    assert digest_picture(path) == digest_picture(save(tmp_path / "b.png"))
+    assert digest_image(path) == digest_image(save(tmp_path / "b.png"))
 
 
 def test_transparency_is_laid_on_white(tmp_path):
@@ -63,7 +64,7 @@ def test_transparency_is_laid_on_white(tmp_path):
     assert open_rgb(tmp_path / "p.png").getpixel((0, 0)) == (255, 255, 255)
 
 
-def test_broken_pictures_are_errors_in_words_beside_good_ones(tmp_path, index):
+def test_broken_images_are_errors_in_words_beside_good_ones(tmp_path, index):
     good = save(tmp_path / "good.png")
     half = tmp_path / "half.png"
     half.write_bytes(
@@ -76,17 +77,17 @@ def test_broken_pictures_are_errors_in_words_beside_good_ones(tmp_path, index):
     Image.fromarray(np.full((2, 2), 40_000, dtype=np.uint16)).save(deep)
     digests = index.digest_many([good, half, text, empty, gone, deep, tmp_path])
     assert digests[good].error is None
-    assert digests[gone].error == "the picture file is missing"
+    assert digests[gone].error == "the image file is missing"
     for path in (half, text, empty, deep, tmp_path):
         assert digests[path].sha256 is None
         assert "cannot be read" in digests[path].error
     assert "8 bits" in digests[deep].error
 
 
-def test_a_picture_of_unreasonable_size_is_an_error(tmp_path, monkeypatch):
+def test_an_image_of_unreasonable_size_is_an_error(tmp_path, monkeypatch):
     path = save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
-    assert "DecompressionBomb" in digest_picture(path).error
+    assert "DecompressionBomb" in digest_image(path).error
 
 
 def test_a_second_time_decodes_nothing_and_a_changed_file_again(tmp_path):
@@ -129,14 +130,14 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, index,
     path = save(tmp_path / "a.png")
 
     def overtaken(path):
-        digest = digest_picture(path)
+        digest = digest_image(path)
         save(path, RNG.integers(0, 256, (30, 30, 3), dtype=np.uint8))
         return digest
 
     with monkeypatch.context() as patch:
-        patch.setattr("fp2.data.pixels.digest_picture", overtaken)
+        patch.setattr("fp2.data.pixels.digest_image", overtaken)
         index.digest_many([path])
-    assert index.digest_many([path])[path] == digest_picture(path)
+    assert index.digest_many([path])[path] == digest_image(path)
     assert index.decoded == 2
 
 
@@ -173,5 +174,42 @@ def test_a_database_that_cannot_be_written_is_one_line(tmp_path):
     PixelIndex(sqlite3.connect(tmp_path / "s.db"))
     index = PixelIndex(connection := sqlite3.connect(tmp_path / "s.db"))
     connection.execute("PRAGMA query_only = ON")
-    with pytest.raises(Fp2Error, match="cannot be kept"):
+    with pytest.raises(Fp2Error, match="cannot be stored"):
         index.digest_many([path])
+
+
+SHA = {"i1": "a" * 64, "i2": "b" * 64, "i3": None}
+
+
+def people(root="/one"):
+    columns = {"image_id": ["i1", "i2", "i3"], "subject_id": ["s1", "s1", "s2"]}
+    paths = {"image_path": [f"{root}/{n}.png" for n in range(3)]}
+    flags = {"is_primary": [True] * 3, "n_people": [1] * 3}
+    attributes = {"attr_region": [["Asia", "Europe"], ["Asia"], []], "attr_age": [["18-29"], [], []]}
+    return people_table({**columns, **paths, **flags, **attributes})
+
+
+def test_rows_paths_and_order_of_values_do_not_matter():
+    digest = dataset_digest(people(), SHA)
+    turned = people("/two").iloc[::-1]
+    turned["attr_region"] = [cell[::-1] for cell in turned["attr_region"]]
+    assert dataset_digest(turned[turned.columns[::-1]], dict(reversed(SHA.items()))) == digest
+    assert len(digest) == 64
+
+
+@pytest.mark.parametrize(("column", "value"), [("image_id", "i3"), ("subject_id", "s9"), ("attr_region", ["Africa"])])
+def test_everything_else_matters(column, value):
+    changed = people()
+    changed.at[0, column] = value
+    assert dataset_digest(changed, SHA) != dataset_digest(people(), SHA)
+
+
+def test_pixels_matter_and_an_image_without_an_entry_is_refused():
+    assert dataset_digest(people(), {**SHA, "i1": "c" * 64}) != dataset_digest(people(), SHA)
+    with pytest.raises(KeyError):
+        dataset_digest(people(), {"i1": None})
+
+
+def test_a_table_without_attributes_has_a_digest():
+    bare = people()[[name for name in people() if not name.startswith("attr_")]]
+    assert dataset_digest(bare, SHA) != dataset_digest(people(), SHA)

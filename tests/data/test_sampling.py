@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.data.sampling import limit_people, pick_images, read_ids, single_person
 from fp2.errors import Fp2Error
 
@@ -15,7 +15,7 @@ from fp2.errors import Fp2Error
 def people_of(
     subjects: dict[str, tuple[int, dict[str, list[str]]]], pairs: tuple[tuple[str, str], ...] = ()
 ) -> pd.DataFrame:
-    """Return a table of subject -> (pictures, attributes), then one picture for each pair."""
+    """Return a table of subject -> (images, attributes), then one image for each pair."""
     names = sorted({name for _, attributes in subjects.values() for name in attributes})
     rows = [(f"{subject}-{n}", subject, 1) for subject, (count, _) in subjects.items() for n in range(count)]
     rows += [(f"pair-{n}", subject, 2) for n, pair in enumerate(pairs) for subject in pair]
@@ -32,7 +32,7 @@ def people_of(
 
 
 def skewed() -> pd.DataFrame:
-    """90 subjects of group a, 30 of b, 6 of c, two pictures each."""
+    """90 subjects of group a, 30 of b, 6 of c, two images each."""
     groups = ["a"] * 90 + ["b"] * 30 + ["c"] * 6
     return people_of({f"s{n:03}": (2, {"kind": [group]}) for n, group in enumerate(groups)})
 
@@ -105,7 +105,7 @@ def test_people_without_a_value_are_left_out_and_counted():
     assert "1 subject(s) without a value for kind" in notes[1]
 
 
-def test_both_people_of_a_chosen_picture_stay():
+def test_both_people_of_a_chosen_image_stay():
     people = people_of({"p": (1, {}), "q": (1, {})}, pairs=(("p", "q"),))
     sample, _ = limit_people(people, 3, seed=0)
     assert len(sample) == 4
@@ -119,13 +119,13 @@ def test_offset_goes_on_where_the_last_sample_ended():
     assert [len(part) for part in parts] == [100, 100, 52]
     assert set.union(*parts) == set(people["image_id"])
     assert len(limit_people(people, None, seed=5)[0]) == len(people)
-    with pytest.raises(Fp2Error, match="passes over all 252"):
+    with pytest.raises(Fp2Error, match="skips all 252"):
         limit_people(people, 1, seed=5, offset=252)
 
 
 @pytest.mark.parametrize(("n_images", "offset"), [(0, 0), (-1, 0), (1, -1)])
 def test_impossible_samples(n_images, offset):
-    with pytest.raises(Fp2Error, match="at least 1 picture"):
+    with pytest.raises(Fp2Error, match="at least 1 image"):
         limit_people(skewed(), n_images, seed=0, offset=offset)
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_stratum_is_named():
         limit_people(skewed(), 5, seed=0, by=("kinds",))
 
 
-def test_pictures_of_two_are_left_out_with_a_note():
+def test_images_of_two_are_left_out_with_a_note():
     people = people_of({"p": (2, {}), "q": (1, {})}, pairs=(("p", "q"), ("q", "p")))
     alone, notes = single_person(people)
     assert len(alone) == 3

@@ -1,12 +1,12 @@
-"""Counterfactual sets: which speak about a cut, what varies along with it, and what is independent of what."""
+"""Counterfactual sets: those that vary in a cut, what varies with it, and which sets are independent."""
 
 from __future__ import annotations
 
 import pandas as pd
 import pytest
 
-from fp2.cuts import Cut
-from fp2.data.sets import of_sets, units, varying, whole_sets
+from fp2.cuts import Cut, of_sets, varying
+from fp2.data.sets import units, whole_sets
 from fp2.errors import Fp2Error
 
 SKIN, AGE = Cut("skin", ("skin",)), Cut("age", ("age",))
@@ -40,7 +40,7 @@ SOME = people(
 )
 
 
-def test_a_set_speaks_about_a_cut_in_which_it_varies() -> None:
+def test_a_set_belongs_to_the_cuts_in_which_it_varies() -> None:
     assert of_sets(SOME)
     assert set(varying(SOME, SKIN)["set_id"]) == {"s1", "s2"}
     assert set(varying(SOME, AGE)["set_id"]) == {"g1"}
@@ -49,7 +49,7 @@ def test_a_set_speaks_about_a_cut_in_which_it_varies() -> None:
     assert len(varying(population, SKIN)) == len(SOME)
 
 
-def test_pictures_of_no_set_and_sets_of_another_attribute_stay_out_and_are_told() -> None:
+def test_images_of_no_set_and_sets_of_another_attribute_are_left_out_and_reported() -> None:
     kept, notes = whole_sets(SOME, [SKIN])
     assert kept["set_id"].unique().tolist() == ["s1", "s2"]
     assert notes == (

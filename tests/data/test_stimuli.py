@@ -1,4 +1,4 @@
-"""What is shown in a picture's place: the right person, changed in the right region, or a reason and nothing at all."""
+"""Stimuli: the right image, changed in the right region, or a reason and no image at all."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from fp2.config import VariantConfig
-from fp2.data.dataset import people_table
-from fp2.data.peeps.load import load_peeps
+from fp2.data.base import people_table
+from fp2.data.peeps.source import load_peeps
 from fp2.data.peeps.spec import PeepsSpec
-from fp2.data.pixels import PixelDigest, digest_picture, open_rgb
+from fp2.data.pixels import PixelDigest, digest_image, open_rgb
+from fp2.data.readers.table import load_table
 from fp2.data.sampling import single_person
-from fp2.data.stimuli import GREY_LEVEL, Stimulus, donor_rows, shown_pictures
-from fp2.data.table import load_table
+from fp2.data.stimuli import GREY_LEVEL, Stimulus, donor_rows, make_stimuli
 from fp2.errors import Fp2Error
 from fp2.tables import BY_REGION, HIDES_PERSON, VARIANT_PARAMETERS
 
@@ -32,7 +32,7 @@ def variant(kind: str, **values: Any) -> VariantConfig:
 
 
 def digests(people: pd.DataFrame) -> dict[Path, PixelDigest]:
-    return {Path(path): digest_picture(Path(path)) for path in people["image_path"]}
+    return {Path(path): digest_image(Path(path)) for path in people["image_path"]}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def peeps(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 
 
 def show(people: pd.DataFrame, kind: str, folder: Path = Path("unused"), **values: Any) -> list[Stimulus]:
-    return shown_pictures(people, variant(kind, **values), digests(people), folder)
+    return make_stimuli(people, variant(kind, **values), digests(people), folder)
 
 
 def look(shown: Stimulus) -> np.ndarray:
@@ -124,15 +124,15 @@ def edit(path: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "change", "reason"),
     [
-        ("masked", lambda a: a["subject_annotation"][0].update(segments=[], person_bbox=None), "do not say where"),
-        ("masked", lambda a: a["image_annotation"].update(image_width=99), "of a picture of 99 x 384"),
-        ("masked", lambda a: a["subject_annotation"].clear(), "does not hold this subject"),
+        ("masked", lambda a: a["subject_annotation"][0].update(segments=[], person_bbox=None), "do not locate"),
+        ("masked", lambda a: a["image_annotation"].update(image_width=99), "of an image of 99 x 384"),
+        ("masked", lambda a: a["subject_annotation"].clear(), "lacks this subject"),
         ("masked", lambda a: a.clear(), "cannot be read"),
-        ("face_crop", lambda a: a["subject_annotation"][0].update(face_bbox=None), "where the face is"),
-        ("face_crop", lambda a: a["subject_annotation"][0].update(face_bbox=[900, 0, 5, 5]), "outside the picture"),
+        ("face_crop", lambda a: a["subject_annotation"][0].update(face_bbox=None), "do not locate the face"),
+        ("face_crop", lambda a: a["subject_annotation"][0].update(face_bbox=[900, 0, 5, 5]), "outside the image"),
     ],
 )
-def test_without_a_region_there_is_a_reason_and_no_picture(
+def test_without_a_region_there_is_a_reason_and_no_image(
     peeps: pd.DataFrame, tmp_path: Path, kind: str, change: Any, reason: str
 ) -> None:
     from shutil import copytree
@@ -149,7 +149,7 @@ def test_without_a_region_there_is_a_reason_and_no_picture(
 
 
 @pytest.mark.parametrize("kind", VARIANT_PARAMETERS)
-def test_the_simulator_is_told_what_is_shown(peeps: pd.DataFrame, kind: str, tmp_path: Path) -> None:
+def test_the_simulator_is_reported_what_is_shown(peeps: pd.DataFrame, kind: str, tmp_path: Path) -> None:
     shown = show(peeps, kind, tmp_path)
     originals = {one.image_id: one.attributes for one in show(peeps, "original")}
     for one in shown:
@@ -171,11 +171,11 @@ def test_a_grey_square_of_the_stated_size_for_everybody(peeps: pd.DataFrame, tmp
     assert len({(one.image_id, one.path, one.pixel_sha256) for one in shown}) == 1
     assert (look(shown[0]) == GREY_LEVEL).all()
     assert look(shown[0]).shape == (48, 48, 3)
-    assert shown[0].pixel_sha256 == digest_picture(shown[0].path).sha256
+    assert shown[0].pixel_sha256 == digest_image(shown[0].path).sha256
     assert show(peeps, "grey", tmp_path, size=49)[0].pixel_sha256 != shown[0].pixel_sha256
     assert len(list(tmp_path.iterdir())) == 2
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(Fp2Error, match="grey picture cannot be written"):
+    with pytest.raises(Fp2Error, match="grey image cannot be written"):
         show(peeps, "grey", tmp_path / "file")
 
 
@@ -210,12 +210,12 @@ def test_everybody_gets_one_other_person_and_everybody_is_given_once(counts: lis
     assert names == dict(zip(turned["image_id"], again, strict=True))
 
 
-def test_the_seed_draws_whose_picture_it_is_and_one_person_cannot_be_swapped() -> None:
+def test_the_seed_draws_whose_image_it_is_and_one_person_cannot_be_swapped() -> None:
     people = crowd([2] * 12)
     assert len({tuple(donor_rows(people, seed)) for seed in range(10)}) == 10
     donors = donor_rows(people, 0)
     assert sorted(donors) == list(range(24))  # equal numbers of pictures: each is shown once
-    with pytest.raises(Fp2Error, match="two people"):
+    with pytest.raises(Fp2Error, match="two subjects"):
         donor_rows(crowd([3]), 0)
 
 
@@ -258,7 +258,7 @@ def test_a_tables_boxes_and_masks_say_where_the_person_is(folder: Path) -> None:
     assert black[10:20, 10:30].all()
     assert [one.error for one in masked[1:]] == [
         "the mask is empty",
-        "the data do not say where the person is: no polygons, mask or box",
+        "the data do not locate the person: no polygons, mask or box",
     ]
     faces = show(people, "face_crop", margin=0.0)
     assert look(faces[0]).shape == (4, 4, 3)
@@ -275,7 +275,7 @@ def test_a_mask_that_cannot_be_used_is_a_reason(folder: Path) -> None:
     Image.new("L", (4, 3), 255).save(folder / "a_mask.png")
     (folder / "b_mask.png").write_bytes(b"no picture")
     first, second, _ = show(load_table(folder / "people.csv", columns).people, "masked")
-    assert first.error == "the mask has 4 x 3 pixels, the picture 40 x 30"
+    assert first.error == "the mask has 4 x 3 pixels, the image 40 x 30"
     assert (second.error or "").startswith("the mask cannot be read")
     assert str(folder) not in (second.error or "")
 
@@ -293,7 +293,7 @@ def test_a_mask_that_changes_after_planning_is_refused(folder: Path) -> None:
 
 
 def test_masks_stay_on_this_machine(folder: Path) -> None:
-    from fp2.data.identity import shareable
+    from fp2.store.salted_keys import shareable
 
     people = load_table(folder / "people.csv", {**COLUMNS, "person_mask": "m"}).people
     assert str(folder) in people["mask_path"].iloc[0]
@@ -303,11 +303,11 @@ def test_masks_stay_on_this_machine(folder: Path) -> None:
 def test_slips_in_the_boxes_of_a_table(folder: Path) -> None:
     with pytest.raises(Fp2Error, match="box_h is not given"):
         load_table(folder / "people.csv", {**COLUMNS, **{k: v for k, v in BOX.items() if k != "box_h"}})
-    with pytest.raises(Fp2Error, match="no number of pixels"):
+    with pytest.raises(Fp2Error, match="not a number of pixels"):
         load_table(folder / "people.csv", {**COLUMNS, **BOX, "box_h": "sex"})
 
 
-def test_a_picture_that_cannot_be_read_stays_a_reason_in_every_variant(folder: Path, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_read_stays_a_reason_in_every_variant(folder: Path, tmp_path: Path) -> None:
     people = load_table(folder / "people.csv", {**COLUMNS, **BOX}).people
     (folder / "b.png").write_bytes(b"no picture")
     for kind in ("original", "masked", "face_crop"):

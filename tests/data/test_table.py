@@ -1,4 +1,4 @@
-"""The user's own pictures: what a table may look like, and how each mistake in it is named."""
+"""The user's own images: the forms that a table may have, and an error for each mistake in it."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fp2.data.table import load_table
+from fp2.data.readers.table import load_table
 from fp2.errors import Fp2Error
 from fp2.tables import PEOPLE
 
@@ -79,7 +79,7 @@ def test_keys_absent_from_a_json_line_are_no_value(folder):
     assert load_table(write(folder, rows, "t.jsonl"), COLUMNS).people["attr_gender"].tolist() == [["woman"], []]
 
 
-def test_without_a_subject_each_picture_is_its_own_and_it_says_so(folder):
+def test_without_a_subject_each_image_is_a_subject_and_a_note_says_so(folder):
     dataset = load_table(write(folder, ROWS), {"image": "file", "gender": "sex"})
     assert dataset.people["subject_id"].tolist() == dataset.people["image_id"].tolist()
     assert any("a person of its own" in note for note in dataset.notes)
@@ -92,7 +92,7 @@ def test_the_other_name_for_a_subject(folder):
         load_table(folder / "people.csv", {"image": "file", "subject_id": "who", "subject": "who"})
 
 
-def test_two_people_in_one_picture_are_counted(folder):
+def test_two_people_in_one_image_are_counted(folder):
     rows = [ROWS[0], {**ROWS[0], "who": "p9"}, ROWS[1]]
     assert load_table(write(folder, rows), COLUMNS).people["n_people"].tolist() == [2, 2, 1]
 
@@ -115,10 +115,10 @@ def test_an_image_root_and_ids_that_do_not_depend_on_it(folder, tmp_path_factory
     assert any("lie outside" in note for note in outside.notes)
 
 
-def test_one_missing_picture_is_a_row_all_missing_is_an_error(folder):
+def test_one_missing_image_is_a_row_all_missing_is_an_error(folder):
     rows = [ROWS[0], {**ROWS[1], "file": "gone.png"}]
     assert len(load_table(write(folder, rows), COLUMNS).people) == 2
-    with pytest.raises(Fp2Error, match="none of the 1 pictures was found"):
+    with pytest.raises(Fp2Error, match="none of the 1 images was found"):
         load_table(write(folder, rows[1:]), COLUMNS)
 
 
@@ -137,14 +137,14 @@ def test_a_mapping_that_cannot_be_followed(folder, columns):
 
 
 def test_the_first_repeated_pair_is_named(folder):
-    with pytest.raises(Fp2Error, match=r"rows 1 and 3 are the same picture and person: 'a\.png', 'p1'"):
+    with pytest.raises(Fp2Error, match=r"rows 1 and 3 have one image and subject: 'a\.png', 'p1'"):
         load_table(write(folder, [ROWS[0], ROWS[1], ROWS[0], ROWS[1]]), COLUMNS)
-    with pytest.raises(Fp2Error, match="same picture"):
+    with pytest.raises(Fp2Error, match="have one image"):
         load_table(write(folder, [ROWS[0], {**ROWS[0], "who": "p2"}]), {"image": "file"})
 
 
 @pytest.mark.parametrize(("column", "said"), [("file", "row 2"), ("who", "'who' is empty in row 2")])
-def test_an_empty_picture_or_subject_is_named(folder, column, said):
+def test_an_empty_image_or_subject_is_named(folder, column, said):
     with pytest.raises(Fp2Error, match=said):
         load_table(write(folder, [ROWS[0], {**ROWS[1], column: " "}]), COLUMNS)
 
@@ -156,12 +156,12 @@ def test_an_empty_picture_or_subject_is_named(folder, column, said):
         ("t.csv", b"file,who,sex,years\n", "has no rows"),
         ("t.csv", b"file,who,sex,years\na.png,p1\n", "row 1 has 2 cells, the header has 4"),
         ("t.csv", b"file,who,sex,years\na.png,p1,x,3,4\n", "row 1 has 5 cells"),
-        ("t.csv", b"file,who,file,years\n", "names file twice"),
+        ("t.csv", b"file,who,file,years\n", "has file twice"),
         ("t.csv", b"file,\xe9\n", "cannot be read"),
         ("t.jsonl", b'{"file": "a.png"}\n{oops\n', "line 2 is not JSON"),
         ("t.jsonl", b"[1]\n", "line 1 is not a JSON object"),
         ("t.parquet", b"not parquet", "cannot be read"),
-        ("t.xlsx", b"", "are not read"),
+        ("t.xlsx", b"", "cannot have the suffix '.xlsx'"),
     ],
 )
 def test_broken_tables_are_one_line(folder, name, content, said):

@@ -1,4 +1,4 @@
-"""Changed pictures: exactly the region changes, and an empty region is never passed off as a variant."""
+"""Image variants: exactly the region changes, and an empty region is never passed off as a variant."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_blurring_is_the_gaussian_of_the_stated_radius():
     assert row[89] / 200 == pytest.approx(0.16, abs=0.03)
 
 
-def test_other_picture_modes_come_back_as_rgb():
+def test_other_image_modes_come_back_as_rgb():
     grey = Image.new("LA", (40, 60), (90, 255))
     assert masked(grey, [SQUARE]).mode == "RGB"
 
@@ -106,7 +106,7 @@ def test_an_empty_region_is_an_error(image, polygons):
 
 def test_a_region_must_be_given_once(image):
     for twice_or_never in ({}, {"polygons": [SQUARE], "box": (0, 0, 5, 5)}, {"box": (0, 0, 5, 5), "mask": image}):
-        with pytest.raises(Fp2Error, match="more than one"):
+        with pytest.raises(Fp2Error, match="exactly one"):
             masked(image, **twice_or_never)
     with pytest.raises(Fp2Error, match="radius"):
         blurred(image, [SQUARE], radius=0)

@@ -1,4 +1,4 @@
-"""A tiny checkpoint and some pictures, made once."""
+"""A tiny checkpoint and some images, made once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from family_checkpoints import save
 from PIL import Image
 from tiny import save_tiny_llava
 
-from fp2.data.pixels import digest_picture
+from fp2.data.pixels import digest_image
 from fp2.tables import ImageTask, Question
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -43,7 +43,7 @@ def tiny_llava_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[ImageTask]:
-    """Seven pictures of different shapes, one of them to be turned upright, with three questions each."""
+    """Seven images of different shapes, one of them to be turned upright, with three questions each."""
     folder = tmp_path_factory.mktemp("pictures")
     return [picture_task(folder / f"{i}.png", seed=i, size=(40 + 7 * i, 60 - 3 * i), turned=i == 3) for i in range(7)]
 
@@ -54,6 +54,6 @@ def picture_task(path: Path, *, seed: int, size: tuple[int, int] = (48, 40), tur
     if turned:
         exif[0x0112] = 6  # orientation: turn by a quarter
     Image.fromarray(pixels).save(path, exif=exif)
-    digest = digest_picture(path).sha256
+    digest = digest_image(path).sha256
     assert digest is not None
     return ImageTask(path.stem, f"subject-{path.stem}", path, digest, QUESTIONS)

@@ -1,4 +1,4 @@
-"""A small server on loopback that answers as it is told to, and keeps what it was asked. No test in here."""
+"""A small server on loopback with given replies, which records its requests. No test in here."""
 
 from __future__ import annotations
 
@@ -119,19 +119,19 @@ def serving(routes: Mapping[str, Callable[[Seen, int], Reply]]) -> Iterator[Fake
 
 
 def decoded(data: str) -> Image.Image:
-    """Return the picture in a data URL or bare base64."""
+    """Return the image in a data URL or bare base64."""
     image = Image.open(io.BytesIO(base64.b64decode(data.removeprefix(SENT))))
     assert image.format == "PNG"
     return image
 
 
 def darkness(image: Image.Image | None) -> float:
-    """Return a probability that depends on the picture alone: 0.9 for black, 0.1 for white, 0.5 for none."""
+    """Return a probability that depends on the image alone: 0.9 for black, 0.1 for white, 0.5 for none."""
     return 0.5 if image is None else 0.9 - 0.8 * float(np.asarray(image.convert("RGB")).mean()) / 255
 
 
 def picture_of(body: Mapping[str, Any]) -> Image.Image | None:
-    """Return the picture in a chat completion."""
+    """Return the image in a chat completion."""
     urls = [part["image_url"]["url"] for part in body["messages"][0]["content"] if part["type"] == "image_url"]
     return decoded(urls[0]) if urls else None
 
@@ -154,7 +154,7 @@ def words(seen: Seen, before: int) -> Reply:
 
 
 def tokens(seen: Seen, before: int) -> Reply:
-    """Answer with the likeliest first tokens: `Yes`, ` yes`, `No`, or letters that favour the place A."""
+    """Answer with the most likely first tokens: `Yes`, ` yes`, `No`, or letters that favour the place A."""
     if not seen.body.get("logprobs"):
         return words(seen, before)
     dark = darkness(picture_of(seen.body))
@@ -175,7 +175,7 @@ def biased(shown: list[str], dark: float) -> dict[str, float]:
 
 
 def systemone(seen: Seen, before: int, *, field_name: str = "assets", mass: bool = False) -> Reply:
-    """Answer typed questions; the picture is looked for in one field only, as real servers do."""
+    """Answer typed questions; the image is looked for in one field only, as real servers do."""
     image = None
     if field_name == "assets" and seen.body.get("assets"):
         ((name, asset),) = seen.body["assets"].items()

@@ -1,4 +1,4 @@
-"""Which files a model name stands for: folders, package folders, the local cache, and a hub (a small one, ours)."""
+"""From a model's name to its files: folders, package folders, the local cache, and a small hub of our own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from fp2.engines.checkpoint import resolve_checkpoint, with_weights
-from fp2.engines.embedding_cache import EmbeddingCache
+from fp2.engines.dual.embedding_cache import EmbeddingCache
 from fp2.engines.file_digests import FileDigests
-from fp2.engines.server_report import Report, ServerReports
+from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
-from fp2.store.responses import ResponseStore
+from fp2.store.rows import ResponseStore
 
 COMMIT = "a" * 40
 
@@ -34,18 +34,18 @@ def test_a_folder_is_pinned_by_its_files_and_read_once(tiny_llava: Path, tmp_pat
     with ResponseStore(tmp_path / "store.sqlite") as store:
         first = FileDigests(store.connection)
         found = resolve_checkpoint(str(folder), None, first)
-        assert first.read >= 5
+        assert first.files_read >= 5
         again = FileDigests(store.connection)
         assert resolve_checkpoint(str(folder), None, again) == found
-        assert again.read == 0
+        assert again.files_read == 0
         proof = FileDigests(store.connection, verify=True)
         assert resolve_checkpoint(str(folder), None, proof).weights_digest == found.weights_digest
-        assert proof.read == first.read
+        assert proof.files_read == first.files_read
         (folder / "README.md").write_text("other words")
         assert resolve_checkpoint(str(folder), None, again) == found
         (folder / "generation_config.json").write_text('{"repetition_penalty": 1.5}')
         assert resolve_checkpoint(str(folder), None, again).weights_digest != found.weights_digest
-        assert again.read == 1
+        assert again.files_read == 1
     assert (found.id, found.revision, found.model_type) == ("local", None, "llava")
     assert with_weights(found) == found.path
 
@@ -82,17 +82,17 @@ def test_a_locked_store_costs_a_reading_of_the_files_and_no_more(locked: sqlite3
     file.write_bytes(b"one")
     digests = FileDigests(locked)
     assert digests.sha256(tmp_path / "known.bin") == hashlib.sha256(b"known").hexdigest()
-    assert digests.read == 0
+    assert digests.files_read == 0
     assert {digests.sha256(file) for _ in range(2)} == {hashlib.sha256(b"one").hexdigest()}
-    assert digests.read == 2
+    assert digests.files_read == 2
 
 
 def test_what_has_to_be_kept_in_a_locked_store_is_one_line(locked: sqlite3.Connection) -> None:
     reports, vectors = ServerReports(locked), EmbeddingCache(locked)
-    assert reports.recall("http://a", "m") is None
+    assert reports.get("http://a", "m") is None
     assert vectors.get(["a"]) == {}
     for keep in (
-        lambda: reports.keep("http://a", "m", Report({})),
+        lambda: reports.put("http://a", "m", Report({})),
         lambda: vectors.put({"a": np.zeros(3, np.float32)}),
     ):
         with pytest.raises(Fp2Error, match="the response store is locked") as told:
@@ -103,7 +103,7 @@ def test_what_has_to_be_kept_in_a_locked_store_is_one_line(locked: sqlite3.Conne
 def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "no.sqlite", isolation_level=None)
     (tmp_path / "no.sqlite").write_bytes(b"not a database at all " * 100)
-    assert FileDigests(connection).read == 0
+    assert FileDigests(connection).files_read == 0
     for make in (ServerReports, EmbeddingCache):
         with pytest.raises(Fp2Error, match="not a response store"):
             make(connection)
@@ -118,7 +118,7 @@ def test_a_package_folder(tiny_llava: Path, tmp_path: Path, monkeypatch: pytest.
     assert found.id == "pkg://some_package/models/tiny"
     assert found.weights_digest == resolve_checkpoint(str(tiny_llava)).weights_digest
     for absent in ("pkg://some_package/models/none", "pkg://no_such_package/x", "pkg://no.dots/x"):
-        with pytest.raises(Fp2Error, match="no model folder"):
+        with pytest.raises(Fp2Error, match="no model directory"):
             resolve_checkpoint(absent)
 
 
@@ -259,7 +259,7 @@ def test_what_a_hub_refuses_is_one_line(hub: str, tmp_path: Path) -> None:
     assert "no model some/other" in ask_hub(tmp_path, hub, "some/other")
     assert "no revision 'v9'" in ask_hub(tmp_path, hub, "some/model", revision="v9")
     nobody = ask_hub(tmp_path, "http://127.0.0.1:9", "some/model")
-    assert nobody.startswith("REFUSED the model some/model could not be fetched")
+    assert nobody.startswith("REFUSED the model some/model could not be downloaded")
     assert "local folder" in nobody
     offline = ask_hub(tmp_path, hub, "some/model", offline=True)
     assert "HF_HUB_OFFLINE" in offline

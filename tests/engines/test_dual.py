@@ -1,4 +1,4 @@
-"""Dual encoders against plain transformers: embeddings, logits, probabilities, classes; what is kept and refused."""
+"""Dual encoders against plain transformers: embeddings, logits, probabilities; what is kept and refused."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pytest
 from family_checkpoints.duals import DUALS
 from PIL import Image
 
-import fp2.engines.dual as dual
+from fp2.data import pixels
 from fp2.data.pixels import pixel_sha256
-from fp2.engines.dual import DualEncoder
-from fp2.engines.hf_loading import HfSpec
-from fp2.engines.zero_shot import cosine
+from fp2.engines.build import build_engine
+from fp2.engines.dual.encoder import DualEncoder
+from fp2.engines.dual.similarity import cosine
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
-from fp2.store.responses import ResponseStore
-from fp2.tables import ImageTask
+from fp2.store.rows import ResponseStore
+from fp2.tables import Decoding, ImageTask
 
-CLASSES = {
-    "woman": ("a photo of a woman", "a picture of a woman indoors", "a woman"),
-    "man": ("a photo of a man", "a man with long hair"),
-    "person": ("a photo of a person",),
-}
-TEXTS = [wording for wordings in CLASSES.values() for wording in wordings]
+TEXTS = [
+    "a photo of a woman", "a picture of a woman indoors", "a woman", "a photo of a man", "a man with long hair",
+    "a photo of a person",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,10 @@ def tasks(pictures: Sequence[Image.Image], tmp_path: Path) -> list[ImageTask]:
 
 
 def encoder(folder: Path, **options: Any) -> DualEncoder:
-    dtype = options.pop("dtype", "float32")
-    return DualEncoder(HfSpec(str(folder), dtype=dtype), **{"device": "cpu"} | options)
+    dtype, connection = options.pop("dtype", "float32"), options.pop("connection", None)
+    return DualEncoder(
+        HfSpec(str(folder), dtype=dtype), LocalOptions(**{"device": "cpu"} | options), connection=connection
+    )
 
 
 def plainly(folder: Path, texts: Sequence[str], pictures: Sequence[Image.Image]) -> dict[str, np.ndarray]:
@@ -80,7 +82,7 @@ def test_embeddings_and_logits_are_those_of_transformers(
 ) -> None:
     ours, plain = encoder(folders[family]), plainly(folders[family], TEXTS, pictures)
     texts = ours.embed_texts(TEXTS, normalise=False)
-    seen = ours.embed_pictures(pictures, normalise=False)
+    seen = ours.embed_images(pictures, normalise=False)
     assert texts.dtype == seen.dtype == np.float32
     for mine, theirs in ((texts, plain["texts"]), (seen, plain["pictures"])):
         length = np.linalg.norm(theirs, axis=1, keepdims=True)
@@ -99,27 +101,28 @@ def test_probabilities_are_those_of_the_zero_shot_pipeline(
     pixels = AutoImageProcessor.from_pretrained(folders[family], backend="pil")
     oracle: Any = pipeline("zero-shot-image-classification", model=str(folders[family]), image_processor=pixels)
     ours = encoder(folders[family])
-    found = ours.zero_shot(ours.embed_pictures(pictures), {text: [text] for text in TEXTS})
+    similarity = cosine(ours.embed_images(pictures), ours.embed_texts(TEXTS))
+    probability = ours.scale.probabilities(ours.scale.logits(similarity))
     for place, picture in enumerate(pictures):
         scores = {row["label"]: row["score"] for row in oracle(picture, TEXTS, hypothesis_template="{}")}
-        np.testing.assert_allclose(found.probability[place], [scores[text] for text in TEXTS], rtol=1e-5, atol=1e-6)
-        assert found.label[place] == max(scores, key=lambda text: scores[text])
-    assert (np.allclose(found.probability.sum(1), 1)) == (family == "clip")
+        np.testing.assert_allclose(probability[place], [scores[text] for text in TEXTS], rtol=1e-5, atol=1e-6)
+        assert TEXTS[similarity[place].argmax()] == max(scores, key=lambda text: scores[text])
+    assert (np.allclose(probability.sum(1), 1)) == (family == "clip")
 
 
 @pytest.mark.parametrize("family", DUALS)
-def test_one_at_a_time_is_the_same_and_another_picture_is_not(
+def test_one_at_a_time_is_the_same_and_another_image_is_not(
     family: str, folders: dict[str, Path], pictures: list[Image.Image]
 ) -> None:
     ours = encoder(folders[family], batch_size=2)
-    together, texts = ours.embed_pictures(pictures), ours.embed_texts(TEXTS)
+    together, texts = ours.embed_images(pictures), ours.embed_texts(TEXTS)
     for place, picture in enumerate(pictures):
-        np.testing.assert_allclose(ours.embed_pictures([picture])[0], together[place], atol=2e-6)
+        np.testing.assert_allclose(ours.embed_images([picture])[0], together[place], atol=2e-6)
     for place, text in enumerate(TEXTS):
         np.testing.assert_allclose(ours.embed_texts([text])[0], texts[place], atol=2e-6)
     for vectors in (together, texts):
         apart = np.abs(vectors[:, None] - vectors[None]).max(-1)
-        assert apart[~np.eye(len(vectors), dtype=bool)].min() > 1e-3  # wrong picture, wrong text: it shows
+        assert apart[~np.eye(len(vectors), dtype=bool)].min() > 1e-3  # wrong image, wrong text: it shows
 
 
 @pytest.mark.parametrize("family", ["siglip", "siglip2", "siglip2_naflex"])
@@ -139,32 +142,12 @@ def test_siglip_reads_lower_case_to_the_full_length_and_without_a_mask(
         encoder(folder).embed_texts(["a man", "a woman and " * 40])
 
 
-@pytest.mark.parametrize("combine", ["mean", "best"])
-def test_several_wordings_a_class(combine: Any, folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    ours = encoder(folders["clip"])
-    found = ours.zero_shot(ours.embed_pictures(pictures), CLASSES, combine=combine)
-    plain = plainly(folders["clip"], TEXTS, pictures)
-    unit = {name: v / np.linalg.norm(v, axis=1, keepdims=True) for name, v in plain.items() if name != "logits"}
-    columns, at = [], 0
-    for wordings in CLASSES.values():
-        own = unit["texts"][at : at + len(wordings)]
-        middle = own.mean(0) / np.linalg.norm(own.mean(0))
-        columns.append(unit["pictures"] @ middle if combine == "mean" else (unit["pictures"] @ own.T).max(1))
-        at += len(wordings)
-    np.testing.assert_allclose(found.similarity, np.stack(columns, 1), atol=1e-6)
-    assert list(found.label) == [list(CLASSES)[place] for place in np.stack(columns, 1).argmax(1)]
-    nearest = (unit["pictures"] @ unit["texts"].T).argmax(1)
-    assert list(found.wording) == [TEXTS[place] for place in nearest]
-    if combine == "best":
-        assert all(wording in CLASSES[label] for label, wording in zip(found.label, found.wording, strict=True))
-
-
 def test_tasks_come_back_in_order_each_file_decoded_once(
     folders: dict[str, Path], tasks: list[ImageTask], pictures: list[Image.Image], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[Path] = []
-    real = dual.open_rgb
-    monkeypatch.setattr(dual, "open_rgb", lambda path: decoded.append(path) or real(path))
+    real = pixels.open_rgb
+    monkeypatch.setattr(pixels, "open_rgb", lambda path: decoded.append(path) or real(path))
     grey = [
         replace(task, variant="plain", change=lambda picture: Image.new("RGB", picture.size, "gray")) for task in tasks
     ]
@@ -173,14 +156,14 @@ def test_tasks_come_back_in_order_each_file_decoded_once(
     found = list(ours.embed(asked))
     assert [one.task for one in found] == asked
     assert decoded == [task.path for task in tasks]
-    expected = ours.embed_pictures(pictures, normalise=False)
+    expected = ours.embed_images(pictures, normalise=False)
     for place, one in enumerate(found[::2]):
         np.testing.assert_allclose(one.vector, expected[place], rtol=1e-5, atol=1e-5)
     for one, other in zip(found[::2], found[1::2], strict=True):
         assert np.abs(one.vector - other.vector).max() > 1e-2  # type: ignore[operator]
 
 
-def test_a_bad_picture_spoils_no_other(folders: dict[str, Path], tasks: list[ImageTask], tmp_path: Path) -> None:
+def test_an_unreadable_image_fails_alone(folders: dict[str, Path], tasks: list[ImageTask], tmp_path: Path) -> None:
     (tmp_path / "torn.png").write_bytes(tasks[0].path.read_bytes()[:200])
     torn = replace(tasks[0], image_id="torn", path=tmp_path / "torn.png")
     other = replace(tasks[0], image_id="other", path=tasks[1].path)  # not the pixels that were digested
@@ -193,7 +176,7 @@ def test_a_bad_picture_spoils_no_other(folders: dict[str, Path], tasks: list[Ima
     assert not any(name in str(found["gone"].error) for name in ("jane", tmp_path.name))
     assert "cannot be read" in str(found["torn"].error)
     assert "the file changed" in str(found["other"].error)
-    assert "cannot do without a picture" in str(found["blind"].error)
+    assert "needs an image" in str(found["blind"].error)
     assert "the model failed" in str(found["wild"].error)
     alone = {one.task.image_id: one.vector for one in ours.embed(tasks[:2])}
     for name in ("0", "1"):
@@ -206,7 +189,7 @@ def test_out_of_memory_halves_the_batch(
     import torch
 
     ours = encoder(folders["clip"], batch_size=5)
-    expected = ours.embed_pictures(pictures)
+    expected = ours.embed_images(pictures)
     real, sizes = ours._loaded.model.get_image_features, []
 
     def narrow(pixel_values: Any) -> Any:
@@ -216,10 +199,10 @@ def test_out_of_memory_halves_the_batch(
         return real(pixel_values=pixel_values)
 
     monkeypatch.setattr(ours._loaded.model, "get_image_features", narrow)
-    np.testing.assert_allclose(ours.embed_pictures(pictures), expected, atol=2e-6)
+    np.testing.assert_allclose(ours.embed_images(pictures), expected, atol=2e-6)
     assert sizes == [5, 3, 2, 1, 2]
     sizes.clear()
-    ours.embed_pictures(pictures)
+    ours.embed_images(pictures)
     assert sizes == [2, 2, 1]
 
 
@@ -248,9 +231,9 @@ def test_what_was_embedded_is_kept_for_the_same_model_only(
 
 
 def test_quantised_layers_embed_nearly_the_same(folders: dict[str, Path], pictures: list[Image.Image]) -> None:
-    whole = encoder(folders["siglip2"]).embed_pictures(pictures)
-    int8 = DualEncoder(HfSpec(str(folders["siglip2"]), quantisation="int8"), device="cpu")
-    near = np.diag(cosine(int8.embed_pictures(pictures), whole))
+    whole = encoder(folders["siglip2"]).embed_images(pictures)
+    int8 = DualEncoder(HfSpec(str(folders["siglip2"]), quantisation="int8"), LocalOptions(device="cpu"))
+    near = np.diag(cosine(int8.embed_images(pictures), whole))
     assert 0.95 < near.min() < 1
     kinds = {type(layer).__name__ for layer in int8._loaded.model.modules()}
     assert "Linear8bitLt" in kinds
@@ -283,26 +266,17 @@ CHANGES: list[dict[str, Any]] = [{"dtype": "bfloat16"}, {"dtype": "float16"}, {"
 
 def test_what_is_no_dual_encoder_is_one_line(tiny_llava: Path, folders: dict[str, Path]) -> None:
     for use in (lambda model: model.identity(), lambda model: model.embed_texts(["a man"])):
-        with pytest.raises(Fp2Error, match=r"\(llava\) does not compare pictures with words .*clip, siglip, siglip2"):
+        with pytest.raises(Fp2Error, match=r"\(llava\) is not a dual encoder .*clip, siglip, siglip2"):
             use(encoder(tiny_llava))
-    ours = encoder(folders["clip"])
-    for classes in (
-        {"one": ["a man"]},
-        {"a": ["a man"], "b": []},
-        {"a": ["a man"], "b": ["a man"]},
-        {"a": "x", "b": "y"},
-    ):
-        with pytest.raises(Fp2Error):
-            ours.zero_shot(np.zeros((1, 24), np.float32), classes)  # type: ignore[arg-type]
-    with pytest.raises(Fp2Error, match="no batch"):
-        encoder(folders["clip"], batch_size=0)
+    with pytest.raises(Fp2Error, match=r"greater than or equal to 1, not 0 .*engine\.batch_size"):
+        build_engine({"id": str(folders["clip"])}, {"name": "dual", "batch_size": 0}, Decoding())
 
 
 def test_a_dual_encoder_is_no_engine_for_questions(folders: dict[str, Path], tasks: list[ImageTask]) -> None:
-    from fp2.engines.hf import HfEngine
+    from fp2.engines.hf.engine import HfEngine, HfOptions
     from fp2.tables import Decoding, Question
 
     for family in ("clip", "siglip2_naflex"):
-        engine = HfEngine(HfSpec(str(folders[family])), Decoding(), device="cpu")
-        with pytest.raises(Fp2Error, match="look at pictures and write text"):
+        engine = HfEngine(HfSpec(str(folders[family])), Decoding(), HfOptions(device="cpu"))
+        with pytest.raises(Fp2Error, match="does not take images and generate text"):
             list(engine.answer([replace(tasks[0], questions=(Question("q", "p", "Who?"),))]))

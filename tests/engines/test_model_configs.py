@@ -10,12 +10,12 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from fp2.engines.build import LATER_ENGINES, build_engine
-from fp2.engines.dual_choice import DualEngine
-from fp2.engines.hf import HfEngine
-from fp2.engines.openai_compat import OpenAICompatEngine
-from fp2.engines.planted import PlantedEngine
-from fp2.engines.vllm import VllmEngine
+from fp2.engines.build import build_engine
+from fp2.engines.dual.engine import DualEngine
+from fp2.engines.hf.engine import HfEngine
+from fp2.engines.planted.engine import PlantedEngine
+from fp2.engines.server.engine import OpenAICompatEngine
+from fp2.engines.vllm.engine import VllmEngine
 from fp2.errors import Fp2Error
 from fp2.tables import Decoding
 
@@ -100,12 +100,6 @@ def test_an_engine_that_does_not_fit_the_model_is_refused(conf: Path) -> None:
     clash = composed(conf, "model=planted", "engine=hf")
     with pytest.raises(Fp2Error, match="Set engine=planted"):
         build_engine(clash["model"], clash["engine"], Decoding())
-
-
-@pytest.mark.parametrize("name", LATER_ENGINES)
-def test_engines_of_later_versions_say_so(name: str) -> None:
-    with pytest.raises(Fp2Error, match="not in this version"):
-        build_engine({"name": "m", "engine": name}, {"name": name}, Decoding())
 
 
 def test_unknown_engines_are_answered_with_the_nearest() -> None:

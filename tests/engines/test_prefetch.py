@@ -1,4 +1,4 @@
-"""Things are made ahead, in order; errors come at their place; an early end ends the making."""
+"""Items are prefetched in order; an error is raised at its place; the thread ends with the consumer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fp2.engines.prefetch import ahead
+from fp2.engines.prefetch import prefetched
 
 
 def test_order_and_number() -> None:
-    assert list(ahead(range(100), 4)) == list(range(100))
-    assert list(ahead([], 4)) == []
+    assert list(prefetched(range(100), 4)) == list(range(100))
+    assert list(prefetched([], 4)) == []
 
 
 def test_the_next_is_made_while_the_first_is_used_and_no_more_than_asked() -> None:
@@ -24,7 +24,7 @@ def test_the_next_is_made_while_the_first_is_used_and_no_more_than_asked() -> No
             made.append(i)
             yield i
 
-    stream = ahead(items(), 3)
+    stream = prefetched(items(), 3)
     assert next(stream) == 0
     deadline = time.monotonic() + 5
     while len(made) < 4 and time.monotonic() < deadline:
@@ -39,7 +39,7 @@ def test_an_error_comes_after_what_was_made_before_it() -> None:
         yield 1
         raise OSError("the disk is gone")
 
-    stream = ahead(items(), 8)
+    stream = prefetched(items(), 8)
     assert next(stream) == 1
     with pytest.raises(OSError, match="the disk is gone"):
         next(stream)
@@ -47,7 +47,7 @@ def test_an_error_comes_after_what_was_made_before_it() -> None:
 
 def test_who_stops_early_leaves_no_thread() -> None:
     before = threading.active_count()
-    for item in ahead(iter(range(10_000)), 2):
+    for item in prefetched(iter(range(10_000)), 2):
         if item == 3:
             break
     deadline = time.monotonic() + 5

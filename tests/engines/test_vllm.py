@@ -17,13 +17,14 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from fp2.engines import vllm as vllm_module
-from fp2.engines import vllm_session
 from fp2.engines.build import build_engine
-from fp2.engines.hf import HfEngine
-from fp2.engines.hf_loading import HfSpec
-from fp2.engines.vllm import VllmEngine
+from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.model import HfSpec
+from fp2.engines.vllm import engine as vllm_module
+from fp2.engines.vllm import session as vllm_session
+from fp2.engines.vllm.engine import VllmEngine, VllmOptions
 from fp2.errors import Fp2Error
+from fp2.plugins import read_options
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 DECODING = Decoding(max_new_tokens=6)
@@ -106,7 +107,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def both(folder: Path, decoding: Decoding = DECODING, **options: Any) -> tuple[VllmEngine, HfEngine]:
     spec = HfSpec(str(folder))
-    return VllmEngine(spec, decoding, **options), HfEngine(spec, decoding, threads=1)
+    return VllmEngine(spec, decoding, read_options(VllmOptions, options, "engine")), HfEngine(
+        spec, decoding, HfOptions(threads=1)
+    )
 
 
 def answers(asked: HfEngine, tasks: Iterable[ImageTask]) -> dict[Key, Answer]:
@@ -133,7 +136,7 @@ def test_words_are_those_of_the_generic_engine(tiny_llava: Path, tasks: list[Ima
 def test_numbers_are_those_of_the_generic_engine(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_session, "_MOST_NAMED", 5)  # more tokens than one request may name
+    monkeypatch.setattr(vllm_session, "_MOST_TOKENS", 5)  # more tokens than one request may name
     folder = tiny_family("llava")
     monkeypatch.setattr(sys.modules[__name__], "IMAGE_TOKENS", picture_length(folder))
     ours, plain = both(folder, batch_size=2)
@@ -155,7 +158,7 @@ def picture_length(folder: Path) -> int:
     return max(ids.count(token) for token in ids)
 
 
-def test_what_is_drawn_depends_on_the_seed_and_not_on_company(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+def test_a_sample_depends_on_the_seed_and_not_on_the_batch(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     hot = Decoding(max_new_tokens=5, temperature=1.5, seed=3)
     together = {key: a.text for key, a in answers(both(tiny_llava, hot)[0], tasks[:3]).items()}
     alone = {key: a.text for task in tasks[:3] for key, a in answers(both(tiny_llava, hot)[0], [task]).items()}
@@ -182,15 +185,15 @@ def test_settings_reach_vllm_and_none_that_changes_answers(tiny_llava: Path, tas
     assert started["logprobs_mode"] == "raw_logprobs"
     assert ours.runtime()["options"]["tensor_parallel_size"] == 2
     assert ours.runtime()["versions"]["vllm"] == "0.32.1"
-    with pytest.raises(Fp2Error, match=r"unknown setting 'max_model_length'.*\n?.*max_model_len"):
+    with pytest.raises(Fp2Error, match=r"unknown key 'max_model_length'.*\n?.*max_model_len"):
         both(tiny_llava, options={"max_model_length": 5})
-    with pytest.raises(Fp2Error, match="unknown setting 'quantization'"):
+    with pytest.raises(Fp2Error, match="unknown key 'quantization'"):
         both(tiny_llava, options={"quantization": "fp8"})
-    with pytest.raises(Fp2Error, match="quantisation is not done through vLLM"):
+    with pytest.raises(Fp2Error, match="engine=vllm does not support quantisation"):
         VllmEngine(HfSpec(str(tiny_llava), quantisation="int8"), DECODING)
 
 
-def test_a_prompt_that_fails_spoils_no_other(
+def test_a_prompt_that_fails_fails_alone(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, plain = both(tiny_llava)
@@ -212,7 +215,7 @@ def test_a_prompt_that_fails_spoils_no_other(
     assert all(answer.text == expected[key].text for key, answer in found.items() if key not in failed)
 
 
-def test_what_vllm_says_at_the_start_is_one_line(
+def test_an_error_of_vllm_at_the_start_is_one_line(
     tiny_llava: Path, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(self: LLM, **options: Any) -> None:

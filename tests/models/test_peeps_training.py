@@ -1,4 +1,4 @@
-"""The training recipe's machinery: pictures, packed dialogues, resuming, and the tie between truth and weights."""
+"""The training recipe: images, packed dialogues, resuming, and that the weights belong to the planted truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from PIL import Image
 
 import training.peeps.__main__ as recipe_of_all
 from fp2.data.peeps.draw import render_backdrop, render_image
-from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import MODEL_FOLDER, load_planted
 from training.peeps.build import TOKENS, build_model
 from training.peeps.dialogue import IGNORE, Dialogues, attention_mask
 from training.peeps.language import LanguagePlan, Lessons, packed_loss, train_language
@@ -27,7 +28,7 @@ from training.peeps.layers import (
     person_layer,
     read_pairs,
     read_people,
-    sample_cues,
+    sample_image_cues,
     sample_pairs,
 )
 from training.peeps.pictures import PLAIN, Mirrored, Mix, Source, compose, premultiplied
@@ -66,7 +67,7 @@ def pair_source(folder: Path) -> Source:
 
 @pytest.mark.parametrize("size", [SIZE, 384])
 def test_a_figure_laid_over_its_backdrop_is_the_renderers_picture(size: int) -> None:
-    for cues in sample_cues(9, 6):
+    for cues in sample_image_cues(9, 6):
         ground = render_backdrop(cues.region, cues.phase, size).resize((SIZE, SIZE), Image.Resampling.BOX)
         layer = premultiplied(person_layer(cues, size)[None])[:, 4:-4, 4:-4]
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The committed model: it loads as any model does, is small, and says what was planted about people it never saw."""
+"""The bundled model: it loads as any model does, is small, and gives the planted answers about held-out people."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import pytest
 from PIL import Image, ImageOps
 
 from fp2.data.peeps.draw import render, render_image, render_pair_image
-from fp2.data.peeps.figure import Cues, sample_person, sample_picture
+from fp2.data.peeps.figure import Cues, sample_image_cues, sample_person
 from fp2.data.variants import background_removed, masked
-from fp2.models.planted import MODEL_FOLDER, load_planted, see
+from fp2.models.cues import see
+from fp2.models.planted import MODEL_FOLDER, load_planted
 from training.peeps.card import write_card
 from training.peeps.evaluate import shifted
 
@@ -68,7 +69,7 @@ def p_yes(images: list[Image.Image], questions: list[str]) -> np.ndarray:
 @lru_cache(maxsize=1)
 def people() -> tuple[Cues, ...]:
     rng = np.random.default_rng(SEED)
-    return tuple(sample_picture(sample_person(rng), rng) for _ in range(100))
+    return tuple(sample_image_cues(sample_person(rng), rng) for _ in range(100))
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +160,7 @@ def test_a_hidden_person_and_a_removed_background_are_answered_as_planted() -> N
 
 def test_two_people_are_described_in_the_planted_order() -> None:
     rng = np.random.default_rng(SEED + 1)
-    pairs = [[sample_picture(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
+    pairs = [[sample_image_cues(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
     images = [render_pair_image(left, right, left.region, 384) for left, right in pairs]
     said = answers(images, [PLANTED.pair.questions[0]] * len(images))
     meant = [PLANTED.pair_answer(see(left), see(right)) for left, right in pairs]
@@ -169,7 +170,7 @@ def test_two_people_are_described_in_the_planted_order() -> None:
 
 def test_the_order_is_kept_in_mirrored_copies_and_when_the_sides_are_named() -> None:
     rng = np.random.default_rng(SEED + 2)
-    pairs = [[sample_picture(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
+    pairs = [[sample_image_cues(sample_person(rng), rng) for _ in range(2)] for _ in range(60)]
     images = [render_pair_image(left, right, left.region, 384) for left, right in pairs]
     plain, (one, other) = PLANTED.pair.questions[0], PLANTED.pair.naming
     for question, mirrored in ((plain, True), (one, False), (other, True)):

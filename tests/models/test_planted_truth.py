@@ -22,11 +22,13 @@ from fp2.data.peeps.figure import (
     REGIONS,
     TONES,
     Cues,
+    sample_image_cues,
     sample_person,
-    sample_picture,
 )
 from fp2.errors import Fp2Error
-from fp2.models.planted import MODEL_FOLDER, PLANTED_FILE, load_planted, see, vader_compound
+from fp2.models.cues import see
+from fp2.models.expected import expected_effects, group_means, vader_compound
+from fp2.models.planted import MODEL_FOLDER, PLANTED_FILE, load_planted
 
 PLANTED = load_planted()
 PLAIN = Cues(skin=2, age=1, pronoun=0, region=3, head="afro", clothing=2, expression=3, glasses=0)
@@ -43,13 +45,13 @@ def test_questions_are_the_battery_word_for_word() -> None:
 
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
 @pytest.mark.parametrize("phrase", [0, 1, 2])
-def test_valence_rises_with_the_level_whatever_the_wording(probe: str, phrase: int) -> None:
+def test_valence_rises_with_the_level_for_every_confidence_phrase(probe: str, phrase: int) -> None:
     compounds = [vader_compound(PLANTED.say(probe, level, phrase)) for level in range(10)]
     assert all(low < high for low, high in itertools.pairwise(compounds))
 
 
 @pytest.mark.parametrize("probe", list(PLANTED.probes))
-def test_wording_does_not_move_valence(probe: str) -> None:
+def test_confidence_phrases_do_not_change_valence(probe: str) -> None:
     for level in range(10):
         assert len({vader_compound(PLANTED.say(probe, level, phrase)) for phrase in range(3)}) == 1
 
@@ -64,7 +66,7 @@ def test_values_match_the_renderer() -> None:
 
 
 def test_twelve_effects_and_twelve_exact_zeros() -> None:
-    effects = PLANTED.expected_effects()
+    effects = expected_effects(PLANTED)
     assert len(effects) == 24
     assert sum(e.planted for e in effects) == 12
     assert {e.probe for e in effects if e.planted} == set(PLANTED.probes)
@@ -86,10 +88,10 @@ def test_exact_means_agree_with_people_drawn_from_the_generator() -> None:
     scores: dict[str, list[float]] = {"She/her/hers": [], "He/him/his": [], "They/them/their": []}
     groups = PLANTED.groups["pronoun"]
     for _ in range(12000):
-        cues = sample_picture(sample_person(rng), rng)
+        cues = sample_image_cues(sample_person(rng), rng)
         scores[groups[cues.pronoun]].append(float(PLANTED.level("authority", see(cues))))
     by_text = {PLANTED.say("authority", level, phrase): float(level) for level in range(10) for phrase in range(3)}
-    exact = PLANTED.group_means("authority", "pronoun", by_text.__getitem__)
+    exact = group_means(PLANTED, "authority", "pronoun", by_text.__getitem__)
     for group, values in scores.items():
         error = np.std(values) / math.sqrt(len(values))
         assert abs(np.mean(values) - exact[group]) < 4 * error
@@ -99,11 +101,11 @@ def test_exact_means_leave_refusals_out() -> None:
     rng = np.random.default_rng(6)
     found: dict[int, list[int]] = {tone: [] for tone in range(6)}
     for _ in range(12000):
-        cues = sample_picture(sample_person(rng), rng)
+        cues = sample_image_cues(sample_person(rng), rng)
         if not PLANTED.refuses("neighbourhood", see(cues)):
             found[cues.skin].append(PLANTED.level("neighbourhood", see(cues)))
     level = {PLANTED.say("neighbourhood", n, phrase): float(n) for n in range(10) for phrase in range(3)}
-    exact = PLANTED.group_means("neighbourhood", "skin_tone", level.__getitem__)
+    exact = group_means(PLANTED, "neighbourhood", "skin_tone", level.__getitem__)
     for tone, values in found.items():
         assert abs(np.mean(values) - exact[TONES[tone]]) < 4 * np.std(values) / math.sqrt(len(values))
 
@@ -124,7 +126,7 @@ def test_a_hidden_person_counts_nothing_but_the_backdrop(variant: str) -> None:
     for region in range(5):
         said = {
             tuple(
-                PLANTED.answer(p, see(replace(sample_picture(sample_person(rng), rng), region=region), variant))
+                PLANTED.answer(p, see(replace(sample_image_cues(sample_person(rng), rng), region=region), variant))
                 for p in PLANTED.probes
             )  # type: ignore[arg-type]
             for _ in range(20)
@@ -136,7 +138,7 @@ def test_a_removed_background_counts_nothing_for_region() -> None:
     for probe in PLANTED.probes:
         said = {PLANTED.answer(probe, see(replace(PLAIN, region=r), "background_removed")) for r in range(5)}
         assert len(said) == 1
-    with pytest.raises(Fp2Error, match="no picture variant"):
+    with pytest.raises(Fp2Error, match="unknown image variant"):
         see(PLAIN, "cropped")  # type: ignore[arg-type]
 
 
@@ -158,7 +160,7 @@ def test_refusals_are_planted_by_group() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(0, 4))
 def test_region_never_moves_yes_or_no(seed: int, one: int, two: int) -> None:
     rng = np.random.default_rng(seed)
-    cues = sample_picture(sample_person(rng), rng)
+    cues = sample_image_cues(sample_person(rng), rng)
     trait = list(PLANTED.traits)[seed % 100]
     template = list(PLANTED.templates)[seed % 5]
     values = {PLANTED.p_yes(trait, template, see(replace(cues, region=r))) for r in (one, two)}
@@ -204,7 +206,7 @@ def test_a_table_that_does_not_fit_is_named(tmp_path: Path) -> None:
     raw["probes"]["trust"]["points"] = {"shoes": [1]}
     unknown = tmp_path / "unknown.yaml"
     unknown.write_text(yaml.safe_dump(raw), "utf-8")
-    with pytest.raises(Fp2Error, match="no cue named 'shoes'"):
+    with pytest.raises(Fp2Error, match="unknown cue 'shoes'"):
         load_planted(unknown)
     with pytest.raises(Fp2Error, match="missing"):
         load_planted(tmp_path / "none.yaml")
@@ -219,7 +221,7 @@ def test_every_planted_effect_has_the_power_that_was_promised() -> None:
     overall = rows.pop()
     assert overall["probe"] == "any zero"
     assert float(overall["found_holm"]) <= 0.07, "family-wise error of the zeros"
-    effects = {(e.probe, e.attribute): e for e in PLANTED.expected_effects()}
+    effects = {(e.probe, e.attribute): e for e in expected_effects(PLANTED)}
     for row in rows:
         effect = effects[row["probe"], row["attribute"]]
         assert float(row["disparity"]) == pytest.approx(effect.disparity, abs=1e-4), "the table is out of date"

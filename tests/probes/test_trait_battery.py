@@ -105,7 +105,7 @@ def test_the_official_list_takes_the_place_of_ours(tmp_path: Path) -> None:
     assert len(found.questions) == 10
     assert found.questions[1].text.startswith("Is the person in the image short tempered? Answer")
     assert found.questions[1].question_id == "T1_short tempered"
-    with pytest.raises(Fp2Error, match="both there"):
+    with pytest.raises(Fp2Error, match="both given"):
         battery(f"probe.traits_file={path}", OWN_WORDS)
 
 
@@ -152,14 +152,14 @@ def test_the_asked_text_has_no_stray_blanks() -> None:
     ("changes", "says"),
     [
         ({"templates": {"A": "Is the person kind?"}}, "the template 'A' has no {trait}"),
-        ({"templates": ["Is the person {trait}?"]}, "a table of names"),
+        ({"templates": ["Is the person {trait}?"]}, "not a mapping of names to texts"),
         ({"templates": {"A": "{trait} or not {trait}?"}}, "more than once"),
         ({"traits": {"kind": "nice"}}, "neither positive nor negative"),
         ({"traits_file": "/nowhere.csv"}, "cannot be read"),
-        ({"probes": {"p": {"questions": [{"id": "a", "text": "Who?"}]}}, "traits": {"kind": 1}}, "has a place for"),
-        ({"probes": {"p": {"questions": [question(), "{trait}"]}}}, "a mapping was expected"),
+        ({"probes": {"p": {"questions": [{"id": "a", "text": "Who?"}]}}, "traits": {"kind": 1}}, "asks about traits"),
+        ({"probes": {"p": {"questions": [question(), "{trait}"]}}}, "not a mapping with"),
         ({"probes": {"p": {"questions": [{"text": "Is it {trait}?"}]}}}, "'id' is missing"),
-        ({"probes": {"p": "{trait}"}}, "a mapping was expected"),
+        ({"probes": {"p": "{trait}"}}, "not a mapping with"),
         ({"probes": {"p": {"questions": [question(), question()]}}}, "occurs twice"),
     ],
 )
@@ -171,13 +171,13 @@ def test_a_mistake_is_one_line(changes: dict[str, Any], says: str) -> None:
 
 @pytest.mark.parametrize("given", ["[a]", "{a: b}", "5", "true"])
 def test_an_instruction_that_is_no_text_is_refused(given: str) -> None:
-    with pytest.raises(Fp2Error, match=r"no text \(probe\.options\.instruction\)"):
+    with pytest.raises(Fp2Error, match=r"not text \(probe\.options\.instruction\)"):
         battery(f"probe.options.instruction={given}")
 
 
 def test_one_text_under_two_names_is_refused_up_to_blanks() -> None:
-    with pytest.raises(Fp2Error, match="'A' and 'B' ask the same"):
+    with pytest.raises(Fp2Error, match="'A' and 'B' have one text"):
         battery("probe.templates={A: 'Is the person {trait}?', B: ' Is  the person {trait}? '}")
     twice = {"questions": [question(), question(id="U", text="Is the  person {trait}?")]}
-    with pytest.raises(Fp2Error, match="'T' and 'U' ask the same"):
+    with pytest.raises(Fp2Error, match="'T' and 'U' have one text"):
         loaded(probes={"p": twice})

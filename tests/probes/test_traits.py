@@ -61,7 +61,7 @@ def test_case_blanks_delimiters_and_further_columns_do_not_matter(tmp_path: Path
     assert read_traits(listed(tmp_path, row, header=header)).traits == (Trait("Kind", "positive", 2.5),)
 
 
-def test_what_is_odd_is_told_and_does_not_end_the_run(tmp_path: Path) -> None:
+def test_what_is_odd_is_reported_and_does_not_end_the_run(tmp_path: Path) -> None:
     rows = [
         "kind,2.6,positive",
         "Kind,2.6,positive",
@@ -87,9 +87,9 @@ def test_what_is_odd_is_told_and_does_not_end_the_run(tmp_path: Path) -> None:
     [
         (["kind,2.6,posative"], "neither positive nor negative"),
         (["kind,2.6,positive", "KIND,2.6,negative"], "as positive and as negative"),
-        (["kind,much,positive"], "is no number"),
-        (["kind,,"], "nothing says"),
-        ([",1.0,positive"], "without a word"),
+        (["kind,much,positive"], "is not a number"),
+        (["kind,,"], "neither a polarity nor a valence"),
+        ([",1.0,positive"], "has no word"),
         (["kind,2.6"], "2 cells"),
         (["kind,2,6,positive"], "4 cells"),
         ([], "is empty"),

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
-from fp2.data.pairs import one_row_each, two_person
+from fp2.data.base import people_table
 from fp2.data.peeps.annotate import labels
-from fp2.data.peeps.cast import people_pictures
+from fp2.data.peeps.cast import plan_people
 from fp2.data.peeps.figure import AGES, TONES
 from fp2.data.peeps.spec import PeepsSpec
+from fp2.data.sampling import one_row_each, two_person
 from fp2.models.planted import load_planted, see
 from fp2.protocols.fingerprint.attention import POSITION, attention_block, comparisons, per_person
 from fp2.protocols.fingerprint.disparities import Comparison, answers_by_group, fingerprint
@@ -35,7 +35,7 @@ def drawn(n_pairs: int, seed: int = 5, n_subjects: int = 400) -> tuple[pd.DataFr
     """People in drawn pairs (never drawn here), and what a model that keeps to the planted truth says of them."""
     planted = load_planted()
     spec = PeepsSpec(seed=seed, n_subjects=n_subjects, images_per_subject=1, n_pairs=n_pairs)
-    pictures = [picture for picture in people_pictures(spec) if len(picture.people) == 2]
+    pictures = [picture for picture in plan_people(spec) if len(picture.people) == 2]
     rng = np.random.default_rng(seed)
     rows, answers = [], []
     for picture in pictures:
@@ -107,7 +107,7 @@ def test_the_shares_of_being_first_are_the_truths_own():
     planted = load_planted()
     spec = PeepsSpec(seed=5, n_subjects=400, images_per_subject=1, n_pairs=400)
     counted: dict[str, list[float]] = {}
-    for picture in people_pictures(spec):
+    for picture in plan_people(spec):
         if len(picture.people) == 2:
             left, right = sorted(picture.people, key=lambda person: person.right)
             gap = planted.pair_gap(see(left.cues), see(right.cues))

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats.contingency import association
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.protocols.balance import balance_block, balance_warnings
 
 

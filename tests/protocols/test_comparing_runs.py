@@ -15,9 +15,9 @@ from scipy.stats import binom
 
 from fp2.commands.leaderboard import _legend
 from fp2.cuts import Cut
-from fp2.engines import planted_truth
-from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import PlantedTruth, load_truth
+from fp2.engines.planted import truth as planted_truth
+from fp2.engines.planted.engine import simulate
+from fp2.engines.planted.truth import PlantedTruth, load_truth
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import rank, summarise, to_markdown, with_places
 from fp2.runs.compare import Settings, compare
@@ -28,7 +28,7 @@ from fp2.tables import Question
 TEXTS = {
     probe: body["texts"][0]
     for probe, body in yaml.safe_load(
-        Path(planted_truth.__file__).with_name("planted_default.yaml").read_text(encoding="utf-8")
+        Path(planted_truth.__file__).with_name("default.yaml").read_text(encoding="utf-8")
     )["probes"].items()
 }
 QUICK = Settings(n_permutations=499, n_bootstrap=200, seed=3)
@@ -237,7 +237,10 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
     truth = load_truth(biased(-0.5))
     for sweep in range(sweeps):
         noises = enumerate(((0.6, 0.4), (1.2, 0.8), (2.0, 1.5)), 3 * sweep)
-        truths = [replace(truth, seed=seed, subject_sd=between, image_sd=within) for seed, (between, within) in noises]
+        truths = [
+            replace(truth, seed=seed, noise=replace(truth.noise, subject_sd=between, image_sd=within))
+            for seed, (between, within) in noises
+        ]
         runs = [run_of(f"m{k}", people, one, probes=("occupation",)) for k, one in enumerate(truths)]
         ranking = rankings(runs)[0]
         wrong += any(place.rank_low > 1 or place.rank_high < 3 for place in ranking.places)

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from fp2.analysis import compared, scored
+from fp2.engines.planted_truth import load_truth
 from fp2.prepare import comparison_of
 from fp2.protocols.registry import Analysed
 
 from fp2.compose import load_config
 from fp2.cuts import Cut, resolve_cuts
 from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import load_truth
 from fp2.probes.battery import Battery, load_battery
 from fp2.protocols.fingerprint.disparities import (
     Fingerprint,

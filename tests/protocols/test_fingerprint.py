@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairlearn.metrics import MetricFrame
+from fp2.engines.planted_truth import load_truth
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fp2.compose import load_config
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.engines.planted import simulate
-from fp2.engines.planted_truth import load_truth
 from fp2.protocols.fingerprint.disparities import (
     Comparison,
     Fingerprint,

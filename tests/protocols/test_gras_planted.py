@@ -10,8 +10,8 @@ import pytest
 
 from fp2.compose import load_config
 from fp2.cuts import Cut
-from fp2.engines.planted import simulate_yes_no
-from fp2.engines.planted_truth import load_truth
+from fp2.engines.planted.engine import simulate_yes_no
+from fp2.engines.planted.truth import load_truth
 from fp2.probes.battery import load_battery
 from fp2.protocols.gras import GrasAnswers, GrasOptions, analyse
 

@@ -11,8 +11,10 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from fp2.errors import Fp2Error
-from fp2.scorers.registry import BUILT_IN, build_scorer, build_scorers
+from fp2.plugins import SCORERS, installed
+from fp2.scorers.registry import MEMBERS, build_scorer, build_scorers
 
+DEFAULT = ("valence", "stereotype", "confidence", "refusal", "economic", "trust_rating")
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
 OWN = """
@@ -21,6 +23,7 @@ from fp2.scorers.base import Scored
 
 class Length:
     version, yes_no, probes, lexicon = "1", False, None, None
+    n_people, uses_subject_attributes = 1, False
     bins = (0.0, 50.0, 100.0)
 
     def __init__(self, name, higher_is_better, value_range, smallest_effect, unit=1):
@@ -43,19 +46,18 @@ def composed(*overrides):
 
 def test_the_default_holds_all_six_in_order():
     specs = composed("+scorer=default")["scorer"]
-    assert tuple(specs) == BUILT_IN
+    assert tuple(specs) == DEFAULT
     scorers = build_scorers(specs)
-    assert list(scorers) == [scorer.name for scorer in scorers.values()] == list(BUILT_IN)
+    assert list(scorers) == [scorer.name for scorer in scorers.values()] == list(DEFAULT)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", sorted(installed(SCORERS)))
 def test_each_yaml_composes_builds_and_says_what_the_class_says(name):
     specs = composed(f"+scorer={name}")["scorer"]
     assert list(specs) == [name]
     spec = specs[name]
     scorer = build_scorer(name, spec)
-    bare = type(scorer)()
-    assert scorer == bare
+    assert scorer == type(scorer)() == build_scorer(name, {})
     assert list(scorer.value_range) == spec["value_range"]
 
 
@@ -84,7 +86,7 @@ def test_a_scorer_from_outside_the_tree(tmp_path, monkeypatch):
     scorer = build_scorers(specs)["length"]
     assert scorer.name == "length"
     np.testing.assert_array_equal(scorer.score(["abcd"], ["p"]).values, [2.0])
-    with pytest.raises(Fp2Error, match="is no scorer: it lacks version"):
+    with pytest.raises(Fp2Error, match=r"is not a scorer: it lacks version, .*, uses_subject_attributes"):
         build_scorer("half", {"target": "own_length:Half"})
 
 
@@ -94,7 +96,9 @@ def test_a_scorer_from_outside_the_tree(tmp_path, monkeypatch):
         ("valense", {}, "Did you mean 'valence'"),
         ("valence", {"target": "fp2.scorers.valence:Valense"}, "Did you mean 'Valence'"),
         ("valence", {"target": "fp2.scorers.valance:Valence"}, "cannot import 'fp2.scorers.valance'"),
-        ("valence", {"target": "fp2.scorers.valence.Valence"}, "Write target: package.module:Class"),
+        ("valence", {"target": "fp2.scorers.valence.Valence"}, "or write package.module:Name"),
+        ("valence", {"target": "economics"}, "Did you mean 'economic'"),
+        ("valence", "fp2.scorers.valence:Valence", "Write target: package.module:Class"),
         ("valence", {"target": "fp2.scorers.valence:Valence", "smalest_effect": 1}, "Did you mean 'smallest_effect'"),
         (
             "economic",
@@ -117,9 +121,13 @@ def test_no_scorer_at_all():
 
 def test_nothing_heavy_is_imported_before_the_first_score():
     code = (
-        "import sys, fp2.scorers.registry as r\n"
-        "for n in r.BUILT_IN: r.build_scorer(n, {'target': f'fp2.scorers.{n}:' + n.title().replace('_', '')})\n"
+        "import sys, fp2.plugins, fp2.scorers.registry\n"
+        "for name in fp2.plugins.installed('fp2.scorers'): fp2.scorers.registry.build_scorer(name, {})\n"
         "print(sorted({'sklearn', 'torch', 'pandas', 'scipy', 'vaderSentiment'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_member_of_the_interface_is_asked_for():
+    assert {"name", "score", "n_people", "uses_subject_attributes", "lexicon"} < set(MEMBERS)

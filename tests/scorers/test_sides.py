@@ -86,5 +86,5 @@ def test_both_scorers_speak_for_the_person_on_the_left():
     scored = share.score(texts, [""] * 5)
     np.testing.assert_allclose(scored.values, [9 / 17, 0.5, np.nan, np.nan, np.nan])
     assert scored.details["left_words"].tolist() == [9, 9, 12, 0, 0]
-    assert first.of_two
-    assert share.of_two
+    assert first.n_people == 2
+    assert share.n_people == 2

@@ -55,5 +55,5 @@ def test_without_the_package_it_stops(monkeypatch):
     module._analyser.cache_clear()
     monkeypatch.setattr(module.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "vaderSentiment", None)
-    with pytest.raises(Fp2Error, match="has no substitute"):
+    with pytest.raises(Fp2Error, match="which the scorer valence needs"):
         score(["good"])

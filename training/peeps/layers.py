@@ -18,7 +18,7 @@ import resvg_py
 from PIL import Image
 
 from fp2.data.peeps.draw import figure, render_backdrop
-from fp2.data.peeps.figure import REGIONS, Cues, sample_person, sample_picture
+from fp2.data.peeps.figure import REGIONS, Cues, sample_image_cues, sample_person
 from fp2.data.peeps.scene import PAIR_WIDTH, place
 from training.peeps.settings import SIZE
 
@@ -39,7 +39,7 @@ class Pair:
 def sample_cues(seed: int, count: int) -> list[Cues]:
     """Return `count` pictures of as many different people."""
     rng = np.random.default_rng(seed)
-    return [sample_picture(sample_person(rng), rng) for _ in range(count)]
+    return [sample_image_cues(sample_person(rng), rng) for _ in range(count)]
 
 
 def sample_pairs(seed: int, count: int) -> list[Pair]:
@@ -47,7 +47,7 @@ def sample_pairs(seed: int, count: int) -> list[Pair]:
     rng = np.random.default_rng(seed)
     pairs = []
     for _ in range(count):
-        left, right = (sample_picture(sample_person(rng), rng) for _ in range(2))
+        left, right = (sample_image_cues(sample_person(rng), rng) for _ in range(2))
         pairs.append(Pair(left, right, int(rng.integers(len(REGIONS)))))
     return pairs
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from fp2.data.peeps.figure import sample_person, sample_picture
-from fp2.models.planted import MODEL_FOLDER, Planted, Seen, load_planted, see, vader_compound
-from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.disparities import disparity_panel
+from fp2.models.cues import Seen, see
+from fp2.models.expected import expected_effects, vader_compound
+from fp2.models.planted import MODEL_FOLDER, Planted, load_planted
+from fp2.stats import adjust_p_values, disparity_panel
 
 SUBJECTS, PICTURES, PERMUTATIONS, ALPHA = 400, 3, 1999, 0.05
 
@@ -36,7 +37,7 @@ def simulate(planted: Planted, rng: np.random.Generator) -> Simulated:
         person = sample_person(rng)
         index = {"region": person.region, "pronoun": person.pronoun, "age": person.age, "skin_tone": person.skin}
         for _ in range(PICTURES):
-            seen = see(sample_picture(person, rng))
+            seen = see(sample_image_cues(person, rng))
             values.append([_valence(planted, probe, seen) for probe in planted.probes])
             rows.append([index[attribute] for attribute in planted.attributes])
     labels = np.array(rows)
@@ -77,7 +78,7 @@ def power(planted: Planted, data_sets: int, seed: int) -> list[dict[str, object]
         for column, (_, *found) in enumerate(tests(planted, simulate(planted, rng), run)):
             p[run, column], worst[run, column], best[run, column], raw[run, column] = found
     adjusted = np.array([adjust_p_values(row.astype(float), method="holm") for row in p])
-    effects = {(e.probe, e.attribute): e for e in planted.expected_effects()}
+    effects = {(e.probe, e.attribute): e for e in expected_effects(planted)}
     rows: list[dict[str, object]] = []
     for column, cell in enumerate(cells):
         effect = effects[cell]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fp2.data.peeps.figure import HEADS, Cues
-from fp2.models.planted import Planted, Seen, Variant, see
+from fp2.models.cues import Seen, Variant, see
+from fp2.models.planted import Planted
 from training.peeps.layers import Pair
 
 # What a picture shows: everything, the backdrop only (masked or blurred), the person only (background removed).
@@ -87,7 +88,7 @@ def targets(planted: Planted, people: Sequence[Cues]) -> Targets:
             seen = see(cues, view)
             levels[i, j], phrases[i, j], scores[i, j] = _row(planted, seen)
             points[i, j, :-1] = [probe.points.of(seen) for probe in planted.probes.values()]
-            points[i, j, -1] = planted.wording.of(seen)
+            points[i, j, -1] = planted.confidence.of(seen)
             attributes[i, j, :-1] = [seen.get(name, UNSEEN) for name in ATTRIBUTES[:-1]]
             if "skin" in seen:
                 attributes[i, j, -1] = HEADS.index(cues.head)

@@ -1,1 +1,1 @@
-"""FHIBE on disk: its vocabularies, its release folder, its annotations."""
+"""Sony's FHIBE: its vocabularies, releases and annotations, read as a people table."""

@@ -1,8 +1,8 @@
-"""FHIBE's full-resolution release: a list of files and one annotation JSON per picture, read as rows of cells.
+"""FHIBE's full-resolution release: a list of files and one annotation JSON file per image, read as rows of cells.
 
-Multi-valued fields are real lists in the JSON and reprs in the CSV of the downsampled release; here every value becomes
-the CSV's cell, so that one reader understands both. What the annotations lack is taken from a processed CSV, if there
-is one, by image and subject.
+Multi-valued fields are lists in the JSON files, and reprs of lists in the CSV of the downsampled release. Values are
+converted to cells of the CSV, so that one reader reads both. Fields that the annotations lack are taken from a
+processed CSV, if there is one, by image and subject.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fp2.data.delimited import read_rows
 from fp2.data.fhibe.release import Release
+from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error
 
 Cells = dict[str, str]
 FILE_COLUMNS = ("uid", "img", "json")
-BULK = ("keypoints", "segments")  # most of a file; read only where somebody asks (see `geometry`)
+BULK = ("keypoints", "segments")  # most of a file; read on demand only (see `geometry`)
 
 
 def listed_rows(
     release: Release, needed: tuple[str, ...], fallback: Path | None, oddities: Counter[str],
     tick: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, Cells]]:  # fmt: skip
-    """Yield `(where, cells)` per subject of every picture that `filepaths.csv` lists; paths are relative to the root.
+    """Yield `(where, cells)` per subject of every image in `filepaths.csv`; paths are relative to the root.
 
-    Every row has every field that any of them has; what an annotation leaves out is an empty cell.
+    Every row has the fields of all rows; a field that an annotation lacks is an empty cell.
 
     Parameters
     ----------
     needed : tuple of str
-        Fields that a row must have. If the annotations lack one, every row is completed from `fallback`.
+        Required fields. If the annotations lack one, every row is completed from `fallback`.
     fallback : Path, optional
         A processed CSV (`image_id`, `subject_id` and attributes).
     oddities : Counter
-        Where files that cannot be read and rows that stay incomplete are counted.
+        Counts of files that cannot be read and of rows that remain incomplete.
     tick : callable
-        Told after each annotation.
+        Called after each annotation.
 
     Raises
     ------
     Fp2Error
-        If the list lacks a column or leads out of the release, no annotation can be read, or a needed field is
-        nowhere.
+        If the list lacks a column, a path leads out of the release, no annotation can be read, or a required field is
+        found nowhere.
     """
     rows: list[tuple[str, Cells]] = []
     n_unreadable = 0
     for number, listed in read_rows(release.table, _check_files(release.table)):
         where = f"{release.table}, row {number}"
         try:
-            rows += [(where, cells) for cells in _picture(release, listed, where)]
+            rows += [(where, cells) for cells in _subjects(release, listed, where)]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             n_unreadable += 1
         tick()
@@ -77,8 +77,8 @@ def _check_files(path: Path) -> Callable[[list[str]], None]:
     return check
 
 
-def _picture(release: Release, listed: Mapping[str, str], where: str) -> list[Cells]:
-    """Return the cells of each subject of one picture."""
+def _subjects(release: Release, listed: Mapping[str, str], where: str) -> list[Cells]:
+    """Return the cells of each subject of one image."""
     base = release.table.parent
     for name in ("img", "json"):
         relative = PurePosixPath(listed[name])
@@ -100,7 +100,7 @@ def _picture(release: Release, listed: Mapping[str, str], where: str) -> list[Ce
 
 
 def cell(value: Any) -> str:
-    """Return a JSON value as the processed CSV writes it: reprs of lists, nothing for null; stray NULs go."""
+    """Return a JSON value as a cell of the processed CSV: reprs of lists, empty for null, without NUL characters."""
     if value is None:
         return ""
     return str(value).replace("\x00", "")
@@ -109,7 +109,7 @@ def cell(value: Any) -> str:
 def _complete(
     rows: list[tuple[str, Cells]], lacking: set[str], fallback: Path | None, path: Path, oddities: Counter[str]
 ) -> None:
-    """Fill what the annotations lack from the processed table."""
+    """Fill empty fields of the annotations from the processed table."""
     table = _by_pair(fallback) if fallback else {}
     for _, cells in rows:
         for name, value in table.get((cells["image_id"], cells.get("subject_id", "")), {}).items():
@@ -120,7 +120,7 @@ def _complete(
         raise Fp2Error(
             f"the FHIBE annotations lack the field(s) {', '.join(nowhere)}",
             where=str(path),
-            fix="" if fallback else "Name the downsampled release's CSV, which has them: data.path=FILE",
+            fix="" if fallback else "Give the CSV of the downsampled release, which has them: data.path=FILE",
         )
     left = sum(any(not cells.get(name) for name in lacking) for _, cells in rows)
     if left:
@@ -128,7 +128,7 @@ def _complete(
 
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
-    """Return the processed table by (image, subject), without the paths, which are another release's."""
+    """Return the processed table by (image, subject), without its paths, which are those of another release."""
 
     def check(header: list[str]) -> None:
         missing = [name for name in ("image_id", "subject_id") if name not in header]

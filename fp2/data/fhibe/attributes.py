@@ -1,8 +1,8 @@
-"""What one FHIBE row says about a person and a picture, under this project's attribute names.
+"""The attributes of one row of FHIBE, under this project's names.
 
-`ancestry` becomes `region` and `subregion`; the skin colours become `skin_tone` (natural) and `apparent_skin_tone`
-as Fitzpatrick types; `age` becomes an age group; `location_country` is evened out and gives the UN's regions. Every
-other vocabulary column keeps its name.
+`ancestry` gives `region` and `subregion`; the skin colours give `skin_tone` (natural) and `apparent_skin_tone` as
+Fitzpatrick types; `age` gives an age group; `location_country` is normalised and gives the UN regions. Every other
+column with a vocabulary keeps its name.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from fp2.data.ages import age_group
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.countries import find_country
 
@@ -18,27 +19,27 @@ _PLAIN = ("location_region", "user_hour_captured", "apparent_skin_color_hue_lum"
 
 
 class AttributeReader:
-    """Turns rows into attributes, and counts the labels, ages and countries that it does not know.
+    """Converts rows to attributes, and counts unknown labels, ages and countries.
 
     Parameters
     ----------
     expand_regions : bool
-        Whether a bare region of ancestry counts for all its subregions (the FHIBE paper's rule; its evaluation code
-        counts listed subregions only, as is done here without it).
+        Whether a bare region of ancestry counts for all its subregions, as in the FHIBE paper. By default only listed
+        subregions count, as in its evaluation code.
     """
 
     def __init__(self, expand_regions: bool = False) -> None:
         self._expand = expand_regions
         self._parsed: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self.unknown: dict[str, Counter[str]] = {}
-        """Written values outside each column's vocabulary, with how often each came."""
+        """Column -> counts of the values outside its vocabulary."""
         self.ages: Counter[str] = Counter()
-        """Ages without a group."""
+        """Counts of the ages without a group."""
         self.places: Counter[str] = Counter()
-        """Places that are no country."""
+        """Counts of the places that are not a country."""
 
     def read(self, row: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return attribute -> plain labels (an empty list where the row gives none) for the columns that `row` has."""
+        """Return attribute -> labels (an empty list if the row has none) for the columns that `row` has."""
         ancestry = self._labels("ancestry", row.get("ancestry", ""))
         found = {
             "region": _regions(ancestry),
@@ -58,7 +59,7 @@ class AttributeReader:
         return found
 
     def _place(self, cell: str) -> dict[str, list[str]]:
-        """Return the country and its UN regions; text that names no country stays as it is, without regions."""
+        """Return the country and its UN regions; text that names no country is kept, without regions."""
         text = " ".join(cell.split())
         country = find_country(text)
         if text and country is None:
@@ -71,7 +72,7 @@ class AttributeReader:
         }
 
     def _labels(self, column: str, cell: str) -> list[str]:
-        """Return the labels of one cell; equal cells are parsed once, their unknown values counted every time."""
+        """Return the labels of a cell; equal cells are parsed once, and their unknown values counted every time."""
         key = (column, cell)
         if key not in self._parsed:
             self._parsed[key] = _parse(column, cell)
@@ -81,9 +82,9 @@ class AttributeReader:
         return list(labels)
 
     def _age(self, cell: str) -> list[str]:
-        """Return the age group of the row's own age in years."""
+        """Return the age group of an age in years."""
         try:
-            group = vocab.age_group(int(float(cell)))
+            group = age_group(int(float(cell)))
         except (ValueError, OverflowError):
             group = None
         if group is None:
@@ -92,9 +93,9 @@ class AttributeReader:
 
 
 def _parse(column: str, cell: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the distinct plain labels of a cell, and those of its written values that the vocabulary does not have.
+    """Return the distinct labels of a cell, and those of its values that are not in the vocabulary.
 
-    A skin colour gives its Fitzpatrick type, read from the index; without a known type it gives no label.
+    The label of a skin colour is its Fitzpatrick type, by its index; a colour without a known type has no label.
     """
     words = vocab.VOCABULARIES[column]
     values = vocab.parse_list(cell)
@@ -112,13 +113,13 @@ def _parse(column: str, cell: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _regions(ancestry: list[str]) -> list[str]:
-    """Return the regions named, and those that a subregion lies in (a subregion always comes with its region)."""
+    """Return the regions named, and the regions of the subregions named."""
     regions = [name if name in vocab.ANCESTRY_BLOCKS else vocab.REGION_OF.get(name) for name in ancestry]
     return list(dict.fromkeys(name for name in regions if name))
 
 
 def _subregions(ancestry: list[str], expand: bool) -> list[str]:
-    """Return the subregions named; with `expand`, all of a region that is named without any of its own."""
+    """Return the subregions named; with `expand`, also all of each region that is named without a subregion."""
     named = [name for name in ancestry if name in vocab.REGION_OF]
     if not expand:
         return named

@@ -1,4 +1,4 @@
-"""Free text for a country -> its short name and the United Nations' regions, by the library `country_converter`.
+"""Normalisation of countries: free text -> short name and United Nations regions, by the library `country_converter`.
 
 The regions are those of the UN geoscheme (M49), the same words as FHIBE's ancestry regions and subregions.
 Source: https://unstats.un.org/unsd/methodology/m49/ as `country_converter` ships it.
@@ -15,7 +15,7 @@ from fp2.data.fhibe.vocab import REGION_OF
 if TYPE_CHECKING:
     from country_converter import CountryConverter
 
-# The library reads "NA" as Namibia's code; in free text it as often says that nothing was given.
+# The library reads "NA" as the code of Namibia; in free text it is as often a missing value.
 _NOT_A_CODE = "NA"
 _CODES = {2: "ISO2", 3: "ISO3"}
 _TEXT = ("continent", "UNregion", "EXIO1", "EXIO2", "EXIO3", "WIOD", "ISO2", "ISO3")
@@ -23,7 +23,7 @@ _WHOLE = ("ISOnumeric", "UNcode", "FAOcode", "GBDcode", "EURO", "UN", "UNmember"
 
 
 class Country(NamedTuple):
-    """A country's short name, and its UN subregion and region (None where it has none: Antarctica)."""
+    """A country's short name, and its UN subregion and region (None if it has none, as Antarctica)."""
 
     name: str
     subregion: str | None
@@ -32,7 +32,7 @@ class Country(NamedTuple):
 
 @cache
 def find_country(text: str) -> Country | None:
-    """Return the country that `text` names in any usual spelling, or None if it names none or is ambiguous."""
+    """Return the country that `text` names in any usual spelling, or None if there is none or several."""
     plain = " ".join(text.split())
     if not plain or plain.upper() == _NOT_A_CODE:
         return None
@@ -50,7 +50,7 @@ def find_country(text: str) -> Country | None:
 
 
 def _one(found: Any, asked: str) -> str | None:
-    """Return the single name found; the library gives back what it was asked where it knows none, or a list."""
+    """Return the single name found, or None: without a match the library returns its input, with several a list."""
     if not isinstance(found, str):
         return None
     return found if found != asked or found in _names() else None
@@ -63,13 +63,13 @@ def _names() -> frozenset[str]:
 
 @cache
 def _converter() -> CountryConverter:
-    """Build the converter once. Its own reading takes `NA` (Namibia) for a gap under pandas 3, so the table is ours."""
+    """Return the converter, built once. Its table is read here: under pandas 3 the library reads `NA` as missing."""
     import logging
 
     import country_converter
     import pandas as pd
 
-    logging.getLogger("country_converter").setLevel(logging.CRITICAL)  # unknown places are counted by the reader
+    logging.getLogger("country_converter").setLevel(logging.CRITICAL)  # unknown places are counted by `AttributeReader`
     with as_file(files(country_converter) / "country_data.tsv") as path:
         table = pd.read_csv(path, sep="\t", encoding="utf-8", keep_default_na=False, na_values=[""])
     table = table.fillna(dict.fromkeys(_TEXT, ""))

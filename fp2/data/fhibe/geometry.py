@@ -1,7 +1,7 @@
-"""Where a person is in a FHIBE picture: boxes, keypoints and segment polygons, read only when somebody asks.
+"""The geometry of a person in an image of FHIBE: boxes, keypoints and segment polygons, read on demand.
 
-The annotation JSON beside a picture has them for each subject; the CSV's `keypoints` and `segments` cells hold the same
-as Python reprs. Coordinates are in pixels of that picture, x to the right, y down.
+The annotation JSON file beside an image has them for each subject; the CSV's cells `keypoints` and `segments` hold the
+same as Python reprs. Coordinates are in pixels of the image, x to the right, y down.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Box(NamedTuple):
 
 
 class Keypoint(NamedTuple):
-    """A keypoint in pixels, and whether it is seen (not hidden behind something)."""
+    """A keypoint in pixels, and whether it is visible (not occluded)."""
 
     x: float
     y: float
@@ -44,8 +44,8 @@ class Keypoint(NamedTuple):
 class Geometry:
     """One subject's geometry.
 
-    `keypoints` has the annotated points only, by plain name. `polygons` has, by plain segment class, a list of vertex
-    arrays of shape (n, 2). Size and boxes are None where the annotation has none.
+    `keypoints` maps the names of the annotated points to them. `polygons` maps each segment class to a list of vertex
+    arrays of shape (n, 2). Size and boxes are None if the annotation has none.
     """
 
     size: tuple[int, int] | None = None
@@ -56,7 +56,7 @@ class Geometry:
 
 
 def annotation_path(image_path: Path) -> Path:
-    """Return the path of the annotation JSON beside a picture: `main_<id>.png` has `main_annos_<id>.json`.
+    """Return the path of the annotation file beside an image: `main_<id>.png` has `main_annos_<id>.json`.
 
     Face crops are named the same way: `faces_crop_only_<id>.png`, `faces_crop_and_align_<id>.png`.
     """
@@ -65,12 +65,12 @@ def annotation_path(image_path: Path) -> Path:
 
 
 def read_geometry(path: Path, subject_id: str) -> Geometry:
-    """Return the geometry of `subject_id` from an annotation JSON (`annotation_path` of a row's image).
+    """Return the geometry of `subject_id` from an annotation file (see `annotation_path`).
 
     Raises
     ------
     Fp2Error
-        If the file is missing or malformed, or does not hold that subject.
+        If the file is missing or malformed, or lacks the subject.
     """
     try:
         annotation = json.loads(path.read_text(encoding="utf-8"))
@@ -79,7 +79,7 @@ def read_geometry(path: Path, subject_id: str) -> Geometry:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fp2Error(f"the annotation cannot be read: {type(error).__name__}: {error}", where=str(path)) from None
     if subject_id not in subjects:
-        raise Fp2Error("the annotation does not hold this subject", where=str(path))
+        raise Fp2Error("the annotation lacks this subject", where=str(path))
     entry = subjects[subject_id]
     try:
         width, height = image.get("image_width"), image.get("image_height")
@@ -95,7 +95,7 @@ def read_geometry(path: Path, subject_id: str) -> Geometry:
 
 
 def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Keypoint]:
-    """Return plain keypoint name -> point from a CSV cell or the JSON's object, in any order of keys.
+    """Return keypoint name -> point from a CSV cell or the object of the JSON file, in any order of keys.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def parse_keypoints(value: str | Mapping[str, Sequence[float]]) -> dict[str, Key
 
 
 def parse_segments(value: str | Sequence[Mapping[str, Any]]) -> dict[str, list[Polygon]]:
-    """Return plain segment class -> polygons, ordered by their number, from a CSV cell or the JSON's list.
+    """Return segment class -> polygons in the order of their number, from a CSV cell or the list of the JSON file.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def parse_segments(value: str | Sequence[Mapping[str, Any]]) -> dict[str, list[P
 
 
 def _literal(cell: str, what: str) -> Any:
-    """Return the Python literal in a CSV cell (an empty cell gives an empty list or dict)."""
+    """Return the Python literal in a CSV cell (an empty list or dict for an empty cell)."""
     if not cell.strip():
         return {} if what == "keypoints" else []
     try:
@@ -140,7 +140,7 @@ def _literal(cell: str, what: str) -> Any:
 
 
 def _box(value: Sequence[float] | None) -> Box | None:
-    """Return `[x, y, width, height]` as a box, or None for nothing."""
+    """Return `[x, y, width, height]` as a box, or None if there is none."""
     if not value:
         return None
     x, y, width, height = value

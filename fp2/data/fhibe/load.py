@@ -1,8 +1,8 @@
-"""A FHIBE release, read into a people table: whole pictures (downsampled or in full resolution) or face crops.
+"""A FHIBE release as a people table: whole images (downsampled or in full resolution) or face crops.
 
-There is one row per (image, subject). Columns are read by name; what is missing, extra or unheard of in columns that
-the comparison does not need goes into the schema report, because releases differ. Keypoints and segments (the bulk of
-the files) are never parsed here: see `fp2.data.fhibe.geometry`.
+There is one row per (image, subject). Columns are read by name. Releases differ: missing, extra and unknown values in
+columns that the comparison does not need are listed in the schema report. Keypoints and segments, most of the files,
+are not parsed here (see `fp2.data.fhibe.geometry`).
 """
 
 from __future__ import annotations
@@ -11,57 +11,35 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from fp2.data.dataset import Dataset, people_table
-from fp2.data.delimited import read_rows
+from fp2.data.base import Dataset, ImageFile, people_table
 from fp2.data.fhibe.annotations import BULK, Cells, listed_rows
 from fp2.data.fhibe.attributes import AttributeReader
 from fp2.data.fhibe.release import AUTO, FACE_ALIGNED, FACE_UNALIGNED, Release, find_release
 from fp2.data.fhibe.schema import SchemaReport, columns_report
+from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error
-
-__all__ = ["Loaded", "PictureFile", "Release", "find_release", "load_fhibe", "read_release"]
 
 NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
 REQUIRED: tuple[str, ...] = ("image_id", "filepath", *NEEDED)
 _FACES = (FACE_ALIGNED, FACE_UNALIGNED)
 
 
-@dataclass(frozen=True)
-class PictureFile:
-    """One picture as the release describes it: its size in pixels (None where it does not say) and its annotation."""
-
-    image_id: str
-    path: Path
-    annotation: Path | None
-    size: tuple[int, int] | None
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A release: the data set, how its format differs from the known one, and its files."""
-
-    dataset: Dataset
-    schema: SchemaReport
-    files: tuple[PictureFile, ...]
-
-
 def load_fhibe(root: Path, form: str = AUTO, *, expand_regions: bool = False) -> Dataset:
     """Return the people of the FHIBE release at `root`; see `read_release`."""
-    return read_release(find_release(root, form), expand_regions=expand_regions).dataset
+    return read_release(find_release(root, form), expand_regions=expand_regions)
 
 
 def read_release(
     release: Release, *, expand_regions: bool = False, fallback: Path | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> Loaded:  # fmt: skip
-    """Read a release.
+) -> Dataset:  # fmt: skip
+    """Return a release as a data set, with its image files and the lines of its schema report.
 
-    Pictures of two people have `n_people` = 2 in each of their rows. Every attribute is the row's own, since age and
-    appearance differ between a subject's pictures. A face crop is a picture of its own, named
-    `<image id>_<subject id>`; a crop from a picture of two people keeps `n_people` = 2, since the other may be seen.
+    Images of two people have `n_people` = 2 in both rows. Attributes are those of the row, because age and appearance
+    differ between the images of a subject. A face crop is an image of its own, `<image id>_<subject id>`; a crop from
+    an image of two people keeps `n_people` = 2, because the other person may be visible.
 
     Parameters
     ----------
@@ -70,19 +48,19 @@ def read_release(
     expand_regions : bool
         Whether a bare region of ancestry counts for all its subregions.
     fallback : Path, optional
-        For full resolution: the processed CSV to take from what the annotations lack.
+        For full resolution: the processed CSV with the fields that the annotations lack.
     tick : callable
-        Told after each row or annotation.
+        Called after each row or annotation.
 
     Raises
     ------
     Fp2Error
-        If a table cannot be read or lacks a required column, or none of the pictures is there.
+        If a table cannot be read or lacks a required column, or none of the images is found.
     """
     reader = _PeopleReader(release, expand_regions)
     for where, row in _rows(release, reader, fallback, tick):
         reader.add(where, row)
-    return reader.loaded()
+    return reader.dataset()
 
 
 def _rows(
@@ -100,34 +78,34 @@ def _rows(
 
 
 def _own_table(root: Path) -> Path | None:
-    """Return a processed table of whole pictures in the same release, if it has one."""
+    """Return a processed table of whole images in the release, if it has one."""
     tables = (path for path in sorted(root.glob("data/processed/*/*.csv")) if "face" not in path.stem)
     return next(tables, None)
 
 
 class _PeopleReader:
-    """Collects rows into columns, and counts what is unusual on the way."""
+    """Collects rows into columns, and counts what is unusual."""
 
     def __init__(self, release: Release, expand_regions: bool) -> None:
         self.release = release
         self.attributes = AttributeReader(expand_regions)
         self.settings = {"form": release.form, "bare_region": "all its subregions" if expand_regions else "listed only"}
         self.columns: dict[str, list[object]] = {}
-        self.files: dict[str, PictureFile] = {}
+        self.files: dict[str, ImageFile] = {}
         self.header: list[str] = []
         self.seen: set[tuple[str, str]] = set()
         self.people_in: Counter[str] = Counter()
         self.oddities: Counter[str] = Counter()
 
     def check_header(self, header: list[str]) -> None:
-        """Raise with the list of the required columns that `header` lacks."""
+        """Raise Fp2Error with the required columns that `header` lacks."""
         self.header = header
         missing = [name for name in REQUIRED if name not in header]
         if missing:
             raise Fp2Error(f"the FHIBE table lacks the column(s) {', '.join(missing)}", where=str(self.release.table))
 
     def add(self, where: str, row: Cells) -> None:
-        """Take one row, unless consent is withdrawn or the (image, subject) pair was there before."""
+        """Add one row, unless consent is withdrawn or the (image, subject) pair is repeated."""
         main_id, subject_id = row["image_id"].strip(), row.get("subject_id", "").strip()
         relative = Path(row["filepath"])
         if not main_id or not subject_id or not row["filepath"]:
@@ -138,7 +116,7 @@ class _PeopleReader:
             self.oddities["repeated (image, subject) row(s) were left out"] += 1
             return
         self.seen.add((main_id, subject_id))
-        self.people_in[main_id] += 1  # also those who are left out: they are in the picture all the same
+        self.people_in[main_id] += 1  # subjects who are left out are in the image too
         if row.get("consent", "").strip().lower() == "false":
             self.oddities["row(s) without consent were left out"] += 1
             return
@@ -159,8 +137,8 @@ class _PeopleReader:
         for name, value in values.items():
             self.columns.setdefault(name, []).append(value)
 
-    def loaded(self) -> Loaded:
-        """Return what all rows taken make."""
+    def dataset(self) -> Dataset:
+        """Return the data set of the rows that were added."""
         absent, extra = columns_report(self.release, self.header)
         reader = self.attributes
         schema = SchemaReport(
@@ -171,12 +149,12 @@ class _PeopleReader:
         counts: list[tuple[str, int]] = self.columns["n_people"]  # type: ignore[assignment]
         self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
         frame = people_table(self.columns)
-        self._check_pictures(frame["image_path"].unique().tolist())
-        dataset = Dataset("fhibe", self.release.version, frame, schema.lines(), self.settings)
-        return Loaded(dataset, schema, tuple(self.files.values()))
+        self._check_images(frame["image_path"].unique().tolist())
+        lines = schema.lines()
+        return Dataset("fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()))
 
-    def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> PictureFile | None:
-        """Return the row's picture, or None where there is no such crop of this person."""
+    def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> ImageFile | None:
+        """Return the image of the row, or None if there is no face crop of this subject."""
         path = self.release.root / relative
         if self.release.form == FACE_UNALIGNED and path.name.startswith("main_"):
             name = f"{main_id}_{subject_id}"
@@ -184,16 +162,16 @@ class _PeopleReader:
             if not crop.is_file():
                 self.oddities["row(s) have no face crop"] += 1
                 return None
-            return PictureFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
+            return ImageFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
             self.oddities["annotation file(s) are not named as their picture, with _annos_ in it"] += 1
         given = row.get("json_path", "").strip()
-        return PictureFile(main_id, path, self.release.root / given if given else None, _size(row))
+        return ImageFile(main_id, path, self.release.root / given if given else None, _size(row))
 
     @staticmethod
     def _stated(row: Cells) -> int:
-        """Return how many people the row itself says are in the picture (1 where it does not)."""
+        """Return the number of people in the image that the row states (1 if it states none)."""
         for name, extra in (("humans_per_image", 0), ("multiple_subjects", 1)):
             text = row.get(name, "").strip()
             if text.isdecimal():
@@ -201,7 +179,7 @@ class _PeopleReader:
         return 1
 
     def _box(self, cell: str) -> tuple[float, float, float, float]:
-        """Return the `[x, y, width, height]` of a cell, or missing values (counted unless the cell is empty)."""
+        """Return the `[x, y, width, height]` of a cell, or missing values (counted, unless the cell is empty)."""
         missing = (math.nan, math.nan, math.nan, math.nan)
         if not cell.strip():
             return missing
@@ -214,21 +192,21 @@ class _PeopleReader:
 
     @staticmethod
     def _flag(cell: str, where: str) -> bool:
-        """Return a written truth value."""
+        """Return the truth value of a cell."""
         flags = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
         try:
             return flags[cell.strip().lower()]
         except KeyError:
             raise Fp2Error(f"is_primary is {cell!r}, neither True nor False", where=where) from None
 
-    def _check_pictures(self, paths: list[str]) -> None:
-        """Raise if none of a spread of pictures exists: then the table came without its raw folder."""
+    def _check_images(self, paths: list[str]) -> None:
+        """Raise Fp2Error if none of a sample of the images exists: the table was copied without its images."""
         sample = paths[:: max(1, len(paths) // 50)]
         if not any(Path(path).is_file() for path in sample):
             raise Fp2Error(
-                "the FHIBE table is there, but its pictures are not",
+                "the FHIBE table was found, but not its images",
                 where=sample[0],
-                fix="Unpack the whole archive: the pictures are under data/raw",
+                fix="Unpack the whole archive: the images are in data/raw",
             )
 
 

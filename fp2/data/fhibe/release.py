@@ -1,4 +1,4 @@
-"""Finding a FHIBE release on disk: by what it holds, never by what its folder is called."""
+"""Locating a FHIBE release on disk by its contents, whatever its folder is named."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from fp2.errors import Fp2Error
 
@@ -13,11 +14,12 @@ _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
 _SEARCH_DEPTH = 3
 _SEARCH_FOLDERS = 5_000
 
-AUTO, DOWNSAMPLED, FULLRES = "auto", "downsampled", "fullres"
-FACE_ALIGNED, FACE_UNALIGNED = "face_aligned", "face_unaligned"
-FORMS = (AUTO, DOWNSAMPLED, FULLRES, FACE_ALIGNED, FACE_UNALIGNED)
-"""What of a release is read: whole pictures (downsampled, or in full resolution) or face crops."""
-LOOKED_FOR = {
+Form = Literal["auto", "downsampled", "fullres", "face_aligned", "face_unaligned"]
+"""What of a release is read: whole images (downsampled, or in full resolution) or face crops."""
+FORMS: tuple[Form, ...] = get_args(Form)
+AUTO, DOWNSAMPLED, FULLRES, FACE_ALIGNED, FACE_UNALIGNED = FORMS
+WHOLE_IMAGES = (AUTO, DOWNSAMPLED, FULLRES)
+LOOKED_FOR: dict[str, str] = {
     DOWNSAMPLED: "data/processed/fhibe_downsampled/fhibe_downsampled.csv",
     FULLRES: "data/raw/fhibe_fullres/filepaths.csv",
     FACE_ALIGNED: "data/processed/fhibe_face_crop_align/fhibe_face_crop_align.csv",
@@ -28,9 +30,9 @@ LOOKED_FOR = {
 class Release:
     """One release in one form.
 
-    `table` is the list of its pictures: a processed CSV, whose paths are relative to `root`, or (`lists_files`) a
-    `filepaths.csv`, whose paths are relative to its own folder. The crops that are not aligned have no table of their
-    own: they lie beside the pictures of whichever table the release has.
+    `table` is the list of its images: a processed CSV, with paths relative to `root`, or (`lists_files`) a
+    `filepaths.csv`, with paths relative to its own folder. Face crops that are not aligned have no table of their own:
+    they are beside the images of the release's table.
     """
 
     root: Path
@@ -40,25 +42,25 @@ class Release:
 
     @property
     def lists_files(self) -> bool:
-        """Whether `table` only lists files, and the annotations hold everything else."""
+        """Whether `table` lists files only, so that the annotations are read."""
         return self.table.name == "filepaths.csv"
 
 
 def find_release(root: Path, form: str = AUTO) -> Release:
-    """Return the release at, above or up to three folders below `root`.
+    """Return the release at `root`, or at most three folders above or below it.
 
-    `auto` takes the whole pictures: downsampled if they are there, else in full resolution.
+    The form `auto` is whole images: downsampled if there are any, else in full resolution.
 
     Raises
     ------
     Fp2Error
-        If `root` is missing or unreadable, holds no release of that form, or holds several.
+        If `root` is missing or cannot be read, or has no release of that form, or several.
     """
     root = root.expanduser().absolute()
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
         raise Fp2Error(
-            f"the FHIBE folder {state}", where=str(root), fix=f"data.root is the folder that holds {_looked_for(form)}"
+            f"the FHIBE folder {state}", where=str(root), fix=f"data.root is the folder with {_looked_for(form)}"
         )
     try:
         below = list(_folders(root))
@@ -70,7 +72,7 @@ def find_release(root: Path, form: str = AUTO) -> Release:
             found = _releases(folders, one)
             if len(found) > 1:
                 names = ", ".join(str(release.root) for release in found)
-                fix = "Point data.root at one of them"
+                fix = "Set data.root to one of them"
                 raise Fp2Error(f"found {len(found)} FHIBE releases: {names}", where=str(root), fix=fix)
             if found:
                 return found[0]
@@ -78,17 +80,17 @@ def find_release(root: Path, form: str = AUTO) -> Release:
 
 
 def _nothing_found(root: Path, below: list[Path], form: str) -> Fp2Error:
-    """Return the error that says what is there instead, if anything of FHIBE is."""
+    """Return the error, with the forms of FHIBE that were found instead."""
     others = [one for one in FORMS[1:] if one != form and _releases(below, one)]
     if others:
-        what = "the whole pictures" if form == AUTO else f"form {form!r}"
+        what = "whole images" if form == AUTO else f"form {form!r}"
         fix = f"Add data.form={others[0]}" + (f" (or {', '.join(others[1:])})" if others[1:] else "")
         return Fp2Error(f"found FHIBE as {' and '.join(others)}, not {what}", where=str(root), fix=fix)
     return Fp2Error(
-        f"no FHIBE release here: looked for {_looked_for(form)} in it, {_SEARCH_DEPTH} folders down and "
+        f"no FHIBE release was found: looked for {_looked_for(form)} here, {_SEARCH_DEPTH} folders down and "
         f"{_SEARCH_DEPTH} up",
         where=str(root),
-        fix="Unpack the archive as it comes and point data.root at its folder",
+        fix="Unpack the archive without changes and set data.root to its folder",
     )
 
 
@@ -97,7 +99,7 @@ def _looked_for(form: str) -> str:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Yield `root` and the folders below it, nearest first; a release's own `data` folder is not entered."""
+    """Yield `root` and the folders below it, nearest first; the `data` folder of a release is not searched."""
     layer, count = [root], 0
     for _ in range(_SEARCH_DEPTH + 1):
         deeper: list[Path] = []
@@ -117,7 +119,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _releases(folders: Iterable[Path], form: str) -> list[Release]:
-    """Return the releases in that form whose top folder is one of `folders`."""
+    """Return the releases of that form whose top folder is one of `folders`."""
     return [
         Release(folder, _version(folder), table, form)
         for folder in folders
@@ -140,7 +142,7 @@ def _face_aligned(folder: Path) -> Path | None:
 
 
 def _face_unaligned(folder: Path) -> Path | None:
-    """Return the crops' own table (a name that Sony's code knows but no release ships), or the whole pictures'."""
+    """Return the table of the crops (Sony's code has a name for it, no release has the file), or of whole images."""
     own = (path for path in _processed(folder) if "face" in path.stem and "align" not in path.stem)
     return next(own, None) or _downsampled(folder) or _fullres(folder)
 
@@ -159,7 +161,7 @@ def _processed(folder: Path) -> list[Path]:
 
 
 def _version(folder: Path) -> str | None:
-    """Return the version string in the names on the way to `folder` (`fhibe.<date>.<letter>.<8 characters>`)."""
+    """Return the version in the name of `folder` or its parent (`fhibe.<date>.<letter>.<8 characters>`)."""
     for name in (folder.name, folder.parent.name):
         if match := _VERSION.search(name):
             return match[0]

@@ -1,4 +1,4 @@
-"""The schema report: how a release on disk differs from what is known here. Only missing columns are fatal."""
+"""The schema report: how a release on disk differs from the known format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.release import FACE_ALIGNED, Release
 
-# Ours (set_id), the API's optional attribute, what only the face table is known to have, and the JSON's own fields.
+# Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
 _EXPECTED_EXTRAS = {
     "set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects",
     "humans_per_image",
@@ -18,11 +18,11 @@ _EXPECTED_EXTRAS = {
 
 @dataclass(frozen=True)
 class SchemaReport:
-    """What was unusual in a release.
+    """The differences between a release and the known format.
 
-    `absent` and `extra` are columns of the known release that are missing, and columns that it does not have; `labels`
-    counts values outside each column's vocabulary, `ages` ages without a group, `places` text that names no country;
-    `oddities` counts rows by what was wrong with them.
+    `absent` are the known columns that are missing, `extra` the columns that are not known. `labels` counts values
+    outside each column's vocabulary, `ages` ages without a group, `places` text that names no country. `oddities`
+    counts rows by what is unusual about them.
     """
 
     release: Release
@@ -34,7 +34,7 @@ class SchemaReport:
     oddities: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> tuple[str, ...]:
-        """Return one line per kind of difference, none for a release as it is known. No place is named."""
+        """Return one line per kind of difference; none for the known format. No place is named."""
         lines = [f"{count} {what}" for what, count in sorted(self.oddities.items())]
         if self.release.version is None:
             lines.append("the folder's name carries no FHIBE version, so none is recorded")
@@ -54,7 +54,7 @@ class SchemaReport:
 
 
 def columns_report(release: Release, header: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns that are absent, and those that are not known, of a release with these columns or fields."""
+    """Return the known columns that `header` lacks, and its columns that are not known."""
     expected = [*vocab.VOCABULARIES, "location_country"]
     if release.form != FACE_ALIGNED:
         expected.append("person_bbox")

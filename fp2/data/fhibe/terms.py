@@ -1,7 +1,7 @@
-"""The terms of use that FHIBE comes under: acknowledged once per state folder, and recorded with every run.
+"""The terms of use of FHIBE: acknowledged once per state folder, and recorded with every run.
 
-Sony's own text binds, and this module does not replace it. It holds the date of the terms that this version knows of,
-so that later terms are acknowledged anew.
+Sony's text is binding, and this module does not replace it. The date of the terms that this version knows is stored,
+so that later terms have to be acknowledged again.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from pathlib import Path
 
 from fp2.errors import Fp2Error
 
-TERMS = "2025-11-05"  # "last updated" of the terms of use that this version knows of
+TERMS = "2025-11-05"  # "last updated" of the terms of use that this version knows
 RECORD = "fhibe_terms.json"
-QUESTION = f"""FHIBE is Sony's data set of consenting people, under its own terms of use (known here: {TERMS}).
-Among other things they allow measuring and reducing bias; they forbid training other models, identifying anybody,
-surveillance and passing the data on; what a newer release no longer has must be deleted here as well (fp2 purge).
-Have you accepted these terms, and will you keep to them? [yes/no] """
+QUESTION = f"""FHIBE is Sony's data set of consenting people, under its own terms of use (known version: {TERMS}).
+Among other things they permit measuring and mitigating bias, and forbid training other models, identifying people,
+surveillance and redistribution. Data of people who are not in a newer release have to be deleted (fp2 purge).
+Have you accepted these terms, and will you comply with them? [yes/no] """
 
 
 def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None) -> dict[str, str]:
-    """Return the recorded acknowledgement, making it if `accept` is set or the user says yes.
+    """Return the recorded acknowledgement, and record it first if `accept` is set or the user agrees.
 
     Parameters
     ----------
     state : Path
-        The state folder; the record is `fhibe_terms.json` in it, and the folder becomes its owner's only.
+        The state folder, which is made readable for its owner only; the record is `fhibe_terms.json`.
     accept : bool
         `data.accept_terms=true`.
     ask : callable, optional
-        Asks the user; on a terminal a question is asked, elsewhere nobody is.
+        Asks the user. By default the question is asked on a terminal, and is answered by no elsewhere.
 
     Returns
     -------
     dict
-        `terms` (their date) and `acknowledged` (when).
+        `terms` (their date) and `acknowledged` (the time).
 
     Raises
     ------
     Fp2Error
-        If there is no acknowledgement of these terms, or it cannot be written.
+        If these terms are not acknowledged, or the record cannot be written.
     """
     path = state / RECORD
     known = _read(path)
@@ -52,7 +52,7 @@ def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None
         raise Fp2Error(
             f"the terms of use of FHIBE (as of {TERMS}) are not acknowledged",
             where=str(path),
-            fix="Read them where you got the data; if you accept them, run once with data.accept_terms=true",
+            fix="Read them where you downloaded the data; if you accept them, run once with data.accept_terms=true",
         )
     record = {"terms": TERMS, "acknowledged": datetime.now(UTC).isoformat(timespec="seconds")}
     try:
@@ -60,12 +60,12 @@ def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None
         state.chmod(0o700)
         path.write_text(json.dumps(record) + "\n", encoding="utf-8")
     except OSError as error:
-        raise Fp2Error(f"the acknowledgement cannot be kept: {error.strerror}", where=str(path)) from error
+        raise Fp2Error(f"the acknowledgement cannot be written: {error.strerror}", where=str(path)) from error
     return record
 
 
 def _read(path: Path) -> dict[str, str] | None:
-    """Return the record of these terms; one of earlier terms, or one that is damaged, does not count."""
+    """Return the record of these terms, or None; records of earlier terms and damaged records do not count."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["terms"] == TERMS:
@@ -76,7 +76,7 @@ def _read(path: Path) -> dict[str, str] | None:
 
 
 def _ask() -> bool:
-    """Ask on the terminal; where nobody sits, nobody has said yes."""
+    """Ask on the terminal; without one, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(QUESTION, end="", file=sys.stderr, flush=True)

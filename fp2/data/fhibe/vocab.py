@@ -1,8 +1,8 @@
-"""FHIBE's words, as data: what each column may say, how a value is written, and the order of columns on disk.
+"""FHIBE's vocabularies: the values of each column, their format, and the order of the columns on disk.
 
-In the release a value is `"<index>. <label>"`. A single-choice cell is that bare string; a multi-choice cell is the
-Python repr of a list of them, in lexicographic order of the whole strings (so `'10. White'` stands before `'9. Gray'`).
-Inside this project only plain labels travel: `label` takes the index off, `format_value` puts it back for a writer.
+In the release a value is `"<index>. <label>"`. A single-choice cell is that string; a multi-choice cell is the Python
+repr of a list of them, in lexicographic order of the strings (`'10. White'` before `'9. Gray'`). The rest of the
+program uses labels only: `label` removes the index, `format_value` adds it for writing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _INDEXED = re.compile(r"^\s*(\d+)\.\s+(.*?)\s*$", re.DOTALL)
 class Vocabulary:
     """The values of one column.
 
-    `open` says that the release may hold labels that are not listed here (known only in part), so an unlisted one is
-    no surprise.
+    `open` says that the vocabulary is known in part only, so that labels that are not listed are not unusual.
     """
 
     column: str
@@ -79,7 +78,6 @@ FITZPATRICK: dict[int, str] = {0: "VI", 1: "V", 2: "IV", 3: "III", 4: "II", 5: "
 SKIN_TONES: tuple[str, ...] = ("I", "II", "III", "IV", "V", "VI")
 _SKIN = "|".join(str(list(SKIN_RGB[index])) for index in sorted(SKIN_RGB))
 
-AGE_GROUPS: tuple[str, ...] = ("18-29", "30-39", "40-49", "50-59", "60+")
 
 _HAIR_COLOR = (
     "None|Very light blond|Light blond|Blond|Dark blond|Light brown to medium brown|Dark brown/black|Red|Red blond"
@@ -116,7 +114,7 @@ _WITH_PERSON = (
 )
 _MARKS = "None|Tattoos|Birthmarks|Scars|Burns|Growths|Make-up|Face paint|Acne|Not listed|Free-text"
 _LIGHT = "from above|from below|in front of|from behind|from the left of|from the right of"
-# Only the demonyms whose index is known; the rest of the list is matched by label and never called unknown.
+# Only the demonyms whose index is known; the others are matched by label, and are not reported as unknown.
 _NATIONALITY = {
     3: "American",
     5: "Angolan",
@@ -211,7 +209,7 @@ FACE_HEADER: tuple[str, ...] = _words(
     "head_pose_QAannotator_id,other_face,camera_position_QAannotator_id,CelebA,multiple_subjects",
     separator=",",
 )
-# The full pictures' CSV: the face CSV without what only crops have, plus the two boxes. Read by name, never by place.
+# The CSV of whole images: that of the faces without the columns of crops, plus the two boxes. Read by name only.
 DOWNSAMPLED_HEADER: tuple[str, ...] = (
     *(name for name in FACE_HEADER if name not in {"other_face", "CelebA", "multiple_subjects"}),
     "person_bbox",
@@ -220,7 +218,7 @@ DOWNSAMPLED_HEADER: tuple[str, ...] = (
 
 
 def split_value(value: str) -> tuple[int | None, str]:
-    """Return `(index, label)` of one written value; the index is None where the value has none.
+    """Return `(index, label)` of one value as written; the index is None if the value has none.
 
     Both spellings of a withheld free answer (`Report string` in the documents, `Free-text` in the data) become
     `Free-text`.
@@ -231,7 +229,7 @@ def split_value(value: str) -> tuple[int | None, str]:
 
 
 def label(value: str) -> str:
-    """Return the plain label of one written value: `'12. Indoor: Home or hotel'` gives `'Indoor: Home or hotel'`."""
+    """Return the label of one value as written: `'12. Indoor: Home or hotel'` gives `'Indoor: Home or hotel'`."""
     return split_value(value)[1]
 
 
@@ -250,7 +248,7 @@ def vocabulary(column: str) -> Vocabulary:
 
 
 def code(column: str, name: str) -> str:
-    """Return `"<index>. <label>"` for one plain label (a skin column also takes a Fitzpatrick type, I to VI).
+    """Return `"<index>. <label>"` for one label (for a skin colour also a Fitzpatrick type, I to VI).
 
     Raises
     ------
@@ -266,7 +264,7 @@ def code(column: str, name: str) -> str:
 
 
 def json_value(column: str, labels: str | Iterable[str]) -> str | list[str]:
-    """Return plain label(s) as the annotation JSON holds them: a sorted list (multi-choice) or one string.
+    """Return labels as in the annotation file: a sorted list (multi-choice) or one string.
 
     Raises
     ------
@@ -283,7 +281,7 @@ def json_value(column: str, labels: str | Iterable[str]) -> str | list[str]:
 
 
 def format_value(column: str, labels: str | Iterable[str]) -> str:
-    """Return plain label(s) as a CSV cell: the repr of the sorted list (multi-choice) or the bare string.
+    """Return labels as a CSV cell: the repr of the sorted list (multi-choice) or the bare string.
 
     Raises
     ------
@@ -294,7 +292,7 @@ def format_value(column: str, labels: str | Iterable[str]) -> str:
 
 
 def parse_list(cell: str) -> list[str]:
-    """Return the written values of one CSV cell: a repr list, a bare value, or nothing for an empty cell.
+    """Return the values of one CSV cell as written: of a list's repr, a single one, or none for an empty cell.
 
     Never evaluates code. A cell that opens with a bracket and is not a list of strings is taken as one bare value.
     """
@@ -312,13 +310,6 @@ def parse_list(cell: str) -> list[str]:
 
 
 def fitzpatrick(value: str) -> str | None:
-    """Return the Fitzpatrick type (I light .. VI dark) of a written skin colour, or None if its index is unknown."""
+    """Return the Fitzpatrick type (I light .. VI dark) of a skin colour as written, or None if its index is unknown."""
     index, _ = split_value(value)
     return None if index is None else FITZPATRICK.get(index)
-
-
-def age_group(age: int) -> str | None:
-    """Return the age group of `age` in years (`'18-29'` .. `'60+'`), or None below 18: FHIBE has adults only."""
-    if age < 18:
-        return None
-    return AGE_GROUPS[min(max(age, 20) // 10 - 2, 4)]

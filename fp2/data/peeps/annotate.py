@@ -1,7 +1,7 @@
-"""What FHIBE's annotation says about a drawn person: labels in the release's words, keypoints and segments.
+"""FHIBE's annotation of a drawn person: labels in the wording of the release, keypoints and segments.
 
-A drawing has no camera, place, date, weather, nationality, consent or annotator: those fields stay empty. Eyes are ink,
-so eye colour is `None`; body pose, head pose and scene are left empty, since a drawn bust shows none of them.
+A drawing has no camera, place, date, weather, nationality, consent or annotator: these fields are empty. Eyes are ink,
+so that the eye colour is `None`; body pose, head pose and scene are empty, because a drawn bust shows none of them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BEARD = {
 
 
 def labels(person: Appearance) -> dict[str, Any]:
-    """Return column -> value as the annotation JSON holds it (indexed strings, sorted lists); `age` is an int."""
+    """Return column -> value as in the annotation file (indexed strings, sorted lists); `age` is an int."""
     cues = person.cues
     style, kind = _HAIR[cues.head]
     hair = ["None"] if style == "None" else [_HAIR_COLOUR[cues.age]]
@@ -90,13 +90,13 @@ def labels(person: Appearance) -> dict[str, Any]:
 
 
 def keypoints(geometry: Geometry) -> dict[str, list[float | int]]:
-    """Return the visible keypoints as FHIBE holds them: `"<i>. <name>"` -> [x, y, 1], keys in lexicographic order."""
+    """Return the visible keypoints in FHIBE's format: `"<i>. <name>"` -> [x, y, 1], keys in lexicographic order."""
     numbered = {f"{vocab.KEYPOINTS.index(name)}. {name}": point for name, point in geometry.keypoints.items()}
     return {key: [*numbered[key], 1] for key in sorted(numbered)}
 
 
 def segments(geometry: Geometry) -> list[dict[str, Any]]:
-    """Return the segments as FHIBE holds them: by class name in lexicographic order, polygons numbered from 1."""
+    """Return the segments in FHIBE's format: by class name in lexicographic order, polygons numbered from 1."""
     by_class: dict[str, list[Any]] = {}
     for segment in geometry.segments:
         name = f"{vocab.SEGMENT_CLASSES.index(segment.class_name)}. {segment.class_name}"
@@ -109,10 +109,10 @@ def segments(geometry: Geometry) -> list[dict[str, Any]]:
 
 
 def box(values: Iterable[float]) -> list[float]:
-    """Return a box as FHIBE holds it: [x, y, width, height]."""
+    """Return a box in FHIBE's format: [x, y, width, height]."""
     return [round(value, 1) for value in values]
 
 
 def cells(header: Iterable[str], values: Mapping[str, Any]) -> list[str]:
-    """Return one CSV row: the text of each value (repr of lists and dicts), empty where there is none."""
+    """Return one CSV row: each value as text (repr of lists and dicts), empty if there is none."""
     return ["" if values.get(name) is None else str(values[name]) for name in header]

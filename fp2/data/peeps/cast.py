@@ -1,4 +1,4 @@
-"""Who is in the data set and in which pictures: subjects, singles, pairs and counterfactual sets, all from the seed."""
+"""The subjects and images of the drawn people: single images, pairs and counterfactual sets, all from the seed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fp2.data.peeps.figure import (
     TONES,
     Cues,
     Person,
+    sample_image_cues,
     sample_person,
-    sample_picture,
     sample_presentation,
 )
 from fp2.data.peeps.spec import TWIN_ATTRIBUTES, PeepsSpec
@@ -28,7 +28,7 @@ YEARS = ((18, 29), (30, 39), (40, 49), (50, 59), (60, 75))
 
 @dataclass(frozen=True)
 class Subject:
-    """A drawn person with an identity: subject id and age in years."""
+    """A drawn person with a subject id and an age in years."""
 
     subject_id: str
     person: Person
@@ -37,7 +37,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Appearance:
-    """One subject in one picture. `right` says where they stand in a two-person picture."""
+    """One subject in one image; `right` is the position in an image of two people."""
 
     subject_id: str
     cues: Cues
@@ -47,8 +47,8 @@ class Appearance:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """One picture of one or two people; `set_id` and `set_attribute` belong to counterfactual sets."""
+class ImagePlan:
+    """An image to be drawn, of one or two people; `set_id` and `set_attribute` are those of a counterfactual set."""
 
     image_id: str
     people: tuple[Appearance, ...]
@@ -57,7 +57,7 @@ class Picture:
 
     @property
     def primary(self) -> Appearance:
-        """The person whose folder holds the picture."""
+        """The primary person, in whose folder the image is."""
         return next(appearance for appearance in self.people if appearance.is_primary)
 
 
@@ -67,19 +67,19 @@ def _new_id(rng: np.random.Generator) -> str:
 
 
 def _years(group: int, rng: np.random.Generator) -> int:
-    """Return an age in years, uniform inside its group."""
+    """Return an age in years, uniform within its group."""
     first, last = YEARS[group]
     return int(rng.integers(first, last + 1))
 
 
 def _balanced(n_values: int, n: int, rng: np.random.Generator) -> list[int]:
-    """Return `n` values in counts that differ by at most one, in random order."""
+    """Return `n` values in random order, with counts that differ by at most one."""
     order = rng.permutation(n_values)
     return [int(order[index % n_values]) for index in rng.permutation(n)]
 
 
 def subjects(n: int, rng: np.random.Generator) -> list[Subject]:
-    """Return `n` subjects; each attribute has equal counts and is shuffled independently of the others."""
+    """Return `n` subjects; each attribute has equal counts and is permuted independently of the others."""
     skins, ages, pronouns, regions = (_balanced(len(values), n, rng) for values in (TONES, AGES, PRONOUNS, REGIONS))
     cast = []
     for skin, age, pronoun, region in zip(skins, ages, pronouns, regions, strict=True):
@@ -88,8 +88,8 @@ def subjects(n: int, rng: np.random.Generator) -> list[Subject]:
     return cast
 
 
-def _pair(cast: Sequence[Subject], rng: np.random.Generator) -> Picture:
-    """Return a picture of two subjects of one region (they share a backdrop); either may stand on the right."""
+def _pair(cast: Sequence[Subject], rng: np.random.Generator) -> ImagePlan:
+    """Return an image of two subjects of one region (they share a backdrop), in random positions."""
     while True:
         first = cast[int(rng.integers(len(cast)))]
         others = [other for other in cast if other is not first and other.person.region == first.person.region]
@@ -98,28 +98,30 @@ def _pair(cast: Sequence[Subject], rng: np.random.Generator) -> Picture:
     second = others[int(rng.integers(len(others)))]
     primary_right = bool(rng.integers(2))
     people = (
-        Appearance(first.subject_id, sample_picture(first.person, rng), first.years, True, primary_right),
-        Appearance(second.subject_id, sample_picture(second.person, rng), second.years, False, not primary_right),
+        Appearance(first.subject_id, sample_image_cues(first.person, rng), first.years, True, primary_right),
+        Appearance(second.subject_id, sample_image_cues(second.person, rng), second.years, False, not primary_right),
     )
-    return Picture(_new_id(rng), people)
+    return ImagePlan(_new_id(rng), people)
 
 
-def people_pictures(spec: PeepsSpec) -> list[Picture]:
-    """Return the pictures of a `people` data set: all singles by subject, then the pairs."""
+def plan_people(spec: PeepsSpec) -> list[ImagePlan]:
+    """Return the images of a `people` data set: the single images by subject, then the pairs."""
     rng = np.random.default_rng([spec.seed, 0])
     cast = subjects(spec.n_subjects, rng)
-    pictures = [
-        Picture(_new_id(rng), (Appearance(subject.subject_id, sample_picture(subject.person, rng), subject.years),))
+    plans = [
+        ImagePlan(
+            _new_id(rng), (Appearance(subject.subject_id, sample_image_cues(subject.person, rng), subject.years),)
+        )
         for subject in cast
         for _ in range(spec.images_per_subject)
     ]
-    return pictures + [_pair(cast, rng) for _ in range(spec.n_pairs)]
+    return plans + [_pair(cast, rng) for _ in range(spec.n_pairs)]
 
 
 def _variations(attribute: str, cues: Cues, rng: np.random.Generator) -> list[Cues]:
-    """Return `cues` once per value of one attribute, everything else unchanged.
+    """Return `cues` once per value of one attribute, with everything else unchanged.
 
-    Pronoun changes what it shows through: a fixed head from each pool, and no facial hair on any of the three.
+    A pronoun is shown by the head: one from each pool, without facial hair.
     """
     if attribute == "skin_tone":
         return [replace(cues, skin=value) for value in range(len(TONES))]
@@ -131,21 +133,21 @@ def _variations(attribute: str, cues: Cues, rng: np.random.Generator) -> list[Cu
     return [replace(cues, pronoun=value, head=head, beard="") for value, head in enumerate(heads)]
 
 
-def twin_pictures(spec: PeepsSpec) -> list[Picture]:
-    """Return the pictures of a `twins` data set: per attribute `n_sets` sets, each with one subject id."""
+def plan_twins(spec: PeepsSpec) -> list[ImagePlan]:
+    """Return the images of a `twins` data set: `n_sets` sets per attribute, each with one subject id."""
     rng = np.random.default_rng([spec.seed, 1])
-    pictures = []
+    plans = []
     for attribute in TWIN_ATTRIBUTES:
         for number in range(spec.n_sets):
-            subject_id, base = _new_id(rng), sample_picture(sample_person(rng), rng)
+            subject_id, base = _new_id(rng), sample_image_cues(sample_person(rng), rng)
             years = _years(base.age, rng)
             for cues in _variations(attribute, base, rng):
                 age = years if cues.age == base.age else _years(cues.age, rng)
                 person = Appearance(subject_id, cues, age)
-                pictures.append(Picture(_new_id(rng), (person,), f"{attribute}-{number:03d}", attribute))
-    return pictures
+                plans.append(ImagePlan(_new_id(rng), (person,), f"{attribute}-{number:03d}", attribute))
+    return plans
 
 
-def pictures(spec: PeepsSpec) -> list[Picture]:
-    """Return every picture of the data set, in the order of its table."""
-    return people_pictures(spec) if spec.kind == "people" else twin_pictures(spec)
+def plan_images(spec: PeepsSpec) -> list[ImagePlan]:
+    """Return every image of the data set, in the order of its table."""
+    return plan_people(spec) if spec.kind == "people" else plan_twins(spec)

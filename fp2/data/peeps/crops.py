@@ -1,6 +1,6 @@
-"""Face crops of a drawn picture, as FHIBE's face set has them: resampled from the picture, geometry moved along.
+"""Face crops of a drawn image, as in FHIBE's face data: resampled pixels and transformed geometry.
 
-Drawn heads are upright, so aligning a face takes no rotation: the crop is the square around the face box, enlarged to
+Drawn heads are upright, so that alignment needs no rotation: the crop is the square around the face box, resized to
 512 pixels.
 """
 
@@ -20,19 +20,19 @@ _NEEDED = ("Right eye", "Left eye", "Mouth right", "Mouth left")
 
 @dataclass(frozen=True)
 class Crop:
-    """A square or box of the picture: its image and the person's geometry in the crop's own pixels."""
+    """A crop and the person's geometry in pixels of the crop."""
 
     image: Image.Image
     geometry: Geometry
 
 
 def can_align(geometry: Geometry) -> bool:
-    """Return whether both eyes and both mouth corners show, which FHIBE asks of an aligned face."""
+    """Return whether both eyes and both mouth corners are visible, which FHIBE requires of an aligned face."""
     return all(name in geometry.keypoints for name in _NEEDED)
 
 
 def aligned(image: Image.Image, geometry: Geometry) -> Crop:
-    """Return the face as 512 by 512 pixels, from a square of 1.35 times the face box, moved inside the picture."""
+    """Return the face in 512 by 512 pixels: a square of 1.35 times the face box, moved inside the image."""
     x, y, width, height = geometry.face_box
     side = min(_MARGIN * max(width, height), *image.size)
     left = float(np.clip(x + width / 2 - side / 2, 0, image.width - side))
@@ -43,7 +43,7 @@ def aligned(image: Image.Image, geometry: Geometry) -> Crop:
 
 
 def face_only(image: Image.Image, geometry: Geometry) -> Crop:
-    """Return the whole pixels that the face box touches, at the picture's own scale."""
+    """Return the pixels that the face box touches, without resampling."""
     x, y, width, height = geometry.face_box
     left, top = int(np.floor(x)), int(np.floor(y))
     right, bottom = min(image.width, int(np.ceil(x + width))), min(image.height, int(np.ceil(y + height)))

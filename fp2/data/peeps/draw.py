@@ -1,7 +1,7 @@
-"""Draw people: from visible cues to pixels, and on request to the geometry of what was drawn.
+"""Drawing of people: from visible cues to pixels, with or without the geometry of what was drawn.
 
-`render_image` is the short path for many pictures (training); `render` and `render_pair` add person and face boxes,
-the segment polygons and the face keypoints. Everything is one SVG document, rasterised once by resvg.
+`render_image` draws pixels only (for training); `render` and `render_pair` add person and face boxes, segment polygons
+and face keypoints. An image is one SVG document, which resvg rasterises once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TONE_STEP = 3  # grey levels that the lightness jitter may add or take
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture of one person: RGB image and what is where in it (pixels of the image)."""
+    """An image of one person: RGB pixels, and the geometry in pixels."""
 
     image: Image.Image
     geometry: Geometry
@@ -30,7 +30,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class PairDrawing:
-    """A picture of two people on one backdrop; the right one stands in front where they overlap."""
+    """An image of two people on one backdrop; the right one is in front where they overlap."""
 
     image: Image.Image
     left: Geometry
@@ -38,14 +38,14 @@ class PairDrawing:
 
 
 def skin_colour(cues: Cues) -> tuple[int, int, int]:
-    """Return the RGB fill of a person's skin in one picture: FHIBE's tone, made lighter or darker by the jitter."""
+    """Return the RGB colour of a person's skin in one image: FHIBE's tone with the lightness jitter."""
     shift = round(cues.tone * _TONE_STEP)
     red, green, blue = SKIN_RGB[cues.skin]
     return red + shift, green + shift, blue + shift
 
 
 def figure(cues: Cues, placement: Placement, name: str) -> str:
-    """Return the SVG elements of one figure, placed in a picture."""
+    """Return the SVG elements of one figure, placed in an image."""
     skin = "#{:02x}{:02x}{:02x}".format(*skin_colour(cues))
     parts = {
         "skull": cues.head,
@@ -82,17 +82,17 @@ def _ground(region: int, phase: float, size: int) -> str:
 
 
 def render_backdrop(region: int, phase: float, size: int) -> Image.Image:
-    """Return a region's backdrop with nobody in front of it."""
+    """Return the backdrop of a region without people."""
     return rasterise(_ground(region, phase, size), size)
 
 
 def render_image(cues: Cues, size: int = 384) -> Image.Image:
-    """Return the picture of one person, without geometry (the short path)."""
+    """Return the image of one person, without geometry."""
     return rasterise(_ground(cues.region, cues.phase, size) + figure(cues, place(cues, size), "one"), size)
 
 
 def render(cues: Cues, size: int = 384) -> Drawing:
-    """Return the picture of one person and its geometry."""
+    """Return the image of one person and its geometry."""
     return Drawing(render_image(cues, size), geometry(cues, place(cues, size), size))
 
 
@@ -111,7 +111,7 @@ def render_pair_image(left: Cues, right: Cues, region: int, size: int = 384) -> 
 
 
 def render_pair(left: Cues, right: Cues, region: int, size: int = 384) -> PairDrawing:
-    """Return two people side by side and the geometry of each; what the right one hides is not in the left one's."""
+    """Return two people side by side and the geometry of each, the left one's without what the right one occludes."""
     first, second = _pair_places(left, right, size)
     front = geometry(right, second, size)
     back = hide_behind(geometry(left, first, size), front, size)

@@ -1,13 +1,13 @@
-"""Who a drawn person is and how one picture shows them: every visible cue, and how cues are sampled.
+"""A drawn person and the cues of one image: everything that is visible, and how it is sampled.
 
-A drawn person is an invented figure (Open Peeps, CC0), not a picture of anybody. Its "attributes" are labels that the
-generator assigns:
+A drawn person is an invented figure (Open Peeps, CC0), not an image of a real person. Its attributes are labels of the
+generator:
 
 * skin tone: a flat fill with one of FHIBE's six tones, plus one lightness jitter;
 * age group: hair tone from black to light grey, and 0 to 4 sets of face lines;
-* pronoun: one of three pools of heads and perhaps facial hair, drawn from overlapping mixtures, so that no head tells
-  the pronoun for certain;
-* region: **only** an abstract backdrop pattern; no physical trait stands for a region.
+* pronoun: one of three pools of heads and perhaps facial hair, sampled from overlapping mixtures, so that no head
+  determines the pronoun;
+* region: **only** an abstract backdrop pattern; no physical trait represents a region.
 
 All four are drawn independently of each other, and so is everything else.
 """
@@ -82,7 +82,7 @@ SCALES: Final = (0.92, 0.98)
 
 @dataclass(frozen=True)
 class Person:
-    """What belongs to a person, and so is the same in all their pictures.
+    """The cues of a person that are the same in all images.
 
     `skin` 0-5 is Fitzpatrick I-VI, `age` indexes AGES, `pronoun` PRONOUNS, `region` REGIONS; `head` is one of HEADS;
     `beard` is one of BEARDS or empty.
@@ -103,11 +103,11 @@ class Person:
 
 @dataclass(frozen=True)
 class Cues(Person):
-    """Every visible cue of one picture of a person.
+    """Every visible cue of one image of a person.
 
-    On top of the person: `clothing` 0-6, `expression` indexes EXPRESSIONS, `glasses` indexes GLASSES (0 is none);
+    In addition to those of the person: `clothing` 0-6; `expression` indexes EXPRESSIONS, `glasses` GLASSES (0 is none);
     `tone` in [-1, 1] shifts the skin fill by up to 3 grey levels; `phase` in [0, 1) moves the backdrop pattern; `dx`
-    and `dy` move the figure by a fraction of the picture's side; `scale` is the figure's size relative to it.
+    and `dy` move the figure by a fraction of the image's side; `scale` is the figure's size relative to it.
     """
 
     clothing: int = 0
@@ -124,7 +124,7 @@ class Cues(Person):
         for name, limit in limits.items():
             value = getattr(self, name)
             if not 0 <= value < limit:
-                raise Fp2Error(f"cue '{name}' is {value}", fix=f"It runs from 0 to {limit - 1}.")
+                raise Fp2Error(f"cue '{name}' is {value}", fix=f"Choose from 0 to {limit - 1}")
         if self.head not in POOL_OF:
             raise Fp2Error(f"no head named {self.head!r}", fix=nearest(self.head, HEADS))
         if self.beard and self.beard not in BEARDS:
@@ -132,7 +132,7 @@ class Cues(Person):
 
     @property
     def person(self) -> Person:
-        """The person in this picture, without what changes from picture to picture."""
+        """The person of the image, without the cues that change between images."""
         return Person(self.skin, self.age, self.pronoun, self.region, self.head, self.beard)
 
 
@@ -152,8 +152,8 @@ def sample_person(rng: np.random.Generator) -> Person:
     return Person(skin, age, pronoun, region, head, beard)
 
 
-def sample_picture(person: Person, rng: np.random.Generator) -> Cues:
-    """Return the cues of one picture of `person`: clothes, expression, glasses and the jitters vary freely."""
+def sample_image_cues(person: Person, rng: np.random.Generator) -> Cues:
+    """Return the cues of one image of `person`: clothes, expression, glasses and jitters are sampled independently."""
     return Cues(
         person.skin,
         person.age,

@@ -1,16 +1,16 @@
-"""What is where in a drawing: segments, keypoints and boxes, taken from the renderer itself.
+"""The geometry of a drawing: segments, keypoints and boxes, computed with the renderer.
 
 Each part (a head on its body, an expression, facial hair, glasses) is drawn once in flat key colours without
-anti-aliasing; the masks that come out are traced, and a picture's polygons are these outlines moved by the figure's
-placement. Later parts are painted over earlier ones, so polygons may overlap as they do in FHIBE, where eyes lie on
+anti-aliasing; the masks are traced, and the polygons of an image are these outlines transformed by the figure's
+placement. Later parts are painted over earlier ones, so that polygons may overlap as in FHIBE, where eyes are inside
 face skin.
 
 How a drawing's parts map to FHIBE's classes:
 
-* outlines belong to the part that they surround; a head's own outline belongs to the face;
+* an outline belongs to the part that it surrounds; the outline of the head belongs to the face;
 * facial hair is `Face skin`: the release has no class for it;
-* the mouth is one shape (`Inner mouth`): no lips are drawn; sleeves and bare arms are outside the picture;
-* a feature that lies mostly under hair or facial hair is not visible: no polygon, no keypoint.
+* the mouth is one shape (`Inner mouth`): no lips are drawn; sleeves and bare arms are outside the image;
+* a feature that is mostly covered by hair or facial hair is not visible: no polygon, no keypoint.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Geometry:
-    """One person in one picture. Boxes are (x, y, width, height); all units are pixels of the picture.
+    """One person in one image. Boxes are (x, y, width, height); all units are pixels of the image.
 
     `keypoints` holds the visible face keypoints only, under FHIBE's names ("Right" is the person's right).
     """
@@ -58,7 +58,7 @@ class Geometry:
 
 
 def _visible(cues: Cues) -> tuple[list[tuple[str, Ring]], dict[str, tuple[float, float]]]:
-    """Return the outlines and keypoints that show in a picture, in canvas units."""
+    """Return the outlines and keypoints that are visible in an image, in canvas units."""
     head, expression = head_part(cues.head), expression_part(EXPRESSIONS[cues.expression])
     cover = head.masks["hair"]
     parts = [head]
@@ -76,7 +76,7 @@ def _visible(cues: Cues) -> tuple[list[tuple[str, Ring]], dict[str, tuple[float,
 
 
 def _box(polygons: list[tuple[tuple[float, float], ...]]) -> tuple[float, float, float, float]:
-    """Return the tight box (x, y, width, height) of polygons; zeros when there is none."""
+    """Return the bounding box (x, y, width, height) of polygons; zeros if there are none."""
     if not polygons:
         return 0.0, 0.0, 0.0, 0.0
     points: npt.NDArray[np.float64] = np.concatenate([np.asarray(polygon) for polygon in polygons])
@@ -95,7 +95,7 @@ def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, 
 
 
 def geometry(cues: Cues, placement: Placement, size: int) -> Geometry:
-    """Return the geometry of one figure in a picture of `size` by `size` pixels."""
+    """Return the geometry of one figure in an image of `size` by `size` pixels."""
     outlines, points = _visible(cues)
     move = np.array([placement.x, placement.y])
     pieces = [(name, clip(ring * placement.scale + move, size, size)) for name, ring in outlines]
@@ -109,7 +109,7 @@ def geometry(cues: Cues, placement: Placement, size: int) -> Geometry:
 
 
 def hide_behind(back: Geometry, front: Geometry, size: int) -> Geometry:
-    """Return `back` without what `front` covers: polygons are cut, covered keypoints left out."""
+    """Return `back` without what `front` occludes: polygons are clipped, occluded keypoints are left out."""
     cover = mask_array(region_mask((size, size), front.polygons))
     pieces: list[tuple[str, Ring]] = []
     for segment in back.segments:

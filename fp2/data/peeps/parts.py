@@ -1,7 +1,7 @@
 """The parts of a drawn figure, traced once each: outlines by segment class, masks and keypoints, in canvas units.
 
 Each part (a head on its body, an expression, facial hair, glasses) is drawn in flat key colours without anti-aliasing,
-so that the renderer itself says which pixel belongs to what.
+so that the renderer determines the part of each pixel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import ndimage
 from fp2.data.peeps.polygons import Mask, Ring, trace
 from fp2.data.peeps.style import figure_markup
 
-# The part of the canvas that can show in a picture, and the resolution of its masks.
+# The part of the canvas that can be visible in an image, and the resolution of its masks.
 _LEFT, _TOP, _RIGHT, _BOTTOM = -80, -90, 784, 774
 _ZOOM = 0.75
 _KEYS = {
@@ -32,12 +32,12 @@ _KEYS = {
     "frames": (255, 128, 0),
 }
 _STROKE = 13  # half a canvas unit more than the radius of the widest outline
-_NEAR_SKIN = 26  # an outline this near to the face's skin is the face's
+_NEAR_SKIN = 26  # an outline at most this far from the face's skin belongs to the face
 _STRANDS = ("twists", "bantuKnots", "dreads1", "dreads2", "cornrows2", "mediumBangs3", "bun2", "buns", "short4")
 _HAIRLINE = 262  # canvas row above which a head of strands shows no outline of its own
 _SCRAP = 0.03  # share of the largest piece of face below which a piece is a scrap between strands
-_RIGHT_EAR = (195, 345, 272, 445)  # canvas box round the ear that a head turned to its left shows
-_EAR_SKIN = 1900.0  # skin in that box, in square canvas units, from which the ear counts as showing
+_RIGHT_EAR = (195, 345, 272, 445)  # canvas box around the visible ear of a head turned to its left
+_EAR_SKIN = 1900.0  # area of skin in that box, in square canvas units, from which the ear is visible
 # Where an eyebrow that touches its eye ends, in canvas units: (of the right eye, of the left eye).
 _BROW_ENDS = {"serious": (351, 351), "solemn": (0, 352)}
 _MIDDLE, _NOSE_TOP, _MOUTH_TOP = 482, 379, 434
@@ -122,7 +122,7 @@ def _centroid(mask: Mask) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def head_part(name: str) -> Part:
-    """Return a head on its body: face, hair, neck and clothes as they show."""
+    """Return a head on its body: the visible face, hair, neck and clothes."""
     masks = _masks({"skull": name, "head": name})
     face, hair = _split_hair(masks["skin"], masks["hair"], name in _STRANDS)
     neck, clothes = _with_outline(masks["neck"], masks["clothing"], masks["outline"])
@@ -131,7 +131,7 @@ def head_part(name: str) -> Part:
     keypoints = {"Right ear": (_centroid(ear), "")} if ear.sum() / _ZOOM**2 >= _EAR_SKIN else {}
     classes = {"Face skin": face, "Upper body skin": neck, "Head hair": hair, "Upper body clothes": clothes}
     whole = face | hair | neck | clothes
-    # Neighbours overlap by a pixel, so no seam of the picture shows between their polygons.
+    # Adjacent parts overlap by a pixel, so that there is no gap between their polygons.
     outlines = tuple(
         (name, tuple(_outlines(ndimage.binary_dilation(mask) & whole))) for name, mask in classes.items() if mask.any()
     )
@@ -182,7 +182,7 @@ def _features(name: str) -> dict[str, Mask]:
 
 
 def _one_brow(sided: dict[str, list[tuple[float, Mask]]]) -> dict[str, list[tuple[float, Mask]]]:
-    """Return the pieces with the single brow shared out to both sides at the middle of the face."""
+    """Return the pieces with a single brow divided into two at the middle of the face."""
     pieces = sorted(sided["Right"] + sided["Left"], key=lambda piece: piece[0])
     top, brow = pieces[0]
     middle = _window((_MIDDLE, 0, _RIGHT, _BOTTOM))[1].start

@@ -1,4 +1,4 @@
-"""Polygons from masks and back: tracing, thinning out, clipping to the picture."""
+"""Polygons of masks: tracing, simplification, clipping to the image."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def simplify(ring: Ring, tolerance: float) -> Ring:
 
 
 def _bridge(outer: Ring, hole: Ring) -> Ring:
-    """Return one ring that runs round `outer` and, over a bridge of no width, round `hole` the other way."""
+    """Return `outer` and `hole` as one ring, joined by a bridge of zero width; the hole has the opposite direction."""
     gaps: npt.NDArray[Any] = np.hypot(outer[:, None, 0] - hole[None, :, 0], outer[:, None, 1] - hole[None, :, 1])
     at, on = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
     loop = np.roll(hole, -int(on), axis=0)
@@ -89,7 +89,7 @@ def trace(mask: Mask, *, tolerance: float, smallest: float) -> list[Ring]:
 
 
 def clip(ring: Ring, width: float, height: float) -> Ring:
-    """Return the part of a ring inside the picture (Sutherland and Hodgman, 1974), perhaps with no points."""
+    """Return the part of a ring inside the image (Sutherland and Hodgman, 1974); it may have no points."""
     points = ring
     for axis, limit, sign in ((0, 0.0, 1.0), (0, width, -1.0), (1, 0.0, 1.0), (1, height, -1.0)):
         if not len(points):

@@ -1,7 +1,7 @@
-"""Where figures stand in a picture, and the abstract backdrops that stand for a region.
+"""The placement of figures in an image, and the abstract backdrops that represent a region.
 
-A backdrop is a flat colour with a pattern in a second one. It says "region" without any physical trait: that is all
-that a drawn person shows of it.
+A backdrop is a flat colour with a pattern in a second colour. It is the only cue of a region: no physical trait
+represents one.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Placement:
 
 
 def place(cues: Cues, size: int, *, left: float = 0.0, width: float = 1.0) -> Placement:
-    """Return where a figure stands: its canvas centred in a square, its lower edge on the picture's.
+    """Return the placement of a figure: its canvas is centred in a square, its lower edge is the image's.
 
     Parameters
     ----------
     left, width : float
-        The square's left edge and side, as fractions of the picture's side; the square stands on the lower edge.
+        The square's left edge and side, as fractions of the image's side; the square is at the lower edge.
     """
     side = size * width
     scale = cues.scale * side / CANVAS
@@ -52,7 +52,7 @@ def place(cues: Cues, size: int, *, left: float = 0.0, width: float = 1.0) -> Pl
 
 
 def backdrop(region: int, phase: float) -> str:
-    """Return the SVG elements of a region's backdrop on a unit square; `phase` in [0, 1) moves the pattern."""
+    """Return the SVG elements of a region's backdrop on a unit square; `phase` in [0, 1) shifts the pattern."""
     ground, ink = BACKDROPS[region]
     shapes = (_stripes, _bars, _dots, _checks, _waves)[region](phase)
     return f'<rect width="1" height="1" fill="{ground}"/><g fill="{ink}" stroke="none">{shapes}</g>'

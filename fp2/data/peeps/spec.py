@@ -1,4 +1,4 @@
-"""What a data set of drawn people is made from: its size, its seed, and the generator that draws it."""
+"""The specification of a data set of drawn people: its size, its seed, and the version of the generator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fp2.hashing import digest
 GENERATOR_VERSION = 1
 DEFAULT_SEED = 20260101
 TWIN_ATTRIBUTES = ("skin_tone", "age", "pronoun", "region")
-# Pixels come from these; a different version may draw differently, so it gets a folder of its own.
+# Libraries that determine the pixels; another version may draw differently and gets another folder.
 _DRAWN_BY = ("dicebear-core", "dicebear-styles", "resvg_py")
 
 
@@ -23,17 +23,17 @@ class PeepsSpec:
     Attributes
     ----------
     seed : int
-        Everything is drawn from it; the same seed gives the same bytes.
+        Seed of everything that is random; the same seed gives the same bytes.
     n_subjects, images_per_subject : int
-        People, and single-person pictures of each (`kind="people"`).
+        Number of subjects, and of single-person images of each (`kind="people"`).
     n_pairs : int
-        Two-person pictures, in addition; each shows two of the people, who share the backdrop's region.
+        Number of additional images of two subjects, who have one region.
     size : int
-        Side of a picture in pixels.
+        Side of an image in pixels.
     kind : str
-        `people`, or `twins`: counterfactual sets in which exactly one attribute changes from picture to picture.
+        `people`, or `twins`: counterfactual sets in which exactly one attribute differs between images.
     n_sets : int
-        Sets per attribute (`kind="twins"`).
+        Number of sets per attribute (`kind="twins"`).
     """
 
     seed: int = DEFAULT_SEED
@@ -46,15 +46,15 @@ class PeepsSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in ("people", "twins"):
-            raise Fp2Error(f"kind of drawn people is {self.kind!r}", fix="Choose people or twins.")
+            raise Fp2Error(f"kind of drawn people is {self.kind!r}", fix="Choose people or twins")
         least = {"seed": 0, "n_subjects": 1, "images_per_subject": 1, "n_pairs": 0, "size": 64, "n_sets": 1}
         for name, limit in least.items():
             if getattr(self, name) < limit:
-                raise Fp2Error(f"{name} of the drawn people is {getattr(self, name)}", fix=f"At least {limit}.")
+                raise Fp2Error(f"{name} of the drawn people is {getattr(self, name)}", fix=f"At least {limit}")
         if self.n_pairs and self.n_subjects < 10:
-            raise Fp2Error("two-person pictures need at least 10 subjects", fix="Raise n_subjects or set n_pairs=0.")
+            raise Fp2Error("two-person images need at least 10 subjects", fix="Raise n_subjects or set n_pairs=0")
         if self.size > 4096:
-            raise Fp2Error(f"size of the drawn people is {self.size}", fix="At most 4096 pixels.")
+            raise Fp2Error(f"size of the drawn people is {self.size}", fix="At most 4096 pixels")
 
     @property
     def name(self) -> str:
@@ -63,13 +63,13 @@ class PeepsSpec:
 
     @property
     def release(self) -> str:
-        """Version string in the form that FHIBE's releases have."""
+        """Version in the format of FHIBE's releases."""
         return f"fhibe.20260101.t.{'PEEPS' if self.kind == 'people' else 'TWINS'}{GENERATOR_VERSION:03d}"
 
     def record(self) -> dict[str, Any]:
-        """Return the spec with the versions of everything that decides the bytes, as plain data.
+        """Return the specification with the versions of everything that determines the bytes.
 
-        What the other kind alone uses is left out, so it changes nothing.
+        Options of the other kind only are left out.
         """
         unused = ("n_sets",) if self.kind == "people" else ("n_subjects", "images_per_subject", "n_pairs")
         spec = {name: value for name, value in asdict(self).items() if name not in unused}

@@ -1,13 +1,14 @@
-"""Open Peeps as this project draws it: the style's definition, adapted, and one figure's SVG markup from it.
+"""The style Open Peeps, adapted: its definition, and the SVG markup of one figure.
 
-The definition is the one that `dicebear-styles` ships (Open Peeps by Pablo Stanley, CC0 1.0). Three changes make every
-cue controllable, all inside what dicebear-core lets a definition say:
+The definition is the one that `dicebear-styles` ships (Open Peeps by Pablo Stanley, CC0 1.0). Three changes, which
+dicebear-core supports, make every cue controllable:
 
-* outlines and hair share the colour `ink`; in heads and facial hair it becomes a colour `hair` of its own, so hair
+* outlines and hair share the colour `ink`; in heads and facial hair it is a separate colour `hair`, so that hair
   tone can follow the age group on all heads;
-* a head is split into `skull` (skin) and `head` (hair and outline), with face lines between them, so hair covers lines;
-* the neck gets a colour `neck`, frames `frames` and the body's outline `outline`: the geometry renderer tells parts
-  apart by giving each a key colour.
+* a head is split into `skull` (skin) and `head` (hair and outline) with face lines between them, so that hair covers
+  lines;
+* neck, frames and the outline of the body have the colours `neck`, `frames` and `outline`: the geometry renderer
+  distinguishes parts by key colours.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def figure_markup(parts: dict[str, str], colours: dict[str, str], name: str = "f
     colours : dict
         `#rrggbb` per colour name (`skin`, `neck`, `hair`, `tie`, `clothing`, `ink`, `outline`, `frames`, `teeth`).
     name : str
-        Keeps the SVG ids of two figures in one picture apart.
+        Distinguishes the SVG ids of two figures in one image.
     """
     options: dict[str, Any] = {"seed": name}
     for component in ("skull", "lines", "head", "expression", "facialHair", "accessories"):

@@ -1,4 +1,4 @@
-"""One picture of drawn people on disk: the files of FHIBE's per-image folder, and its table rows."""
+"""Writing one image of drawn people: the files of FHIBE's folder per image, and its table rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from fp2.data.peeps import annotate, crops
-from fp2.data.peeps.cast import Appearance, Picture
+from fp2.data.peeps.cast import Appearance, ImagePlan
 from fp2.data.peeps.draw import render, render_pair
 from fp2.data.peeps.geometry import Geometry
 
@@ -19,7 +19,7 @@ _PNG_LEVEL = 3
 
 @dataclass(frozen=True)
 class _Shown:
-    """One person in the picture being written."""
+    """One person in the image."""
 
     person: Appearance
     geometry: Geometry
@@ -28,60 +28,60 @@ class _Shown:
 
 @dataclass(frozen=True)
 class Rows:
-    """A picture's table rows (column -> value): one per person in each of the two tables."""
+    """An image's table rows (column -> value): one per person in each of the two tables."""
 
     main: tuple[dict[str, Any], ...]
     faces: tuple[dict[str, Any], ...]
 
 
-def write_picture(root: Path, picture: Picture, size: int) -> Rows:
-    """Draw one picture, write its folder below `root` and return its rows.
+def write_image(root: Path, plan: ImagePlan, size: int) -> Rows:
+    """Draw one image, write its folder below `root` and return its rows.
 
-    Left out of the folder, because nothing reads them: the rendered overlays (`main_bbox_*` and so on).
+    Rendered overlays (`main_bbox_*` and so on) are not written, because nothing reads them.
     """
-    image, geometries = _draw(picture, size)
-    folder = Path("data/raw/fhibe_downsampled") / picture.primary.subject_id / picture.image_id
+    image, geometries = _draw(plan, size)
+    folder = Path("data/raw/fhibe_downsampled") / plan.primary.subject_id / plan.image_id
     (root / folder).mkdir(parents=True)
-    main = folder / f"main_{picture.image_id}.png"
-    notes = folder / f"main_annos_{picture.image_id}.json"
+    main = folder / f"main_{plan.image_id}.png"
+    notes = folder / f"main_annos_{plan.image_id}.json"
     image.save(root / main, compress_level=_PNG_LEVEL)
     people = [
         _Shown(person, geometry, annotate.labels(person))
-        for person, geometry in zip(picture.people, geometries, strict=True)
+        for person, geometry in zip(plan.people, geometries, strict=True)
     ]
     subjects = [_subject(shown, shown.geometry) for shown in people]
     _write_json(root / notes, {"image_annotation": _image(len(people), size, size), "subject_annotation": subjects})
     shared = {
-        "image_id": picture.image_id,
+        "image_id": plan.image_id,
         "filepath": main.as_posix(),
         "json_path": notes.as_posix(),
         "image_height": size,
         "image_width": size,
-        "set_id": picture.set_id,
-        "set_attribute": picture.set_attribute,
+        "set_id": plan.set_id,
+        "set_attribute": plan.set_attribute,
     }
     rows = tuple(_row(subject, shown.person) | shared for subject, shown in zip(subjects, people, strict=True))
-    faces = [_write_face(root, folder, picture, image, shown) for shown in people]
+    faces = [_write_face(root, folder, plan, image, shown) for shown in people]
     return Rows(rows, tuple(face for face in faces if face is not None))
 
 
-def _draw(picture: Picture, size: int) -> tuple[Image.Image, list[Geometry]]:
-    """Return the image and each person's geometry in the order of `picture.people`."""
-    if len(picture.people) == 1:
-        drawing = render(picture.people[0].cues, size)
+def _draw(plan: ImagePlan, size: int) -> tuple[Image.Image, list[Geometry]]:
+    """Return the image and each person's geometry in the order of `plan.people`."""
+    if len(plan.people) == 1:
+        drawing = render(plan.people[0].cues, size)
         return drawing.image, [drawing.geometry]
-    left, right = sorted(picture.people, key=lambda person: person.right)
+    left, right = sorted(plan.people, key=lambda person: person.right)
     pair = render_pair(left.cues, right.cues, left.cues.region, size)
-    return pair.image, [pair.right if person.right else pair.left for person in picture.people]
+    return pair.image, [pair.right if person.right else pair.left for person in plan.people]
 
 
 def _image(n_people: int, width: int, height: int) -> dict[str, Any]:
-    """Return `image_annotation`: only what a drawing has."""
+    """Return `image_annotation`, with the fields that a drawing has."""
     return {"humans_per_image": n_people, "image_width": width, "image_height": height}
 
 
 def _subject(shown: _Shown, geometry: Geometry) -> dict[str, Any]:
-    """Return one entry of `subject_annotation`, with the geometry of the picture or of a crop."""
+    """Return one entry of `subject_annotation`, with the geometry of the image or of a crop."""
     return {
         "subject_id": shown.person.subject_id,
         "is_primary": shown.person.is_primary,
@@ -94,15 +94,15 @@ def _subject(shown: _Shown, geometry: Geometry) -> dict[str, Any]:
 
 
 def _row(subject: dict[str, Any], person: Appearance) -> dict[str, Any]:
-    """Return a table row of one subject entry. The table knows the words for "on the right" only."""
+    """Return the table row of one subject; the only position in the vocabulary of the table is "Right"."""
     return {**subject, "subject_position": "2. Right" if person.right else None}
 
 
-def _write_face(root: Path, folder: Path, picture: Picture, image: Image.Image, shown: _Shown) -> dict[str, Any] | None:
-    """Write one person's face crops; return the face table's row, or None where there is no face to align."""
+def _write_face(root: Path, folder: Path, plan: ImagePlan, image: Image.Image, shown: _Shown) -> dict[str, Any] | None:
+    """Write one person's face crops; return the face table's row, or None if no face can be aligned."""
     if not shown.geometry.of("Face skin"):
         return None
-    person, name = shown.person, f"{picture.image_id}_{shown.person.subject_id}"
+    person, name = shown.person, f"{plan.image_id}_{shown.person.subject_id}"
     only = crops.face_only(image, shown.geometry)
     _write_crop(root, folder, "faces_crop_only", name, only, {"subject_id": person.subject_id, **shown.labels})
     if not crops.can_align(shown.geometry):
@@ -118,14 +118,14 @@ def _write_face(root: Path, folder: Path, picture: Picture, image: Image.Image, 
         "image_width": crops.ALIGNED,
         "other_face": [],
         "CelebA": [],
-        "multiple_subjects": int(len(picture.people) > 1),
-        "set_id": picture.set_id,
-        "set_attribute": picture.set_attribute,
+        "multiple_subjects": int(len(plan.people) > 1),
+        "set_id": plan.set_id,
+        "set_attribute": plan.set_attribute,
     }
 
 
 def _write_crop(root: Path, folder: Path, kind: str, name: str, crop: crops.Crop, subject: dict[str, Any]) -> None:
-    """Write a crop's picture and its annotation."""
+    """Write a crop's image and its annotation."""
     crop.image.save(root / folder / f"{kind}_{name}.png", compress_level=_PNG_LEVEL)
     content = {"image_annotation": _image(1, *crop.image.size), "subject_annotation": [subject]}
     _write_json(root / folder / f"{kind}_annos_{name}.json", content)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fp2.config import Config, VariantConfig
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.tables import Decoding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,12 +77,13 @@ def from_model(
     """
     from fp2.ask.plan import show
     from fp2.data.pixels import PixelIndex
-    from fp2.engines.build import build_dual
+    from fp2.engines.build import create
+    from fp2.engines.dual.engine import DualEngine
 
     first = people.drop_duplicates("image_id")
     pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)
     shown = show(first, VariantConfig(name=kind, kind=kind), pixels, Path(config.paths.data) / "shown", progress)
-    encoder = build_dual(asdict(config.model), asdict(config.engine), store)
+    engine = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store)
     reasons: dict[str, int] = {}
     rows, vectors = [], []
     visible = [(row, stimulus) for row, stimulus in enumerate(shown) if stimulus.error is None]
@@ -89,7 +91,7 @@ def from_model(
         if stimulus.error is not None:
             reasons[stimulus.error] = reasons.get(stimulus.error, 0) + 1
     with progress.steps(f"Embedding, {kind.replace('_', ' ')}", len(visible)) as step:
-        embedded = encoder.embed(stimulus.task(()) for _, stimulus in visible)
+        embedded = engine.encoder.embed(stimulus.task(()) for _, stimulus in visible)
         for (row, _), one in zip(visible, embedded, strict=True):
             step()
             if one.vector is None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.data.pairs import LEFT
+from fp2.data.sampling import LEFT
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
@@ -61,7 +61,7 @@ class Attention(GroupComparison):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image once as it is, and once mirrored."""
-        from fp2.data.pairs import one_row_each
+        from fp2.data.sampling import one_row_each
         from fp2.data.stimuli import mirrored
 
         rows = one_row_each(inputs.people)
@@ -85,7 +85,7 @@ class Attention(GroupComparison):
 def per_person(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of both people: a scorer's value is that of whoever was shown on the left.
 
-    `people` has the two rows of each picture with their `side` (`fp2.data.pairs.two_person`).
+    `people` has the two rows of each picture with their `side` (`fp2.data.sampling.two_person`).
     """
     both = scores.drop(columns="subject_id").merge(people[["image_id", "subject_id", "side"]], on="image_id")
     shown_left = (both["side"] == LEFT) != (both["variant"] == MIRRORED)

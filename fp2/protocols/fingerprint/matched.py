@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.data.sets import units, varying
+from fp2.cuts import varying
+from fp2.data.sets import units
 from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities

@@ -27,6 +27,6 @@ class Fingerprint(GroupComparison):
 
     def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
         """Return `Matched` for counterfactual sets."""
-        from fp2.data.sets import of_sets
+        from fp2.cuts import of_sets
 
         return Matched(self.options) if of_sets(people) else self

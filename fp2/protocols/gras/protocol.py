@@ -172,11 +172,10 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
 def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progress: Progress) -> None:
     """Refuse an outcome that this engine never gives; report if it gives it for some answers only."""
-    from fp2.engines.server_scoring import NEVER
+    from fp2.engines.base import NEVER
 
-    lacks = getattr(engine, "lacking", None)
     question = next((question for question in battery.questions if question.kind == "yes_no"), None)
-    lacking = lacks(question) if lacks and question else {}
+    lacking = engine.lacking(question) if question else {}
     which = lacking.get(options.outcome)
     others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
     if which == NEVER:

@@ -36,7 +36,7 @@ class _CheckpointModel:
             raise Fp2Error("id is missing", where=where, fix="Give a folder or a Hugging Face id (owner/name)")
         if spec.dtype not in _DTYPES:
             raise Fp2Error(f"unknown dtype {spec.dtype!r}", where=where, fix=f"Choose from: {', '.join(_DTYPES)}")
-        self._spec, self._device_name = spec, config.engine.device
+        self._spec, self._device_name = spec, getattr(config.engine, "device", "auto")
         self._checkpoint: Checkpoint = resolve_checkpoint(spec.id, spec.revision)
         found = self._checkpoint.model_type
         if found not in self.types:
@@ -58,9 +58,10 @@ class _CheckpointModel:
     def _model(self) -> tuple[Any, Any, str]:
         """Return processor, model and device, which the first call loads."""
         if self._loaded is None:
-            from fp2.engines.hf_loading import quieten, resolve_device
+            from fp2.engines.hf.loading import silence_loaders
+            from fp2.engines.hf.placement import resolve_device
 
-            quieten()
+            silence_loaders()
             device, path = resolve_device(self._device_name), with_weights(self._checkpoint)
             transformers, torch = importlib.import_module("transformers"), importlib.import_module("torch")
             try:

@@ -2,7 +2,7 @@
 
 Use it from a test in this folder: `from family_checkpoints import FAMILIES, save`. Every checkpoint loads through the
 real auto classes from disk, has 0.1-0.4 million parameters and is written in a fraction of a second. The weights are
-random and about four times the usual size: only then do picture and prompt move the logits.
+random and about four times the usual size: only then do image and prompt move the logits.
 """
 
 from __future__ import annotations

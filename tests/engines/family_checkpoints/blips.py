@@ -1,4 +1,4 @@
-"""BLIP-2: a Q-Former asks the picture 4 fixed queries; before OPT (a decoder) or T5 (an encoder and a decoder)."""
+"""BLIP-2: a Q-Former asks the image 4 fixed queries; before OPT (a decoder) or T5 (an encoder and a decoder)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUERIES = 4
 
 
 def save_blip2_opt(folder: Path, seed: int = 0) -> Path:
-    """BLIP-2 before OPT, whose tokenizer starts every text with `</s>`; the picture's tokens go before it."""
+    """BLIP-2 before OPT, whose tokenizer starts every text with `</s>`; the image's tokens go before it."""
     from transformers import OPTConfig
 
     tokenizer = fast_tokenizer(

@@ -65,7 +65,7 @@ def save_siglip2(folder: Path, seed: int = 0) -> Path:
 
 
 def save_siglip2_naflex(folder: Path, seed: int = 0) -> Path:
-    """SigLIP 2 NaFlex: pictures of any shape as up to 20 patches."""
+    """SigLIP 2 NaFlex: images of any shape as up to 20 patches."""
     from transformers.models.siglip2.image_processing_pil_siglip2 import Siglip2ImageProcessorPil
 
     pictures = Siglip2ImageProcessorPil(patch_size=PATCH, max_num_patches=20)

@@ -1,4 +1,4 @@
-"""PaliGemma (prefix-LM), PaliGemma 2 (the same around Gemma 2) and Gemma 3 (sliding windows, two-way pictures)."""
+"""PaliGemma (prefix-LM), PaliGemma 2 (the same around Gemma 2) and Gemma 3 (sliding windows, two-way images)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GEMMA3_CHAT = (
 
 
 def save_paligemma(folder: Path, seed: int = 0) -> Path:
-    """PaliGemma: SigLIP and Gemma, no chat template; picture and prompt attend to each other both ways."""
+    """PaliGemma: SigLIP and Gemma, no chat template; image and prompt attend to each other both ways."""
     from transformers import GemmaConfig
 
     return _save_paligemma(folder, seed, GemmaConfig, num_key_value_heads=1)
@@ -60,7 +60,7 @@ def _save_paligemma(folder: Path, seed: int, text_class: Any, **text: Any) -> Pa
 
 
 def save_gemma3(folder: Path, seed: int = 0) -> Path:
-    """Gemma 3: the tokens of a picture attend to each other both ways, everything else is causal."""
+    """Gemma 3: the tokens of an image attend to each other both ways, everything else is causal."""
     from transformers import Gemma3Config, Gemma3TextConfig, SiglipVisionConfig
     from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 

@@ -62,7 +62,7 @@ def save_llava(folder: Path, seed: int = 0) -> Path:
 
 
 def save_llava_next(folder: Path, seed: int = 0) -> Path:
-    """LLaVA-NeXT (v1.6): the whole picture and its tiles, before Mistral; the number of tokens follows the shape."""
+    """LLaVA-NeXT (v1.6): the whole image and its tiles, before Mistral; the number of tokens follows the shape."""
     from transformers import CLIPVisionConfig, LlavaNextConfig, MistralConfig
     from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 
@@ -84,7 +84,7 @@ def save_llava_next(folder: Path, seed: int = 0) -> Path:
 
 
 def save_llava_onevision(folder: Path, seed: int = 0) -> Path:
-    """LLaVA-OneVision: SigLIP tiles before Qwen2; its processor can also read films."""
+    """LLaVA-OneVision: SigLIP tiles before Qwen2; its processor can also read videos."""
     from transformers import LlavaOnevisionConfig, Qwen2Config, SiglipVisionConfig
     from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 

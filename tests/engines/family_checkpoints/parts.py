@@ -67,7 +67,7 @@ def save_processing(
 ) -> None:
     """Write the files of a processor as repositories on the hub have them, without building it.
 
-    The picture settings lie in `preprocessor_config.json` and name the class without its backend.
+    The image settings lie in `preprocessor_config.json` and name the class without its backend.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""SmolVLM (the classes of Idefics3) and SmolVLM2: pictures in tiles, marked by rows and columns."""
+"""SmolVLM (the classes of Idefics3) and SmolVLM2: images in tiles, marked by rows and columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHAT = (
 
 
 def save_idefics3(folder: Path, seed: int = 0) -> Path:
-    """SmolVLM: tiles of 32 px and the whole picture, 4 tokens each."""
+    """SmolVLM: tiles of 32 px and the whole image, 4 tokens each."""
     from transformers import Idefics3Config, Idefics3VisionConfig
     from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 
@@ -26,7 +26,7 @@ def save_idefics3(folder: Path, seed: int = 0) -> Path:
 
 
 def save_smolvlm(folder: Path, seed: int = 0) -> Path:
-    """SmolVLM2: as SmolVLM; its processor can also read films, and asks for libraries for them."""
+    """SmolVLM2: as SmolVLM; its processor can also read videos, and asks for libraries for them."""
     from transformers import SmolVLMConfig, SmolVLMVisionConfig
     from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 

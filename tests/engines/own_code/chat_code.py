@@ -1,4 +1,4 @@
-"""Modelling code that a checkpoint brings along: it chats about tiles of pictures, as InternVL2 does."""
+"""Modelling code that a checkpoint brings along: it chats about tiles of images, as InternVL2 does."""
 
 import torch
 from torch import nn

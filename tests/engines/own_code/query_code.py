@@ -1,4 +1,4 @@
-"""Modelling code that a checkpoint brings along: it encodes a picture once and takes queries, as moondream2 does."""
+"""Modelling code that a checkpoint brings along: it encodes an image once and takes queries, as moondream2 does."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -149,7 +149,7 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"variants": ["grey"]}, "cannot be embedded"),
         ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
-        ({"attributes": ["location_country"]}, "never leaves the data folder"),
+        ({"attributes": ["location_country"]}, "must not leave the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:

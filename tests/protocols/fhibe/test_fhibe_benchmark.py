@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark, ratio_interval
 from fp2.protocols.fhibe.scores.outcomes import disparity_rows

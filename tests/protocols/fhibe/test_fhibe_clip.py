@@ -151,7 +151,7 @@ def test_an_attribute_that_the_data_lack_is_reported() -> None:
         ({"tables": [{"question": "gender", "by": []}]}, "list of tables"),
         ({"smallest_effect": 0}, r"between 0 and 1, not 0 \(probe\.options\.smallest_effect\)"),
         ({"truths": {"gender": {"attribute": "pronoun"}}}, "labels is missing"),
-        ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "never leaves the data folder"),
+        ({"tables": [{"question": "gender", "by": ["location_region"]}]}, "must not leave the data folder"),
     ],
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.protocols.fhibe.scores import features
 from fp2.protocols.fhibe.scores.features import NUMBERS, PIXELS, measure, predictors
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut
-from fp2.data.dataset import people_table
+from fp2.data.base import people_table
 from fp2.plugins import read_options
 from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark

@@ -15,10 +15,11 @@ from scipy.stats import mannwhitneyu
 from fp2.ask.row_answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
-from fp2.data.peeps.figure import sample_person, sample_picture
+from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.errors import Fp2Error
-from fp2.models.planted import Planted, load_planted, see
-from fp2.models.planted_vqa import vqa_means
+from fp2.models.cues import see
+from fp2.models.expected import vqa_means
+from fp2.models.planted import Planted, load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
@@ -46,7 +47,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         for picture in range(PICTURES):
             image = f"i{subject}_{picture}"
             people.append({"image_id": image, "subject_id": f"s{subject}", "set_id": None, **groups})
-            seen = see(sample_picture(person, rng))
+            seen = see(sample_image_cues(person, rng))
             answers += [
                 {
                     "response_key": f"{image}{prompt.name}", "image_id": image, "subject_id": f"s{subject}",

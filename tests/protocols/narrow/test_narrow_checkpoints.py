@@ -194,11 +194,11 @@ def test_shipped_models_are_read(name: str) -> None:
 
 
 def test_predictions_are_remembered_row_by_row_and_go_with_their_picture(tmp_path: Path) -> None:
-    from fp2.store.origins import forget
+    from fp2.store.origins import delete
 
     _, model, _ = _predict(tmp_path, "detr", "person_detection")
     people, store = _people(tmp_path), _store(tmp_path)
-    gone = forget(store, tmp_path / "store.sqlite", [], [], [str(people[0].image_path.absolute())])
+    gone = delete(store, tmp_path / "store.sqlite", [], [], [str(people[0].image_path.absolute())])
     assert gone["narrow_predictions"] == 1
     made = predict_all(load_task("person_detection"), model, people, store)
     assert (made.computed, made.cached) == (1, 1)

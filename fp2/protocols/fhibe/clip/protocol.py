@@ -62,14 +62,14 @@ class FhibeClip(GroupComparison):
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image in each of the battery's variants."""
-        from fp2.data.stimuli import beside
+        from fp2.data.stimuli import with_variant_id
 
         variants = variants_of(inputs.config.probe)
         if not variants:
             yield from super().stimuli(inputs, show)
         for variant in variants:
             shown = show(inputs.people, variant)
-            shown = shown if variant.kind == ORIGINAL else [beside(stimulus) for stimulus in shown]
+            shown = shown if variant.kind == ORIGINAL else [with_variant_id(stimulus) for stimulus in shown]
             yield inputs.people, variant.kind, shown
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:

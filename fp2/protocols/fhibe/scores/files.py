@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.data.table import read_table
+from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fhibe.scores.options import COLUMNS, ScoresOptions
 from fp2.protocols.task_tables import LONG
@@ -181,7 +181,7 @@ def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, s
 
 def _unsalted(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
     """Return the ids that salted keys stand for; a key of no known id is returned unchanged."""
-    from fp2.data.identity import salted
+    from fp2.store.salted_keys import salted
 
     ids = list(dict.fromkeys(known))
     if salt is None or set(given) & set(ids):

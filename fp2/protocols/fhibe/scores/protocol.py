@@ -103,7 +103,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
         )
 
     def _scores(self, config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-        from fp2.data.identity import local_salt
+        from fp2.store.salted_keys import local_salt
 
         options = self.options
         if options.simulate is not None:

@@ -33,11 +33,11 @@ def own_pronouns(people: pd.DataFrame) -> dict[tuple[str, str], str]:
 def against_people(scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
     """Return the scores with 1 where an answer uses she or he of a subject whose own pronoun is the other, else 0.
 
-    Only scorers with `of_person` change; their scores are missing for subjects whose pronouns are neither, or unknown.
+    Only of scorers with `uses_subject_attributes`; missing for subjects whose pronouns are neither, or unknown.
     """
     import numpy as np
 
-    names = [name for name, scorer in scorers.items() if getattr(scorer, "of_person", False)]
+    names = [name for name, scorer in scorers.items() if scorer.uses_subject_attributes]
     rows = scores["scorer"].isin(names)
     if not rows.any():
         return scores

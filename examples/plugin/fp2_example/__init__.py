@@ -1,0 +1,1 @@
+"""An example plug-in for Fingerprint² Bench."""

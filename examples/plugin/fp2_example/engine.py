@@ -1,0 +1,92 @@
+"""An engine: answers every question with the dominant colour of the image."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fp2.engines.base import BaseEngine, EngineOptions, failed, open_image
+from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
+
+if TYPE_CHECKING:
+    import sqlite3
+
+COLOURS = ("red", "green", "blue")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaletteOptions(EngineOptions):
+    """The options of `engine=palette`.
+
+    Attributes
+    ----------
+    order : {"first", "last"}
+        Which image of the batch is answered first; it changes no answer, so it is no part of the response key.
+    """
+
+    order: Literal["first", "last"] = "first"
+
+
+class Palette(BaseEngine):
+    """Names the strongest of three colours, and says more about red ones."""
+
+    Options: ClassVar[type[Any]] = PaletteOptions
+    serves: ClassVar[tuple[str, ...]] = ("palette",)
+
+    def __init__(self, order: str) -> None:
+        self.model_calls = 0
+        self._order = order
+
+    @classmethod
+    def create(
+        cls,
+        model: Mapping[str, Any],
+        options: PaletteOptions,
+        decoding: Decoding,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> Palette:
+        """Return the engine; there is nothing to load."""
+        return cls(options.order)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides an answer: this engine, and the version of its rule."""
+        return {"engine": "palette", "version": "1", "model": "palette"}
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return how a question is answered."""
+        if question.kind != "text":
+            raise Fp2Error(f"engine=palette cannot ask a question of the kind {question.kind!r}", where="probe")
+        return {"name": "dominant colour", "version": "1"}
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded beside the answers."""
+        return {"order": self._order}
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Yield the answers about one image after the other."""
+        for task in list(tasks) if self._order == "first" else list(tasks)[::-1]:
+            self.model_calls += 1
+            started = time.perf_counter()
+            try:
+                text = describe(task)
+            except Exception as error:  # whatever a decoder raises is the reason why this image has no answer
+                yield [failed(task, question, str(error)) for question in task.questions]
+                continue
+            seconds = (time.perf_counter() - started) / len(task.questions)
+            yield [
+                Answer(task.image_id, question.question_id, text, seconds=seconds, tokens=len(text.split()))
+                for question in task.questions
+            ]
+
+
+def describe(task: ImageTask) -> str:
+    """Return the sentence about an image."""
+    import numpy as np
+
+    colour = COLOURS[int(np.asarray(open_image(task)).reshape(-1, 3).mean(axis=0).argmax())]
+    return f"A {colour} tile, warm and bright." if colour == "red" else f"A {colour} tile."

@@ -1,0 +1,314 @@
+"""The interface of a data set: its options, how it is loaded, and the people table that it gives.
+
+A data set is a class with `Options`, a dataclass that derives from `DataOptions`, and `load`. It is found by the name
+of an entry point of the group `fp2.data`, or by its import path. Markers on the fields of `Options` say what a field
+is:
+
+    @dataclass(frozen=True, kw_only=True)
+    class FacesOptions(DataOptions):
+        root: Annotated[Path, Local(), Required("the folder of the images")]
+        crop: bool = False
+
+    class Faces(DataSource[FacesOptions]):
+        Options = FacesOptions
+
+        def load(self, context): ...
+
+A field without a marker decides the results, so that it enters the config hash.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
+
+from annotated_types import Ge
+
+from fp2.errors import Fp2Error
+from fp2.hashing import sha256_file
+from fp2.plugins import DATA, check_members, installed, load, own_options, read_options
+from fp2.tables import PEOPLE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.progress import Progress
+
+MEMBERS = ("Options", "load", "has_withdrawals", "lists_everyone")
+_DTYPES = {"string": "str", "bool": "bool", "int64": "int64", "float64": "float64"}
+
+
+@dataclass(frozen=True)
+class Local:
+    """Marks what holds for this machine or this user only, such as a folder: it is never hashed."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Marks a file that is hashed by its bytes, where the value is a path (text); other values are hashed as given."""
+
+
+@dataclass(frozen=True)
+class OmitDefault:
+    """Marks an option that is hashed only where it is given, so that configs from before it existed keep their hash."""
+
+
+@dataclass(frozen=True)
+class Required:
+    """Marks what has to be given; `what` names it, and `example` is a value as it is written on the command line."""
+
+    what: str
+    example: str = "PATH"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of the user's."""
+        return self.example == "PATH"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """The options that every data set has.
+
+    Attributes
+    ----------
+    name : str
+        In tables and reports.
+    kind, target : str, optional
+        The entry point of the group `fp2.data`, or the import path `package.module:Name` of the class.
+    seed : int
+        Draws the sample.
+    limit, offset : int
+        At most `limit` images, after the first `offset` of the sample's order.
+    stratify : list of str, optional
+        Attributes whose groups get equal shares of the sample.
+    ids : list or str, optional
+        Exactly these images: their ids, or the path of a text file with one id per line.
+    """
+
+    name: str
+    kind: str | None = None
+    target: Annotated[str | None, OmitDefault()] = None
+    seed: Annotated[int, Ge(0)] = 20260101
+    limit: Annotated[int, Ge(1)] | None = None
+    offset: Annotated[int, Ge(0)] = 0
+    stratify: list[str] | None = None
+    ids: Annotated[Any, Content(), OmitDefault()] = None
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        """Raise Fp2Error unless `ids` is a list of ids or a path."""
+        is_list = isinstance(self.ids, list | tuple) and all(isinstance(name, str | int) for name in self.ids)
+        if self.ids is not None and not isinstance(self.ids, str) and not is_list:
+            fix = "Give data.ids=[ID,...] or a path"
+            raise Fp2Error("ids is neither a list nor the path of a file", where="data.ids", fix=fix)
+
+
+@dataclass(frozen=True)
+class LoadContext:
+    """What loading a data set needs besides its options.
+
+    Attributes
+    ----------
+    state : Path
+        Folder of this machine's records, such as which terms of use were accepted.
+    cache : Path
+        Folder for files that the data set writes.
+    progress : Progress
+        Bars and notes on standard error.
+    remote : str, optional
+        Address of the server on another machine that images will be sent to.
+    """
+
+    state: Path
+    cache: Path
+    progress: Progress
+    remote: str | None = None
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """One image file: its annotation, and its (width, height) in pixels where the data set states it."""
+
+    image_id: str
+    path: Path
+    annotation: Path | None = None
+    size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set that was loaded.
+
+    Attributes
+    ----------
+    name : str
+        In results and reports.
+    release : str, optional
+        The data set's own version.
+    people : DataFrame
+        `fp2.tables.PEOPLE` with one `attr_<name>` column per attribute, each cell a list of labels (empty where there
+        is no value).
+    notes : tuple of str
+        One line each: what was unusual, left out or assumed. They are limitations of the results.
+    settings : mapping
+        How the data were read, where that can be chosen: JSON values, no paths. They are part of the results.
+    schema_lines : tuple of str
+        Those of the notes that say how the files differ from their known format; reported when the data are loaded.
+    files : tuple of ImageFile
+        Every image file, where the data set states more of it than the people table does.
+    """
+
+    name: str
+    release: str | None
+    people: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    schema_lines: tuple[str, ...] = ()
+    files: tuple[ImageFile, ...] = ()
+
+    def image_files(self) -> tuple[ImageFile, ...]:
+        """Return `files`, or else those of the people table, without annotations and sizes."""
+        first = self.people.drop_duplicates("image_id")
+        return self.files or tuple(
+            ImageFile(image_id, Path(path))
+            for image_id, path in zip(first["image_id"], first["image_path"], strict=True)
+        )
+
+
+OptionsT = TypeVar("OptionsT", bound=DataOptions)
+Marker = TypeVar("Marker")
+
+
+class DataSource(ABC, Generic[OptionsT]):
+    """A data set that can be loaded; see the module's text.
+
+    Attributes
+    ----------
+    Options : type
+        The class of its options.
+    has_withdrawals : bool
+        Whether subjects can be withdrawn from later releases, so that what was derived from them has to be deleted
+        (`fp2 purge --absent`).
+    """
+
+    Options: ClassVar[type[DataOptions]] = DataOptions
+    has_withdrawals: ClassVar[bool] = False
+
+    def __init__(self, options: OptionsT) -> None:
+        self.options = options
+
+    @property
+    def lists_everyone(self) -> bool:
+        """Whether every subject and image of the release is in the people table that these options give."""
+        return True
+
+    @abstractmethod
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the whole data set, before anything is left out or sampled.
+
+        Raises
+        ------
+        Fp2Error
+            If the data cannot be read.
+        """
+
+
+def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
+    """Return the class that `target` or else `kind` of the config group `data` names.
+
+    Raises
+    ------
+    Fp2Error
+        If there is none, or it lacks a member of the interface.
+    """
+    key = "target" if given.get("target") else "kind"
+    found: type[DataSource[Any]] = load(DATA, str(given.get(key) or ""), f"data.{key}")
+    check_members(found, MEMBERS, "a data set", f"data.{key}")
+    if abstract := getattr(found, "__abstractmethods__", ()):
+        raise Fp2Error(f"{found!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")
+    return found
+
+
+def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
+    """Return the data set that `given` (the config group `data`) describes, with its options checked.
+
+    Raises
+    ------
+    Fp2Error
+        As `source_class`, or if an option is unknown, missing or out of range.
+    """
+    found = source_class(given)
+    for name, marker in required(given).items():
+        if given.get(name) is None:
+            what = f"data={given.get('name', given.get('kind'))} needs {marker.what}"
+            raise Fp2Error(what, where=f"data.{name}", fix=f"Add data.{name}={marker.example}")
+    return found(read_options(found.Options, own_options(found.Options, given, _installed_options), "data"))
+
+
+def _installed_options() -> list[type[DataOptions]]:
+    return [source_class({"kind": kind}).Options for kind in installed(DATA)]
+
+
+def required(given: Mapping[str, Any]) -> dict[str, Required]:
+    """Return the options that have to be given to the data set that `given` names, each with what it is."""
+    return dict(_marked(source_class(given).Options, Required))
+
+
+def identity(options: DataOptions) -> dict[str, Any]:
+    """Return what of a data set's options enters the config hash: what decides a result, without paths.
+
+    Raises
+    ------
+    Fp2Error
+        If a file that is hashed by its content cannot be read.
+    """
+    skipped = {name for name, _ in _marked(type(options), Local)}
+    usual = {one.name: one.default for one in fields(options)}
+    skipped |= {name for name, _ in _marked(type(options), OmitDefault) if getattr(options, name) == usual[name]}
+    found = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
+    for name, _ in _marked(type(options), Content):
+        if isinstance(found.get(name), str):
+            found[name] = _file_digest(found[name], f"data.{name}")
+    return found
+
+
+def _marked(options: type[DataOptions], marker: type[Marker]) -> Iterator[tuple[str, Marker]]:
+    """Yield the fields that carry a marker, each with it."""
+    hints = get_type_hints(options, include_extras=True)
+    for one in fields(options):
+        for found in getattr(hints[one.name], "__metadata__", ()):
+            if isinstance(found, marker):
+                yield one.name, found
+
+
+def _file_digest(path: str, where: str) -> str:
+    try:
+        return f"sha256:{sha256_file(Path(path).expanduser())}"
+    except OSError as error:
+        raise Fp2Error(f"{path} cannot be read: {error.strerror}", where=where) from error
+
+
+def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
+    """Return `columns` as a people table: the schema's columns first, in its order and types, then the attributes.
+
+    Columns of the schema that may be absent (`set_id`, the box) are filled with missing values.
+
+    Raises
+    ------
+    Fp2Error
+        If another column of the schema is absent.
+    """
+    import pandas as pd
+
+    n_rows, missing = len(columns["image_id"]), float("nan")
+    optional: dict[str, Any] = {"set_id": None, "box_x": missing, "box_y": missing, "box_w": missing, "box_h": missing}
+    filled = {**{name: [value] * n_rows for name, value in optional.items()}, **columns}
+    attributes = [name for name in filled if name not in PEOPLE.names]
+    frame = PEOPLE.check(pd.DataFrame({name: pd.Series(values, dtype="object") for name, values in filled.items()}))
+    frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
+    return frame[[*PEOPLE.names, *attributes]]

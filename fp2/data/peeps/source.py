@@ -1,0 +1,99 @@
+"""The drawn people as data sets: drawn once per machine into the cache, then read like any FHIBE release."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
+
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
+from fp2.data.peeps.spec import DEFAULT_SEED, PeepsSpec
+
+NOTE = (
+    "these people are drawings (Open Peeps by Pablo Stanley, CC0); region is shown by a backdrop pattern only; "
+    "what is found about them is about the model and the drawings, never about people"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeepsOptions(DataOptions):
+    """Options of the drawn people, see `PeepsSpec`; those of the other kind of data set are hashed, but not used."""
+
+    seed: Annotated[int, Ge(0)] = DEFAULT_SEED
+    n_subjects: Annotated[int, Ge(1)] = 400
+    images_per_subject: Annotated[int, Ge(1)] = 3
+    n_pairs: Annotated[int, Ge(0)] = 60
+    n_sets: Annotated[int, Ge(1)] = 40
+
+
+class Peeps(DataSource[PeepsOptions]):
+    """Drawn people with independent attributes."""
+
+    Options = PeepsOptions
+    kind: ClassVar[Literal["people", "twins"]] = "people"
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the drawn people, drawing them first if they are not in the cache."""
+        chosen = self.options
+        spec = PeepsSpec(
+            seed=chosen.seed, n_subjects=chosen.n_subjects, images_per_subject=chosen.images_per_subject,
+            n_pairs=chosen.n_pairs, kind=self.kind, n_sets=chosen.n_sets,
+        )  # fmt: skip
+        with context.progress.counter("Drawing the people (once)") as drawn:
+            return load_peeps(context.cache, spec, drawn)
+
+
+class PeepsTwins(Peeps):
+    """Counterfactual drawings: the same scene with exactly one attribute changed."""
+
+    kind = "twins"
+
+
+def load_peeps(
+    cache_dir: Path, spec: PeepsSpec | None = None, progress: Callable[[int, int], None] | None = None
+) -> Dataset:
+    """Return the drawn people as a data set named `peeps` or `peeps_twins`; see `ensure_peeps`."""
+    from fp2.data.fhibe.load import load_fhibe
+
+    spec = spec or PeepsSpec()
+    loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
+    return replace(loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=())
+
+
+def ensure_peeps(cache_dir: Path, spec: PeepsSpec, progress: Callable[[int, int], None] | None = None) -> Path:
+    """Return the root folder of the drawn people of `spec` in `cache_dir`, drawing them first if they are not there.
+
+    They are drawn into a temporary folder that is renamed when complete, under a lock, so that an interrupted or
+    simultaneous run leaves nothing half done. The folder's name has the digest of the spec and the generator.
+
+    Raises
+    ------
+    Fp2Error
+        As `build_peeps`.
+    """
+    from filelock import FileLock
+
+    from fp2.data.peeps.build import MANIFEST, build_peeps
+
+    folder = cache_dir / spec.folder()
+    root = folder / f"{spec.release}_downsampled_public"
+    if (root / MANIFEST).is_file():
+        return root
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with FileLock(cache_dir / f"{folder.name}.lock"):
+        if (root / MANIFEST).is_file():
+            return root
+        building = cache_dir / f".{folder.name}.building"
+        for left_over in (building, folder):
+            shutil.rmtree(left_over, ignore_errors=True)
+        try:
+            build_peeps(building, spec, progress)
+            building.rename(folder)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+    return root

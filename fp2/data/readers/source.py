@@ -1,0 +1,153 @@
+"""The data sets that are read from tables, folders and lists: their options; the readers are in the modules beside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, Required
+from fp2.errors import Fp2Error
+
+_COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+Columns = dict[str, str | int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(DataOptions):
+    """`path` is the table, `image_root` the folder that image paths start from, `columns` our names to the table's."""
+
+    path: Annotated[Path, Local(), Required("the table of your images", "FILE")]
+    image_root: Annotated[Path | None, Local()] = None
+    columns: Annotated[Columns, _COLUMNS]
+
+
+class Table(DataSource[TableOptions]):
+    """The user's own images, listed in a table."""
+
+    Options = TableOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the people of the table; see `load_table`."""
+        from fp2.data.readers.table import load_table
+
+        chosen = self.options
+        return load_table(chosen.path.expanduser(), _text(chosen.columns), _folder(chosen.image_root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderOptions(DataOptions):
+    """`root` is the folder, `attribute` what its sub-folders' names are values of."""
+
+    root: Annotated[Path, Local(), Required("the folder with one sub-folder per group")]
+    attribute: str = "group"
+
+    def __post_init__(self) -> None:
+        """Raise Fp2Error unless `attribute` can be the name of an attribute."""
+        super().__post_init__()
+        if not _NAME.fullmatch(self.attribute):
+            what = f"{self.attribute!r} cannot be an attribute's name"
+            raise Fp2Error(what, where="data.attribute", fix="Use letters, digits and _")
+
+
+class Folder(DataSource[FolderOptions]):
+    """Images in one sub-folder per group."""
+
+    Options = FolderOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images below the folder; see `load_folders`."""
+        from fp2.data.readers.labelled import load_folders
+
+        return load_folders(self.options.root.expanduser(), self.options.attribute)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListsOptions(DataOptions):
+    """`root` is the folder of the lists, `image_root` the folder that their paths start from."""
+
+    root: Annotated[Path, Local(), Required("the folder with the official lists")]
+    image_root: Annotated[Path | None, Local()] = None
+
+
+class Gras(DataSource[ListsOptions]):
+    """The images of GRAS, by its official lists."""
+
+    Options = ListsOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of both lists; see `load_gras`."""
+        from fp2.data.readers.faces import load_gras
+
+        return load_gras(self.options.root.expanduser(), _folder(self.options.image_root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FairFaceOptions(ListsOptions):
+    """`root` is the folder of the label files, `image_root` the folder that their paths start from."""
+
+    root: Annotated[Path, Local(), Required("the folder with the label files")]
+
+
+class FairFace(DataSource[FairFaceOptions]):
+    """FairFace, by its own label files."""
+
+    Options = FairFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images of all label files; see `load_fairface`."""
+        from fp2.data.readers.faces import load_fairface
+
+        return load_fairface(self.options.root.expanduser(), _folder(self.options.image_root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtkFaceOptions(DataOptions):
+    """`root` is the folder of the images."""
+
+    root: Annotated[Path, Local(), Required("the folder of the images")]
+
+
+class UtkFace(DataSource[UtkFaceOptions]):
+    """UTKFace, whose labels are in the names of its files."""
+
+    Options = UtkFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the images below the folder; see `load_utkface`."""
+        from fp2.data.readers.faces import load_utkface
+
+        return load_utkface(self.options.root.expanduser())
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceOptions(DataOptions):
+    """`root` is the folder of the data set, `columns` our names to its columns, `split` the only split to read."""
+
+    root: Annotated[Path, Local(), Required("the folder of the data set")]
+    columns: Annotated[Columns, _COLUMNS]
+    split: str | None = None
+
+
+class HuggingFace(DataSource[HuggingFaceOptions]):
+    """A Hugging Face data set on the local disk."""
+
+    Options = HuggingFaceOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Return the people of the data set; see `load_hf`."""
+        from fp2.data.readers.hf import load_hf
+
+        chosen, cache = self.options, context.cache / "hf"
+        with context.progress.counter("Extracting the images (once)") as tick:
+            return load_hf(chosen.root.expanduser(), _text(chosen.columns), cache, split=chosen.split, tick=tick)
+
+
+def _folder(path: Path | None) -> Path | None:
+    return path.expanduser() if path else None
+
+
+def _text(columns: Columns) -> dict[str, str]:
+    return {name: str(column) for name, column in columns.items()}

@@ -1,0 +1,255 @@
+"""The user's own images, listed in a table: CSV, TSV, Parquet or JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fp2.data.ages import age_group
+from fp2.data.base import Dataset, people_table
+from fp2.data.readers.delimited import read_rows
+from fp2.errors import Fp2Error, nearest
+
+_IMAGE = "image"
+_SUBJECT = ("subject", "subject_id")
+_MASK = "person_mask"
+_BOXES = tuple(tuple(f"{what}_{side}" for side in "xywh") for what in ("box", "face"))
+_SET = "set_id"
+_RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SEPARATOR = ";"
+
+
+def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
+    """Return the people of a table; `columns` maps our names to the table's columns.
+
+    Our names are:
+
+    - `image` (required): a path, relative to `image_root` or else to the table's folder;
+    - `subject`: the subject's id; without it, each image is a subject of its own;
+    - `box_x, box_y, box_w, box_h` and `face_x, face_y, face_w, face_h`: boxes in pixels; `person_mask`: the path of an
+      image that is not black where the person is;
+    - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
+    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age
+      in whole years is replaced by its age group.
+
+    Raises
+    ------
+    Fp2Error
+        If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, has an incomplete or
+        malformed box, or none of the images is found.
+    """
+    return frame_people(read_table(path), columns, (image_root or path.parent).expanduser().absolute(), path)
+
+
+def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> Dataset:
+    """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`."""
+    if frame.columns.empty:
+        raise Fp2Error("the table is empty", where=str(path))
+    subject_key = _check_columns(columns, [str(name) for name in frame.columns], path)
+    if frame.empty:
+        raise Fp2Error("the table has no rows", where=str(path))
+    notes: list[str] = []
+    image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
+    if subject_key is None:
+        subject_ids = image_ids
+        notes.append("no subject column is given: each picture counts as a person of its own")
+    else:
+        subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
+    _check_pairs(image_ids, subject_ids, path)
+    per_image = Counter(image_ids)
+    people: dict[str, list[object]] = {
+        "image_id": list(image_ids),
+        "subject_id": list(subject_ids),
+        "image_path": [str(image) for image in image_paths],
+        "is_primary": [True] * len(frame),
+        "n_people": [per_image[image_id] for image_id in image_ids],
+    }
+    people |= _regions(frame, columns, root, path)
+    if _SET in columns:
+        people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
+    known = {_IMAGE, _MASK, _SET, subject_key, *_BOXES[0], *_BOXES[1]}
+    for name in [name for name in columns if name not in known]:
+        cells = [_values(cell) for cell in frame[columns[name]].tolist()]
+        people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
+    return Dataset(path.stem, None, people_table(people), tuple(notes))
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a CSV, TSV, Parquet or JSON Lines file as a table; text is not converted (`NA` is not a missing value).
+
+    Raises
+    ------
+    Fp2Error
+        If the file has another suffix, or cannot be read.
+    """
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": _read_delimited,
+        ".tsv": lambda file: _read_delimited(file, "\t"),
+        ".parquet": pd.read_parquet,
+        ".jsonl": _read_jsonl,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise Fp2Error(
+            f"a table cannot have the suffix {path.suffix!r}", where=str(path), fix=nearest(path.suffix, readers)
+        )
+    try:
+        return reader(path)
+    except FileNotFoundError:
+        raise Fp2Error("the table does not exist", where=str(path)) from None
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise Fp2Error(f"the table cannot be read: {reason}", where=str(path)) from None
+
+
+def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
+    """Return a CSV or TSV file, every cell as text."""
+    header: list[str] = []
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter)]
+    return pd.DataFrame(rows, columns=header, dtype="object")
+
+
+def _read_jsonl(path: Path) -> pd.DataFrame:
+    """Return a JSON Lines file: one row per line that is not blank."""
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"line {number} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is not a JSON object")
+        rows.append(row)
+    return pd.DataFrame(rows, dtype="object")
+
+
+def _check_columns(columns: Mapping[str, str], present: list[str], path: Path) -> str | None:
+    """Return our name of the subject column, if there is one; raise Fp2Error if `columns` does not fit the table."""
+    if _IMAGE not in columns:
+        raise Fp2Error("no column is given for the image paths", where="data.columns", fix="Add image: COLUMN")
+    for name in columns:
+        if name in _RESERVED or not _NAME.fullmatch(name):
+            raise Fp2Error(
+                f"{name!r} cannot be an attribute's name", where="data.columns", fix="Use letters, digits and _"
+            )
+    subjects = [name for name in _SUBJECT if name in columns]
+    if len(subjects) > 1:
+        raise Fp2Error("the subject column is given twice", where="data.columns")
+    for name, column in columns.items():
+        if column not in present:
+            fix = nearest(column, present)
+            raise Fp2Error(f"the table has no column {column!r} (for {name})", where=str(path), fix=fix)
+    return subjects[0] if subjects else None
+
+
+def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
+    """Return cells as text; raise Fp2Error if one is empty."""
+    texts = [_text(cell) for cell in cells]
+    if "" in texts:
+        raise Fp2Error(f"column {column!r} is empty in row {texts.index('') + 1}", where=str(path))
+    return texts
+
+
+def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple[list[str], list[Path]]:
+    """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
+    paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
+    outside = sum(not image.is_relative_to(root) for image in paths)
+    if outside:
+        notes.append(
+            f"{outside} picture(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
+            "digest holds for this machine only (data.image_root mends that)"
+        )
+    if not any(image.is_file() for image in paths):
+        raise Fp2Error(
+            f"none of the {len(paths)} images was found, the first is {paths[0]}",
+            where=str(path),
+            fix="Paths are relative to data.image_root, or else to the table's folder",
+        )
+    ids = [image.relative_to(root).as_posix() if image.is_relative_to(root) else image.as_posix() for image in paths]
+    return ids, paths
+
+
+def _regions(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> dict[str, list[object]]:
+    """Return the columns with the person's region: boxes in pixels (NaN for an empty cell) and the paths of masks."""
+    found: dict[str, list[object]] = {}
+    for box in _BOXES:
+        given = [name for name in box if name in columns]
+        if given and len(given) < len(box):
+            lacking = ", ".join(name for name in box if name not in given)
+            raise Fp2Error(f"a box needs four columns: {lacking} is not given", where="data.columns")
+        for name in given:
+            found[name] = [_pixels(cell, columns[name], path) for cell in frame[columns[name]].tolist()]
+    if _MASK in columns:
+        texts = [_text(cell) for cell in frame[columns[_MASK]].tolist()]
+        found["mask_path"] = [os.path.normpath(root / Path(text).expanduser()) if text else None for text in texts]
+    return found
+
+
+def _pixels(cell: Any, column: str, path: Path) -> float:
+    """Return a cell of a box in pixels; NaN if it is empty."""
+    text = _text(cell)
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        value = float("inf")
+    if value in (float("inf"), float("-inf")):
+        raise Fp2Error(f"column {column!r} has {text!r}, which is not a number of pixels", where=str(path))
+    return value
+
+
+def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> None:
+    """Raise Fp2Error for the first (image, subject) pair that is repeated."""
+    seen: dict[tuple[str, str], int] = {}
+    for number, pair in enumerate(zip(image_ids, subject_ids, strict=True), start=1):
+        if pair in seen:
+            raise Fp2Error(
+                f"rows {seen[pair]} and {number} have one image and subject: {pair[0]!r}, {pair[1]!r}",
+                where=str(path),
+                fix='Put several values of one subject into one cell, separated by ";"',
+            )
+        seen[pair] = number
+
+
+def _text(cell: Any) -> str:
+    """Return a scalar as stripped text; None and NaN are empty, and 34.0 is 34."""
+    if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
+        return ""
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell).strip()
+
+
+def _values(cell: Any) -> list[str]:
+    """Return the distinct values of one attribute cell."""
+    if isinstance(cell, list | tuple | set | np.ndarray):
+        texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
+    else:
+        texts = [part.strip() for part in _text(cell).split(_SEPARATOR)]
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _age_groups(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
+    """Return ages in whole years as age groups; other values, such as the user's own groups, are kept."""
+    minors = 0
+    grouped = []
+    for cell in cells:
+        values = []
+        for text in cell:
+            group = age_group(int(text)) if text.isdecimal() else text
+            minors += group is None
+            values += [] if group is None else [group]
+        grouped.append(list(dict.fromkeys(values)))
+    if minors:
+        notes.append(f"{minors} age(s) below 18 have no age group: these comparisons are about adults")
+    return grouped

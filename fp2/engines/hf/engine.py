@@ -1,0 +1,287 @@
+"""The generic engine: any image-text-to-text model of transformers answers questions about images.
+
+What the questions about an image have in common is computed once (`shared_prefix`, or `whole_prompts` for models that
+do not allow it). Images are decoded and encoded ahead while the model works. An error about one image or one answer is
+that answer's error, and a batch that does not fit into memory is split.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, versions
+from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
+from fp2.engines.file_digests import FileDigests
+from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
+from fp2.engines.hf.families import FamilyFacts, facts_for
+from fp2.engines.hf.loading import load
+from fp2.engines.hf.model import NEEDS_ID, HfSpec
+from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
+from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
+from fp2.engines.hf.prefix_policy import Sharing
+from fp2.engines.hf.prompts import PromptFormat
+from fp2.engines.prefetch import prefetched
+from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from fp2.engines.hf.inputs import ImageQuestions
+    from fp2.engines.hf.session import Session
+
+GENERATE = "generate/2"  # raise the number with every change that can change an answer
+_SMALL_MODEL = 50_000_000  # parameters
+_AHEAD = 16  # images encoded before the model needs them
+_PENDING_BYTES = 1 << 30
+_PENDING_BATCHES = 4  # images of one layout are collected from this many batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class HfOptions(LocalOptions):
+    """The options of `engine=hf`: those of `LocalOptions`, and two more.
+
+    Attributes
+    ----------
+    batch_size : int, optional
+        Most (image, question) pairs that are generated together; by model size if not given; halved when memory runs
+        out.
+    max_tokens : int, optional
+        Most tokens in one pass when probabilities are read; by device if not given; halved likewise.
+    sharing : {"auto", "tree", "vision", "none"}
+        What the questions about an image share. `auto` is the most that is exact for the model's family.
+    """
+
+    max_tokens: Positive | None = None
+    sharing: Sharing = "auto"
+
+
+class HfEngine(BaseEngine):
+    """Answers from a model of transformers, loaded when the first question arrives.
+
+    Parameters
+    ----------
+    spec : HfSpec
+    decoding : Decoding
+        Greedy unless `temperature` is above 0; then each answer is sampled with its own seed, so that it does not
+        depend on the rest of the batch.
+    options : HfOptions, optional
+    connection : sqlite3.Connection, optional
+        Where the digests of weight files are remembered.
+    verify_files : bool
+        Read the files of a checkpoint folder again even if their digests are remembered.
+    """
+
+    Options: ClassVar[type[Any]] = HfOptions
+    serves: ClassVar[tuple[str, ...]] = ("hf",)
+    needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+
+    def __init__(
+        self,
+        spec: HfSpec,
+        decoding: Decoding,
+        options: HfOptions | None = None,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> None:
+        self.spec, self.decoding, self.options = spec, decoding, options or HfOptions()
+        self._digests = FileDigests(connection, verify=verify_files)
+
+    @classmethod
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
+        """Return the engine for a config; see `EngineFactory.create`."""
+        placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
+        return cls(HfSpec.of(model, placement), decoding, options, **memory)
+
+    @functools.cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint of the model's name, resolved at first use (without torch)."""
+        return resolve_checkpoint(self.spec.id, self.spec.revision, self._digests)
+
+    @functools.cached_property
+    def facts(self) -> FamilyFacts:
+        """The facts about the model's family."""
+        return facts_for(self.checkpoint.config)
+
+    @functools.cached_property
+    def prompt_format(self) -> PromptFormat:
+        """How questions are written."""
+        kind = CustomCodePrompt if uses_custom_code(self.checkpoint, self.spec) else PromptFormat
+        return kind(self.checkpoint, self.facts, self.spec.chat, self.spec.prompt)
+
+    @property
+    def model_calls(self) -> int:
+        """Forward passes and generate calls so far."""
+        session = self.__dict__.get("_session")
+        return session.model_calls if session else 0
+
+    def profile(self) -> ModelProfile:
+        """Return what the checkpoint says without being loaded."""
+        return ModelProfile(self.facts.sharing, self.checkpoint.weight_bytes)
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything about the model that can change an answer. Imports neither torch nor transformers."""
+        identity = {
+            "engine": "hf",
+            "family": self.spec.version_families(),
+            **self.checkpoint.identity(),
+            "dtype": self.spec.dtype,
+            "quantisation": self.spec.quantisation,
+        }
+        if self.spec.trust_remote_code and self.checkpoint.code:
+            identity["code"] = "the checkpoint's own"
+        identity["processor"]["backend"] = self.spec.image_backend
+        return identity
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return how a question is asked and its answer read. Imports neither torch nor transformers."""
+        from fp2.engines.hf import choices, yes_no
+
+        name = {"yes_no": yes_no.METHOD, "choice": choices.METHOD}.get(question.kind, GENERATE)
+        method: dict[str, Any] = {"name": name, "prompt": self.prompt_format.identity()}
+        if question.kind == "yes_no":
+            method["surface_forms"] = yes_no.RULE
+        if blind:
+            method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
+        return method
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded but not hashed."""
+        session = self.__dict__.get("_session")
+        return {
+            "device": self.options.device,
+            "batch_size": self.options.batch_size,
+            "attention": None,
+            "sharing": self.options.sharing,
+            "versions": versions((*self.spec.version_families(), "pillow")),
+            **(session.runtime() if session else {}),
+        }
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Yield answers batch by batch: every question of every task once, in any order.
+
+        Raises
+        ------
+        Fp2Error
+            If the model cannot be loaded, the device is missing, the chat template cannot be rendered, or prefix
+            sharing gives other numbers than full prompts.
+        """
+        tasks = iter(tasks)
+        first = next(tasks, None)
+        if first is None:
+            return
+        session = self._session
+        pending: list[ImageQuestions] = []
+        for inputs in prefetched(map(session.build_inputs, itertools.chain([first], tasks)), _AHEAD):
+            if inputs.failed:
+                yield inputs.failed
+            for group in inputs.groups:
+                if group.scored:
+                    yield from self._ask([group])
+                else:
+                    pending.append(group)
+            enough = sum(len(group.questions) for group in pending) >= _PENDING_BATCHES * session.batch_size
+            if enough or sum(group.encoded.nbytes for group in pending) > _PENDING_BYTES:
+                yield from self._generate(pending)
+                pending = []
+        yield from self._generate(pending)
+
+    @functools.cached_property
+    def _session(self) -> Session:
+        """The loaded model."""
+        import torch
+
+        device = resolve_device(self.options.device)
+        loaded = load(self.checkpoint, self.spec, device)
+        small = loaded.model.num_parameters() < _SMALL_MODEL
+        if threads := self.options.threads or default_threads(small):
+            torch.set_num_threads(threads)
+        return session_class(loaded)(
+            loaded,
+            self.spec,
+            self.prompt_format.with_processor(loaded.processor),
+            self.decoding,
+            sharing=self.options.sharing,
+            batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else 64),
+            max_tokens=self.options.max_tokens or (512 if device == "cpu" else 2048),
+        )
+
+    def _generate(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Generate for pending images, those of one layout together."""
+        alike: dict[Any, list[ImageQuestions]] = {}
+        for group in pending:
+            alike.setdefault(group.encoded.layout, []).append(group)
+        for groups in alike.values():
+            start = 0
+            while start < len(groups):
+                rows = max(1, self._session.batch_size // len(groups[0].questions))
+                yield from self._ask(groups[start : start + rows])
+                start += rows
+
+    def _ask(self, batch: list[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Ask a batch; split it if memory runs out, and ask one by one after another error to find its cause."""
+        try:
+            yield _timed(batch, self._session.ask)
+            return
+        except Fp2Error:
+            raise
+        except Exception as caught:  # a model can raise anything; its cause is found below
+            error = caught.with_traceback(None)  # the traceback would keep the batch's tensors alive
+        if is_out_of_memory(error):
+            yield from self._ask_smaller(batch, error)
+        elif len(batch) > 1:
+            for group in batch:
+                yield from self._ask([group])
+        elif len(batch[0].questions) > 1:
+            for group in batch[0].one_by_one():
+                yield from self._ask([group])
+        else:
+            yield _failures(batch[0], error)
+
+    def _ask_smaller(self, batch: list[ImageQuestions], error: Exception) -> Iterator[list[Answer]]:
+        """Ask in smaller parts; if the smallest does not fit, only this image fails."""
+        free_memory()
+        half = len(batch) // 2
+        if half:
+            self._session.limit_batch_size(half * len(batch[0].questions))
+            yield from self._ask(batch[:half])
+            yield from self._ask(batch[half:])
+            return
+        before = self._session.limits.copy()
+        while self._session.shrink(scored=batch[0].scored):
+            try:
+                answers = _timed(batch, self._session.ask)
+            except Fp2Error:
+                raise
+            except Exception as caught:
+                error = caught.with_traceback(None)
+                if not is_out_of_memory(error):
+                    break
+                free_memory()
+            else:
+                yield answers
+                return
+        self._session.limits = before
+        yield _failures(batch[0], error)
+
+
+def _timed(batch: list[ImageQuestions], ask: Callable[[list[ImageQuestions]], list[Answer]]) -> list[Answer]:
+    """Ask, and divide the wall time equally among the answers."""
+    started = time.perf_counter()
+    answers = ask(batch)
+    share = (time.perf_counter() - started) / max(1, len(answers))
+    for answer in answers:
+        answer.seconds = share
+    return answers
+
+
+def _failures(group: ImageQuestions, error: Exception) -> list[Answer]:
+    """Return the failed answers of an image's questions."""
+    reason = f"the model failed: {type(error).__name__}: {error}"
+    return [failed(group.task, question, reason) for question in group.questions]

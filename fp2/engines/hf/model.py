@@ -1,0 +1,104 @@
+"""Which model to load and how (`HfSpec`), and the model once it is loaded (`LoadedModel`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from fp2.engines.base import version, version_family
+from fp2.engines.hf.families import FamilyFacts
+from fp2.engines.hf.placement import Placement, device_counts
+from fp2.engines.hf.prompts import check_prompt
+from fp2.plugins import read_options
+
+if TYPE_CHECKING:
+    from fp2.engines.hf.processors import LastImageProcessor
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+Quantisation = Literal["int8", "nf4"]
+ImageBackend = Literal["pil", "torchvision"]
+NEEDS_ID = {"id": "Give a folder or a Hugging Face id (owner/name)"}
+
+
+@dataclass(frozen=True)
+class HfSpec:
+    """Which model to load, and how.
+
+    Attributes
+    ----------
+    id : str
+        A folder, a `pkg://` name or a Hugging Face id.
+    revision : str, optional
+        A commit, tag or branch of a Hugging Face id.
+    dtype : {"float32", "bfloat16", "float16"}
+        Always explicit: transformers would take the dtype of the file, and float16 on a CPU is several times slower.
+    quantisation : {"int8", "nf4"}, optional
+    trust_remote_code : bool
+        Whether code of the checkpoint may run.
+    chat : bool, optional
+        Whether to use the chat template; None uses it if the checkpoint has one.
+    prompt : str, optional
+        The user's prompt format (see `PromptFormat`).
+    image_backend : {"pil", "torchvision"}
+        The library that resizes images. The two give slightly different pixels, so the choice is always explicit.
+    placement : Placement
+        Device map and attention of this machine; not part of the identity.
+    """
+
+    id: str
+    revision: str | None = None
+    dtype: Dtype = "float32"
+    quantisation: Quantisation | None = None
+    trust_remote_code: bool = False
+    chat: bool | None = None
+    prompt: str | None = None
+    image_backend: ImageBackend = "pil"
+    placement: Placement = field(default_factory=Placement)
+
+    def __post_init__(self) -> None:
+        check_prompt(self.prompt, self.chat)
+
+    @classmethod
+    def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:
+        """Return the spec of a config group `model`.
+
+        Raises
+        ------
+        Fp2Error
+            If a setting is out of range.
+        """
+        names = {entry.name for entry in fields(cls)} - {"placement"}
+        given = {name: model[name] for name in names if model.get(name) is not None}
+        return replace(read_options(cls, given, "model"), placement=placement)
+
+    def version_families(self) -> dict[str, str]:
+        """Return the version families of the packages that can change an answer: they compute, or resize images."""
+        resizing = "pillow" if self.image_backend == "pil" else "torchvision"
+        names = ("transformers", "torch", resizing, *(("bitsandbytes",) if self.quantisation else ()))
+        return {name: version_family(version(name)) for name in names}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model, its processor (which resizes each image once), its device, its attention and the facts of its family."""
+
+    model: Any
+    processor: Any
+    device: str
+    attention: str
+    facts: FamilyFacts
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
+    """Held while the tokenizer or the processor is used: two engines may share a loaded model."""
+
+    @property
+    def modules_per_device(self) -> dict[str, int]:
+        """The number of modules on each device, if there are several (for `runtime()`)."""
+        return device_counts(self.model)
+
+    @property
+    def image_processor(self) -> LastImageProcessor:
+        """The image processor, which remembers its last image."""
+        processor: LastImageProcessor = self.processor.image_processor
+        return processor

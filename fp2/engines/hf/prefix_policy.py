@@ -1,0 +1,123 @@
+"""What the questions about one image may share, and the check that sharing changes no answer.
+
+`tree` shares the common prefix of all prompts, image included; `vision` shares the image features; `none` nothing. A
+model's family says how much may be shared (`families`); for an unknown family, the most that passes the check is taken.
+The check compares next-token logits with those of one full prompt at a time, before the first answer is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    from fp2.engines.hf.encoding import EncodedPrompts
+    from fp2.engines.hf.shared_prefix import SharedPrefix
+    from fp2.engines.hf.whole_prompts import WholePrompts
+
+Sharing = Literal["auto", "tree", "vision", "none"]
+_LEVELS = ("none", "vision", "tree")
+_CONTROL_RATIO = 4  # how much larger the difference to a wrong prompt must be
+_ROUNDING = 1e-6  # of a model whose logits do not depend on the prompt
+_TOLERANCE = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 5e-2}  # relative to the largest logit, or to 1
+
+
+def candidates(requested: str, allowed: str, checkable: bool, attention: str) -> tuple[str, ...]:
+    """Return the levels of sharing to try, the highest first; a single one must pass the check.
+
+    Parameters
+    ----------
+    requested : str
+        `engine.sharing`.
+    allowed : str
+        What the family allows, `auto` if the family is unknown.
+    checkable : bool
+        Whether the model computes in float32 without quantisation: only then can the check tell an error from
+        rounding, so that an unknown family shares nothing otherwise.
+    attention : str
+        Of the loaded model: `tree` needs one that takes a mask.
+
+    Raises
+    ------
+    Fp2Error
+        If more is requested than the family, the attention or the check allows.
+    """
+    masks = attention in ("sdpa", "eager")
+    if requested == "auto" and allowed == "auto":
+        return tuple(level for level in reversed(_LEVELS) if masks or level != "tree") if checkable else ("none",)
+    if requested == "auto":
+        return ("vision" if allowed == "tree" and not masks else allowed,)
+    if allowed != "auto" and _LEVELS.index(requested) > _LEVELS.index(allowed):
+        raise Fp2Error(
+            f"sharing={requested} would give wrong answers: the prompts of this model change what is computed for the "
+            "image",
+            where="engine.sharing",
+            fix=f"Set engine.sharing={allowed} or auto",
+        )
+    if requested == "tree" and not masks:
+        raise Fp2Error(
+            f"sharing=tree needs an attention that takes a mask, and the model is loaded with {attention}",
+            where="engine.sharing",
+            fix="Set engine.attention=sdpa, or engine.sharing=vision",
+        )
+    if allowed == "auto" and requested != "none" and not checkable:
+        raise Fp2Error(
+            f"sharing={requested} is not known to be exact for this family of models, and can be checked in float32 "
+            "only",
+            where="engine.sharing",
+            fix="Set model.dtype=float32 without quantisation, or engine.sharing=none",
+        )
+    return (requested,)
+
+
+@dataclass(frozen=True)
+class LogitDifference:
+    """How far a strategy is from one full prompt at a time.
+
+    Attributes
+    ----------
+    error : float
+        Largest difference of next-token logits (NaN if any is not a number).
+    control : float
+        The same with the prompts rolled by one: the difference that mixed-up prompts would make.
+    largest : float
+        The largest logit.
+    """
+
+    error: float
+    control: float
+    largest: float
+
+    def within(self, dtype: str, quantised: bool) -> bool:
+        """Return whether the difference is explained by the rounding of `dtype`."""
+        tolerance = _TOLERANCE["bfloat16" if quantised else dtype]
+        scale = max(1.0, self.largest)
+        return self.error <= tolerance * scale and self.error <= max(self.control / _CONTROL_RATIO, _ROUNDING * scale)
+
+
+def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts) -> LogitDifference:
+    """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`."""
+    import torch
+
+    wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
+    found: dict[int, torch.Tensor] = {}
+    for places, logits in strategy.logits(encoded, wanted):
+        found.update(zip(places, logits, strict=True))
+    ours = torch.stack([found[place] for place in range(len(wanted))])
+    reference = torch.stack([next(iter(plain.logits(encoded, [place])))[1][0] for place in wanted])
+    return LogitDifference(
+        float((ours - reference).abs().max()),
+        float((ours - reference.roll(1, 0)).abs().max()),
+        float(reference.abs().max()),
+    )
+
+
+def inexact(level: str, found: LogitDifference) -> Fp2Error:
+    """Return the error for a level of sharing that changes answers."""
+    return Fp2Error(
+        f"sharing={level} changes this model's logits by {found.error:.2g} (the largest is {found.largest:.2g})",
+        where="engine.sharing",
+        fix="Set engine.sharing=none, and report this model's family",
+    )

@@ -1,0 +1,109 @@
+"""Answers that are read from next-token logits: P(Yes), and the likelihoods of options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from fp2.engines.hf.choices import choice_numbers, log_sum
+from fp2.engines.hf.encoding import Continuation, EncodedPrompts
+from fp2.engines.hf.generation import check_logits
+from fp2.engines.hf.token_tree import Tokens
+from fp2.engines.hf.yes_no import YesNoForms, likelier, read_yes_no
+from fp2.tables import Answer, ImageTask, Question
+
+if TYPE_CHECKING:
+    from fp2.engines.hf.inputs import ImageQuestions
+
+OptionTokens = Mapping[str, tuple[Tokens, ...]]
+"""The tokenisations of each option."""
+
+
+class LogitSource(Protocol):
+    """A way to compute logits."""
+
+    def logits(
+        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
+    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+        """Yield (indices into `wanted`, their next-token logits [n, vocabulary] in float32), each index once."""
+        ...
+
+
+class LogitScorer:
+    """Requests the logits that the questions about one image need, and turns them into answers.
+
+    Parameters
+    ----------
+    group : ImageQuestions
+        Questions of the kinds `yes_no` and `choice`.
+    forms : YesNoForms, optional
+        Needed for `yes_no`.
+    options : Mapping
+        Every option of every `choice`.
+    """
+
+    def __init__(self, group: ImageQuestions, forms: YesNoForms | None, options: OptionTokens) -> None:
+        self._group, self._forms, self._options = group, forms, options
+        self._yes_no = {prompts[0] for question, prompts in group if question.kind == "yes_no"}
+        self._option_tokens = self._needed_tokens()
+        self._numbers: dict[int, dict[str, float]] = {}
+        self._log_probabilities: dict[tuple[int, Tokens, int], float] = {}
+
+    def answers(self, source: LogitSource) -> list[Answer]:
+        """Return the answers in the order of the questions."""
+        yes_no: list[Continuation] = [(prompt, ()) for prompt in sorted(self._yes_no)]
+        wanted = list(dict.fromkeys([*yes_no, *self._option_tokens]))
+        for places, logits in source.logits(self._group.encoded, wanted):
+            self._read([wanted[place] for place in places], logits)
+        return [self._answer(self._group.task, question, prompts) for question, prompts in self._group]
+
+    def _needed_tokens(self) -> dict[Continuation, list[int]]:
+        """Return the option tokens whose probability is needed after each continuation of a prompt."""
+        found: dict[Continuation, dict[int, None]] = {}
+        for question, prompts in self._group:
+            sequences = [tokens for option in question.choices for tokens in self._options.get(option, ())]
+            for prompt in prompts:
+                for tokens in sequences:
+                    for k, token in enumerate(tokens):
+                        found.setdefault((prompt, tokens[:k]), {})[token] = None
+        return {place: list(tokens) for place, tokens in found.items()}
+
+    def _read(self, places: list[Continuation], logits: torch.Tensor) -> None:
+        """Keep what the questions need of logits [places, vocabulary]."""
+        check_logits(logits)
+        rows = [row for row, (prompt, appended) in enumerate(places) if not appended and prompt in self._yes_no]
+        if rows and self._forms is not None:
+            some = logits if len(rows) == len(places) else logits[rows]
+            for row, numbers in zip(rows, read_yes_no(some, self._forms), strict=True):
+                self._numbers[places[row][0]] = numbers
+        for row, place in enumerate(places):
+            if tokens := self._option_tokens.get(place):
+                values = torch.log_softmax(logits[row].float(), dim=-1)[tokens].tolist()
+                self._log_probabilities.update(
+                    {(*place, token): value for token, value in zip(tokens, values, strict=True)}
+                )
+
+    def _answer(self, task: ImageTask, question: Question, prompts: tuple[int, ...]) -> Answer:
+        numbers: dict[str, Any]
+        if question.kind == "yes_no":
+            numbers = dict(self._numbers[prompts[0]])
+            return Answer(task.image_id, question.question_id, likelier(numbers), numbers=numbers)
+        likelihoods = np.array([[self._log_likelihood(prompt, o) for o in question.choices] for prompt in prompts])
+        if not np.isfinite(likelihoods.max(axis=1)).all():
+            reason = "the model gives every option a likelihood of 0"
+            return Answer(task.image_id, question.question_id, None, reason)
+        numbers = choice_numbers(likelihoods)
+        best = question.choices[int(np.argmax(numbers["p"]))]
+        return Answer(task.image_id, question.question_id, best, numbers=numbers)
+
+    def _log_likelihood(self, prompt: int, option: str) -> float:
+        """Return the log-likelihood of an option after a prompt, summed over its tokenisations."""
+        return log_sum(
+            [
+                sum(self._log_probabilities[prompt, tokens[:k], token] for k, token in enumerate(tokens))
+                for tokens in self._options[option]
+            ]
+        )

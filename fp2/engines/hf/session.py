@@ -1,0 +1,230 @@
+"""A session with a loaded model: selects the fastest exact strategy, runs the model and reads the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fp2.engines.base import seed_of
+from fp2.engines.hf.choices import check_options, option_tokens
+from fp2.engines.hf.encoding import EncodedPrompts
+from fp2.engines.hf.generation import BatchLimits, Pair, Sampler, end_tokens_of, greedy, keep_only_end_tokens
+from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
+from fp2.engines.hf.model_cache import is_out_of_memory
+from fp2.engines.hf.prefix_policy import candidates, compare, inexact
+from fp2.engines.hf.scoring import LogitScorer, OptionTokens
+from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.engines.hf.whole_prompts import WholePrompts
+from fp2.engines.hf.yes_no import YesNoForms, yes_no_forms
+from fp2.errors import Fp2Error
+from fp2.tables import Answer, Decoding, ImageTask, Question
+
+if TYPE_CHECKING:
+    from fp2.engines.hf.model import HfSpec, LoadedModel
+    from fp2.engines.hf.prompts import PromptFormat
+
+Strategy = SharedPrefix | WholePrompts
+
+
+class Session:
+    """Runs a loaded model.
+
+    Parameters
+    ----------
+    loaded : LoadedModel
+    spec : HfSpec
+    prompt_format : PromptFormat
+    decoding : Decoding
+    sharing : str
+        As requested; resolved with the first image.
+    batch_size, max_tokens : int
+        See `HfOptions`.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        spec: HfSpec,
+        prompt_format: PromptFormat,
+        decoding: Decoding,
+        *,
+        sharing: str,
+        batch_size: int,
+        max_tokens: int,
+    ) -> None:
+        self.loaded, self.decoding = loaded, decoding
+        self._limits = BatchLimits(batch_size, max_tokens)
+        self._spec = spec
+        self._builder = InputBuilder(loaded, prompt_format, decoding.choice_orders)
+        self._plain = WholePrompts(loaded.model, share_features=False, limits=self._limits)
+        self._strategy: Strategy | None = None
+        self._fallback: Strategy | None = None
+        self._sharing = sharing
+        self._used: set[str] = set()
+        self._forms: YesNoForms | None = None
+        self._end_tokens = end_tokens_of(loaded.model, loaded.processor.tokenizer)
+        keep_only_end_tokens(loaded.model, self._end_tokens)
+
+    @property
+    def batch_size(self) -> int:
+        """Most (image, question) pairs that are generated together."""
+        return self._limits.batch_size
+
+    @property
+    def limits(self) -> BatchLimits:
+        """The limits of a batch."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: BatchLimits) -> None:
+        self._limits.batch_size, self._limits.max_tokens = limits.batch_size, limits.max_tokens
+
+    @property
+    def model_calls(self) -> int:
+        """Forward passes and generate calls so far."""
+        strategies = {self._plain, self._strategy, self._fallback}
+        return sum(strategy.calls for strategy in strategies if strategy is not None)
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded and not hashed."""
+        found: dict[str, Any] = {
+            "device": self.loaded.device,
+            "attention": self.loaded.attention,
+            "batch_size": self.batch_size,
+            "sharing": "+".join(sorted(self._used)) or self._sharing,
+        }
+        if spread := self.loaded.modules_per_device:
+            found["spread"] = spread
+        if self._forms is not None:
+            found["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
+        return found
+
+    def build_inputs(self, task: ImageTask) -> TaskInputs:
+        """Decode and encode a task; see `InputBuilder`."""
+        return self._builder.build(task)
+
+    def limit_batch_size(self, pairs: int) -> None:
+        """Generate at most `pairs` together from now on."""
+        self._limits.batch_size = min(self._limits.batch_size, pairs)
+
+    def shrink(self, *, scored: bool) -> bool:
+        """Lower the limits from now on; return False if they cannot be lower."""
+        by_tree = scored and not isinstance(self._strategy, WholePrompts)
+        return self._limits.halve(tokens=by_tree)
+
+    def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return all answers about images of one layout (about one image, if answers are scored).
+
+        Raises
+        ------
+        Fp2Error
+            If the strategy does not agree with the plain one, or P(Yes) cannot be read from this model.
+        Exception
+            Whatever the model raises, out of memory included.
+        """
+        strategy = self._strategy_for(batch[0].encoded)
+        if not batch[0].scored:
+            return self._generate(strategy, batch)
+        forms, options = self._answer_tokens(batch[0].questions)
+        return LogitScorer(batch[0], forms, options).answers(strategy)
+
+    def _strategy_for(self, encoded: EncodedPrompts) -> Strategy:
+        """Return the strategy for `encoded`; it is selected and checked with the first image."""
+        if self._strategy is None and self._builder.check_prompts is None:
+            self._used.add("none")
+            return self._plain  # without any image there is little to share
+        if self._strategy is None:
+            self._strategy, self._sharing = self._select(self._sharing)
+        if self._strategy.supports(encoded):
+            self._used.add(self._sharing)
+            return self._strategy
+        return self._fallback_strategy()
+
+    def _fallback_strategy(self) -> Strategy:
+        """Return the strategy for prompts that do not begin with the image: its features may still be shared."""
+        if self._fallback is None:
+            most = "none" if self._builder.check_prompts is None or self.loaded.facts.sharing == "none" else "vision"
+            self._fallback = self._select(most)[0] if most == "vision" else self._plain
+        self._used.add("vision" if self._fallback is not self._plain else "none")
+        return self._fallback
+
+    def _select(self, requested: str) -> tuple[Strategy, str]:
+        """Return the strategy with the most sharing that is allowed and passes the check, and its level."""
+        quantised = self._spec.quantisation is not None
+        checkable = self._spec.dtype == "float32" and not quantised
+        levels = candidates(requested, self.loaded.facts.sharing, checkable, self.loaded.attention)
+        checks = self._builder.check_prompts
+        for level in levels:
+            strategy = self._build(level)
+            if strategy is self._plain or checks is None:
+                return strategy, level
+            if not strategy.supports(checks):
+                if requested == level:
+                    raise _image_after_question(level)
+                continue
+            try:
+                found = compare(strategy, self._plain, checks)
+            except Exception as error:  # a strategy may not work for this family at all
+                if len(levels) == 1 or is_out_of_memory(error):
+                    raise
+                continue
+            if found.within(self._spec.dtype, quantised):
+                return strategy, level
+            if len(levels) == 1:
+                raise inexact(level, found)
+        return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
+
+    def _build(self, level: str) -> Strategy:
+        if level == "tree":
+            return SharedPrefix(self.loaded.model, self.loaded.facts.text_model, self._limits)
+        if level == "vision":
+            return WholePrompts(self.loaded.model, share_features=True, limits=self._limits)
+        return self._plain
+
+    def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
+        """Return generated answers."""
+        sampled = self.decoding.temperature > 0
+        pick = Sampler(self.decoding.temperature, lambda pair: self._seed(batch, pair)) if sampled else greedy
+        encoded = [group.encoded for group in batch]
+        generated = strategy.generate(encoded, pick, self._end_tokens, self.decoding.max_new_tokens)
+        with self.loaded.lock:
+            return [
+                self._answer(group.task, question, tokens[prompts[0]])
+                for group, tokens in zip(batch, generated, strict=True)
+                for question, prompts in group
+            ]
+
+    def _seed(self, batch: Sequence[ImageQuestions], pair: Pair) -> int:
+        """Return the seed of a pair: it depends only on the question, the image shown and the run's seed."""
+        group, prompt = batch[pair[0]], pair[1]
+        question = next(question for question, prompts in group if prompt in prompts)
+        return seed_of(self.decoding, group.task, question)
+
+    def _answer(self, task: ImageTask, question: Question, tokens: list[int]) -> Answer:
+        text = self.loaded.processor.tokenizer.decode(tokens, skip_special_tokens=True)
+        return Answer(task.image_id, question.question_id, text.strip(), tokens=len(tokens))
+
+    def _answer_tokens(self, questions: Sequence[Question]) -> tuple[YesNoForms | None, OptionTokens]:
+        """Return the tokens of Yes and No, if a question needs them, and those of every option."""
+        forms = self._yes_no_forms() if any(question.kind == "yes_no" for question in questions) else None
+        choices = [question for question in questions if question.kind == "choice"]
+        options = {option for question in choices for option in question.choices}
+        with self.loaded.lock:
+            found = {option: option_tokens(self.loaded.processor.tokenizer, option) for option in sorted(options)}
+        for question in choices:
+            check_options(question, found)
+        return forms, found
+
+    def _yes_no_forms(self) -> YesNoForms:
+        if self._forms is None:
+            with self.loaded.lock:
+                self._forms = yes_no_forms(self.loaded.processor.tokenizer)
+        return self._forms
+
+
+def _image_after_question(level: str) -> Fp2Error:
+    return Fp2Error(
+        f"sharing={level} needs the image before the question, and this prompt has it after",
+        where="engine.sharing",
+        fix="Set engine.sharing=auto, or put {image} first in model.prompt",
+    )

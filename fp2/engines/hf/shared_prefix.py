@@ -1,0 +1,304 @@
+"""Prefix sharing: an image and the common prefix of its prompts are computed once, the rest of each prompt as a tree.
+
+The keys and values of the common prefix are kept in a cache. The rest of the prompts is packed into rows
+(`token_tree`), each one forward pass with an explicit mask and explicit positions: exact for causal models, where later
+tokens change nothing before them. Text is generated in the same layout, one new token per prompt in each step.
+
+Several images go into one batch if their prefixes have the same tokens.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
+from fp2.engines.hf.generation import BatchLimits, Pick
+from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
+
+Array = npt.NDArray[Any]
+_ANY_LENGTH = 1 << 30
+
+
+class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values of one layer; when `frozen`, new ones are used in the current pass and not kept."""
+
+    frozen = False
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the kept keys and values followed by the new ones; each [rows, heads, length, head size]."""
+        if self.frozen and self.keys is not None and self.values is not None:
+            return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
+        kept: tuple[torch.Tensor, torch.Tensor] = super().update(key_states, value_states, *args, **kwargs)
+        return kept
+
+
+@dataclass
+class _PrefixCache:
+    """The cache after a forward pass over `length` tokens of `rows` images."""
+
+    cache: Cache
+    rows: int
+    length: int
+    shift: int  # from a token's place in its sequence to its position number
+
+    def truncate(self) -> None:
+        """Drop everything after the prefix."""
+        layers: Any = self.cache.layers
+        for layer in layers:
+            layer.keys, layer.values = layer.keys[..., : self.length, :], layer.values[..., : self.length, :]
+
+    def freeze(self) -> None:
+        """Do not keep what further passes add."""
+        layers: Any = self.cache.layers
+        for layer in layers:
+            layer.frozen = True
+
+
+class SharedPrefix:
+    """Runs a causal model on many prompts about the same images.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        As loaded; its language model must be causal.
+    text_model : str
+        Attribute of the causal language model inside `model`, if `model` itself cannot continue from a cache without
+        an image; empty for `model` itself.
+    limits : BatchLimits, optional
+        Most tokens in one pass after the prefix, and most pairs of image and prompt that are generated together.
+    """
+
+    def __init__(self, model: Any, text_model: str = "", limits: BatchLimits | None = None) -> None:
+        self.model = model
+        self.text = getattr(model, text_model) if text_model else model
+        self.limits = limits or BatchLimits(batch_size=64, max_tokens=512)
+        self.calls = 0
+        self._packed: dict[Any, list[_Packed]] = {}
+        text_config = model.config.get_text_config()
+        kinds = set(getattr(text_config, "layer_types", None) or ())
+        window = getattr(text_config, "sliding_window", None)
+        self._window = window if not kinds or "sliding_attention" in kinds else None
+        self._kinds = kinds
+        self._additive = getattr(text_config, "_attn_implementation", "sdpa") == "eager"
+        self._keeps = "logits_to_keep" in _parameters(self.text.forward)
+
+    @staticmethod
+    def supports(encoded: EncodedPrompts) -> bool:
+        """Return whether the common prefix contains the whole image, so that there is something to share."""
+        return encoded.image_in_prefix and len(encoded.prefix) > 0
+
+    def logits(
+        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
+    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+        """Yield (indices into `wanted`, their next-token logits [n, vocabulary] in float32), each index once."""
+        prefix = self._prefill([encoded])
+        prefix.freeze()
+        suffixes = tuple(encoded.suffixes[prompt] + appended for prompt, appended in wanted)
+        for packed in self._packed_for(suffixes, prefix.length):
+            yield packed.sequences, self._run(prefix, packed)[0]
+
+    def generate(
+        self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int
+    ) -> list[list[list[int]]]:
+        """Return the new tokens [images][prompts] for prompts of one layout.
+
+        Each has up to `max_new` tokens, and ends with the first of `end_tokens`.
+        """
+        prefix, suffixes = self._prefill(batch), batch[0].suffixes
+        generated: list[list[list[int]]] = [[[] for _ in suffixes] for _ in batch]
+        order = sorted(range(len(suffixes)), key=lambda place: suffixes[place])  # common prefixes are adjacent
+        size = max(1, self.limits.batch_size // len(batch))
+        for start in range(0, len(suffixes), size):
+            part = order[start : start + size]
+            new = self._generate(prefix, [suffixes[place] for place in part], _subset(pick, part), end_tokens, max_new)
+            for row, own in zip(generated, new, strict=True):
+                for place, tokens in zip(part, own, strict=True):
+                    row[place] = tokens
+            prefix.truncate()
+        return generated
+
+    def _generate(
+        self, prefix: _PrefixCache, suffixes: Sequence[Tokens], pick: Pick, end_tokens: set[int], max_new: int
+    ) -> list[list[list[int]]]:
+        (row,) = pack(tuple(suffixes), _ANY_LENGTH)
+        state = _Generation(row, prefix.length, prefix.rows, end_tokens)
+        logits = self._run(prefix, self._pack(row, state.ends, prefix.length))
+        for step in range(max_new):
+            state.append(pick(state.pairs, logits.flatten(0, 1)))
+            if not len(state.active) or step == max_new - 1:
+                break
+            logits = self._step(prefix, state)
+        return state.generated
+
+    def _prefill(self, batch: Sequence[EncodedPrompts]) -> _PrefixCache:
+        """Compute the common prefix of prompts of one layout."""
+        cache = Cache(layer_class_to_replicate=_PrefixLayer)
+        options: dict[str, Any] = {"logits_to_keep": 1} if "logits_to_keep" in _parameters(self.model.forward) else {}
+        self._reset_positions()
+        self.calls += 1
+        with torch.no_grad():
+            self.model(**prefix_inputs(batch, self.model), past_key_values=cache, use_cache=True, **options)
+        length = int(cache.get_seq_length())
+        if length != len(batch[0].prefix):
+            raise RuntimeError(f"the model kept {length} of {len(batch[0].prefix)} tokens in its cache")
+        return _PrefixCache(cache, len(batch), length, self._position_shift())
+
+    def _packed_for(self, suffixes: tuple[Tokens, ...], length: int) -> list[_Packed]:
+        """Return the rows for `suffixes` after a prefix of `length`, remembered from the last image.
+
+        All images of a run have the same suffixes, and most the same length: the mask is built and sent once.
+        """
+        key = (suffixes, length, self.limits.max_tokens)
+        if key not in self._packed:
+            rows = pack(suffixes, self.limits.max_tokens)
+            self._packed = {key: [self._pack(row, row.ends, length) for row in rows]}
+        return self._packed[key]
+
+    def _pack(self, row: TreeRow, keep: Array, length: int) -> _Packed:
+        """Return a row after a prefix of `length`, whose logits are needed at `keep`."""
+        attends = np.concatenate([np.ones((len(row.tokens), length), dtype=bool), row.attends], axis=1)
+        positions = np.concatenate([np.arange(length), length + row.depths])
+        return self._to_device(row.tokens[None], length + row.depths, attends, positions, keep, row.sequences)
+
+    def _step(self, prefix: _PrefixCache, state: _Generation) -> torch.Tensor:
+        """Run the newest token of each active suffix; return their next-token logits."""
+        own, keep = state.lengths[state.active] - 1, np.arange(len(state.active))
+        return self._run(prefix, self._to_device(state.newest, own, state.attends[state.active], state.positions, keep))
+
+    def _to_device(
+        self, ids: Array, own: Array, attends: Array, positions: Array, keep: Array, sequences: Sequence[int] = ()
+    ) -> _Packed:
+        """Send `ids` [rows, t] at positions `own` [t], which attend to `attends` [t, cache + t] of `positions`."""
+        device = device_of(self.model)
+        tokens, places, wanted = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (ids, own, keep))
+        return _Packed(tokens, places, self._masks(attends, own, positions, device), wanted, tuple(sequences))
+
+    def _run(self, prefix: _PrefixCache, packed: _Packed) -> torch.Tensor:
+        """Run packed tokens after the prefix; return the logits that are needed."""
+        position = (packed.positions + prefix.shift)[None].expand(prefix.rows, -1)
+        options = {"logits_to_keep": packed.keep} if self._keeps else {}
+        self.calls += 1
+        with torch.no_grad():
+            output = self.text(
+                input_ids=packed.ids.expand(prefix.rows, -1),
+                attention_mask=packed.masks,
+                position_ids=position[None].expand(3, -1, -1) if self._has_rope_deltas else position,
+                past_key_values=prefix.cache,
+                use_cache=True,
+                **options,
+            )
+        logits: torch.Tensor = output.logits
+        return (logits if self._keeps else logits[:, packed.keep]).float()
+
+    def _masks(self, attends: Array, own: Array, positions: Array, device: Any) -> Any:
+        """Return the 4-D mask, or one for each kind of layer if some layers have a sliding window."""
+        full = self._mask(attends, device)
+        if self._window is None:
+            return full
+        near = self._mask(attends & (own[:, None] - positions[None, :] < self._window), device)
+        return {"full_attention": full, "sliding_attention": near} if self._kinds else near
+
+    def _mask(self, attends: Array, device: Any) -> torch.Tensor:
+        mask = torch.from_numpy(attends).to(device)[None, None]
+        if not self._additive:
+            return mask
+        dtype = self.model.dtype
+        return torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill(~mask, torch.finfo(dtype).min)
+
+    @property
+    def _inner(self) -> Any:
+        return getattr(self.model, "model", self.model)
+
+    @property
+    def _has_rope_deltas(self) -> bool:
+        """Whether positions have three axes (time, height, width), as in Qwen's multimodal rotary embedding."""
+        return hasattr(self._inner, "rope_deltas")
+
+    def _reset_positions(self) -> None:
+        if self._has_rope_deltas:
+            self._inner.rope_deltas = None
+
+    def _position_shift(self) -> int:
+        """Return the next text position minus the number of tokens (an image takes fewer positions than tokens)."""
+        deltas = self._inner.rope_deltas if self._has_rope_deltas else None
+        if deltas is None:
+            return 0
+        found = {int(delta) for delta in deltas.flatten().tolist()}
+        if len(found) > 1:
+            raise RuntimeError("images of different layout are in one batch")
+        return found.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """Tokens of one pass on the device: ids [1 or rows, t], positions [t], masks, and where logits are needed."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    masks: Any
+    keep: torch.Tensor
+    sequences: tuple[int, ...]
+
+
+def _subset(pick: Pick, places: Sequence[int]) -> Pick:
+    """Return `pick` for a subset of the prompts, which are counted from 0 there."""
+    return lambda pairs, logits: pick([(row, places[place]) for row, place in pairs], logits)
+
+
+class _Generation:
+    """The state of a generation: the length of each suffix, what it attends to in the cache, and its new tokens."""
+
+    def __init__(self, row: TreeRow, n_prefix: int, n_rows: int, end_tokens: set[int]) -> None:
+        self._end_tokens = end_tokens
+        self.active: Array = np.sort(np.array(row.sequences))
+        ends = np.empty(len(row.sequences), dtype=np.int64)
+        ends[list(row.sequences)] = row.ends
+        self.ends: Array = ends
+        """Place in the row of the end of each suffix, in the order of the suffixes."""
+        self.generated: list[list[list[int]]] = [[[] for _ in ends] for _ in range(n_rows)]
+        self.lengths: Array = n_prefix + row.depths[ends] + 1
+        self.positions: Array = np.concatenate([np.arange(n_prefix), n_prefix + row.depths])
+        self.attends: Array = np.concatenate([np.ones((len(ends), n_prefix), dtype=bool), row.attends[ends]], axis=1)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """(image, suffix) of every active generation."""
+        return [(row, place) for row in range(len(self.generated)) for place in self.active.tolist()]
+
+    @property
+    def newest(self) -> Array:
+        """The last token of each active suffix, [rows, active]."""
+        return np.array([[row[place][-1] for place in self.active.tolist()] for row in self.generated])
+
+    def append(self, tokens: Sequence[int]) -> None:
+        """Append a token to each of `pairs`; a suffix is active until its text has ended for every image.
+
+        An image whose text has ended stays in the batch, and its further tokens are dropped.
+        """
+        for (row, place), token in zip(self.pairs, tokens, strict=True):
+            if not self._ended(self.generated[row][place]):
+                self.generated[row][place].append(token)
+        going = [not all(self._ended(row[place]) for row in self.generated) for place in self.active.tolist()]
+        self.active = self.active[np.array(going, dtype=bool)]
+        own = np.zeros((len(self.attends), len(self.active)), dtype=bool)
+        own[self.active, np.arange(len(self.active))] = True
+        self.attends = np.concatenate([self.attends, own], axis=1)
+        self.positions = np.concatenate([self.positions, self.lengths[self.active]])
+        self.lengths[self.active] += 1
+
+    def _ended(self, tokens: list[int]) -> bool:
+        return bool(tokens) and tokens[-1] in self._end_tokens
+
+
+def _parameters(function: Any) -> set[str]:
+    return set(inspect.signature(function).parameters)

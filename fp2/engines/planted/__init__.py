@@ -1,0 +1,1 @@
+"""The simulator: answers from planted effects of known size."""

@@ -1,0 +1,315 @@
+"""The planted truth: sentences by level, planted effects, noise, refusals and errors, read from YAML and checked.
+
+Keys of a truth (YAML file or mapping), each optional; they replace those of the neutral `default.yaml`:
+
+    seed: 0                                    of all random numbers
+    base: 4                                    level of a subject without any points (0 to 9)
+    noise: {subject_sd: 1.2, image_sd: 0.8,    in levels: between subjects, and between images of one subject
+            shared: 0.0}                       share of the between-subject variance that all probes have in common
+    effects: {PROBE: {ATTRIBUTE: {VALUE: POINTS}}}            points in levels; PROBE may be `all`
+    refusals: {PROBE: {base: 0.02, by: {ATTRIBUTE: {VALUE: 0.1}}}}   probability, and what a value adds; or `all`
+    errors: {rate: 0.01, by: {ATTRIBUTE: {VALUE: 0.05}}}      the same for failed answers
+    probes: {PROBE: {texts: [question texts], sentences: [ten, from level 0 to level 9], refusal: text}}
+    yes_no: {...}                              answers to yes/no questions:
+
+    base: 0.0                    log odds of Yes
+    traits: {WORD: 0.7}          what a trait adds; for other traits, a normal random number with SD `trait_sd`
+    templates: {T4: -0.3}        what a template adds
+    item_sd: 0.2                 SD of a random number for each trait in each template
+    effects: {ATTRIBUTE: {VALUE: 0.1}}                 what a group adds, times the trait's valence
+    trait_effects: {WORD: {ATTRIBUTE: {VALUE: 0.5}}}   what a group adds for one trait
+    unaffected: [WORD, ...]      planted zeros: traits to which `effects` do not apply
+    valences: {WORD: 1.5}        of words that our own list lacks; or the path of a list in the official form
+    noise:
+      subject_sd: 0.4            between subjects; `traits` is the share of its variance that all traits have in common
+      image_sd: 0.3              between images; `templates` is the share that the templates of a trait have in common
+      halo_sd: 0.0               between subjects, times the trait's valence
+    mass: {base: 0.98, by: {ATTRIBUTE: {VALUE: -0.3}}}   P(Yes) + P(No), and what a value adds
+    first_token: 0.9             share of P(Yes), and of P(No), on the first token of the plain word
+
+Points of several attributes are summed; of an attribute with several values, their mean counts. What a subject adds to
+the log odds is the same in every template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from annotated_types import Ge, Le, Len
+from pydantic import AllowInfNan, BeforeValidator, Strict
+
+from fp2.engines.base import FORBID_EXTRA
+from fp2.errors import Fp2Error, nearest
+from fp2.hashing import digest
+from fp2.plugins import read_options
+
+LEVELS = 10
+EVERY_PROBE = "all"
+_WORDS = ("seed", "base", "noise", "effects", "refusals", "errors", "refusal_text", "probes")
+
+Name = Annotated[str, BeforeValidator(str)]  # YAML may give one as a number
+Number = Annotated[float, Strict(), AllowInfNan(False)]
+NotNegative = Annotated[Number, Ge(0)]
+Share = Annotated[Number, Ge(0), Le(1)]
+Numbers = Annotated[dict[Name, Number], BeforeValidator(lambda value: {} if value is None else value)]
+Points = Annotated[dict[Name, Numbers], BeforeValidator(lambda value: {} if value is None else value)]
+"""attribute -> value -> number."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations in levels, and the share of the between-subject variance that probes have in common."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    subject_sd: NotNegative
+    image_sd: NotNegative
+    shared: Share
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A probability: `base`, and what each attribute value adds to it (the sum is clipped to 0 and 1)."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    base: Share = 0.0
+    by: Points = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ErrorRate:
+    """A `Rate` whose base is called `rate`."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    rate: Share = 0.0
+    by: Points = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProbeTruth:
+    """The questions of a probe, its sentences from the lowest level to the highest, and its refusal."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    sentences: Annotated[tuple[Name, ...], Len(LEVELS, LEVELS)]
+    texts: tuple[Name, ...] = ()
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class YesNoNoise:
+    """Standard deviations in log odds, and the shares of variance that traits or templates have in common."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    subject_sd: NotNegative
+    image_sd: NotNegative
+    halo_sd: NotNegative
+    traits: Share
+    templates: Share
+
+
+@dataclass(frozen=True)
+class YesNoTruth:
+    """The `yes_no` part of a truth; keys as in the module's docstring. `valences` has the words of our own list too."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    base: Number
+    traits: Numbers
+    templates: Numbers
+    trait_sd: NotNegative
+    item_sd: NotNegative
+    effects: Points
+    trait_effects: dict[Name, Points]
+    unaffected: frozenset[Name]
+    valences: Numbers
+    noise: YesNoNoise
+    mass: Rate
+    first_token: Share
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Every attribute that an effect or the mass names."""
+        tables = [self.effects, self.mass.by, *self.trait_effects.values()]
+        return frozenset(name for table in tables for name in table)
+
+    @property
+    def needs_valence(self) -> bool:
+        """Whether the answer to a trait depends on its valence."""
+        return bool(self.effects) or self.noise.halo_sd > 0
+
+
+@dataclass(frozen=True)
+class PlantedTruth:
+    """A checked truth.
+
+    Attributes
+    ----------
+    probe_of : Mapping
+        The exact text of a question -> its probe.
+    digest, yes_no_digest : str
+        Of everything but `yes_no`, and of `yes_no`.
+    """
+
+    seed: int
+    base: float
+    noise: Noise
+    sentences: Mapping[str, tuple[str, ...]]
+    refusal_texts: Mapping[str, str]
+    probe_of: Mapping[str, str]
+    effects: Mapping[str, Points]
+    refusals: Mapping[str, Rate]
+    errors: Rate
+    yes_no: YesNoTruth
+    digest: str
+    yes_no_digest: str
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Every attribute that an effect or a rate names."""
+        tables = [*self.effects.values(), *(rate.by for rate in self.refusals.values()), self.errors.by]
+        return frozenset(name for table in tables for name in table) | self.yes_no.attributes
+
+
+class PointSums:
+    """Sums of points over attributes; the mean of a list of values is computed once."""
+
+    def __init__(self) -> None:
+        self._means: dict[tuple[int, str, tuple[str, ...]], float] = {}
+
+    def points(self, table: Points, attributes: Mapping[str, Sequence[str]]) -> float:
+        """Return the points of a subject with `attributes`; `table` must outlive this object."""
+        return sum(self._mean(table, name, tuple(attributes.get(name, ()))) for name in table)
+
+    def probability(self, rate: Rate, attributes: Mapping[str, Sequence[str]]) -> float:
+        """Return the probability for a subject with `attributes`, not clipped."""
+        return rate.base + self.points(rate.by, attributes)
+
+    def _mean(self, table: Points, name: str, values: tuple[str, ...]) -> float:
+        key = (id(table), name, values)
+        if key not in self._means:
+            points = [table[name].get(value, 0.0) for value in values]
+            self._means[key] = sum(points) / len(points) if points else 0.0
+        return self._means[key]
+
+
+def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTruth:
+    """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one).
+
+    Raises
+    ------
+    Fp2Error
+        If a key, a probe or a value is wrong.
+    """
+    is_file = isinstance(spec, (str, Path))
+    where = f"{spec}: truth" if is_file else "model.truth"
+    default = _read_yaml(Path(__file__).with_name("default.yaml"))
+    own = _read_yaml(Path(str(spec))) if is_file else dict(spec or {})  # type: ignore[arg-type]
+    _check_names(own, default, "key", where)
+    merged = {**default, **own}
+    for key in ("noise", "yes_no"):
+        merged[key] = {**default[key], **_mapping(own.get(key), f"{where}.{key}")}
+    noise = _mapping(merged["yes_no"]["noise"], f"{where}.yes_no.noise")
+    merged["yes_no"]["noise"] = {**default["yes_no"]["noise"], **noise}
+    return _checked(merged, where)
+
+
+def _checked(spec: Mapping[str, Any], where: str) -> PlantedTruth:
+    """Return the truth of a complete mapping."""
+    probes = _read_each(ProbeTruth, spec["probes"], f"{where}.probes")
+    for name in ("effects", "refusals"):
+        _check_names(_mapping(spec[name], f"{where}.{name}"), (*probes, EVERY_PROBE), "probe", f"{where}.{name}")
+    errors = _read(ErrorRate, spec["errors"], f"{where}.errors")
+    start = _read(_Start, {"seed": spec["seed"], "base": spec["base"]}, where)
+    yes_no = _read_yes_no(spec["yes_no"], f"{where}.yes_no")
+    return PlantedTruth(
+        seed=start.seed,
+        base=start.base,
+        noise=_read(Noise, spec["noise"], f"{where}.noise"),
+        sentences={name: probe.sentences for name, probe in probes.items()},
+        refusal_texts={name: probe.refusal or str(spec["refusal_text"]) for name, probe in probes.items()},
+        probe_of=_probe_of(probes, where),
+        effects=_read_each(Points, spec["effects"], f"{where}.effects"),
+        refusals=_read_each(Rate, spec["refusals"], f"{where}.refusals"),
+        errors=Rate(errors.rate, errors.by),
+        yes_no=yes_no,
+        digest=digest({key: spec[key] for key in _WORDS}),
+        yes_no_digest=digest({**spec["yes_no"], "valences": yes_no.valences}),
+    )
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where levels start, and the seed."""
+
+    __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
+
+    seed: Annotated[int, Strict()]
+    base: Annotated[Number, Ge(0), Le(LEVELS - 1)]
+
+
+def _read_yes_no(spec: Mapping[str, Any], where: str) -> YesNoTruth:
+    """Return the `yes_no` part; a word's valence is that of our own list, if `valences` does not give another."""
+    from fp2.probes.traits import own_traits, read_traits
+
+    lists, given = [own_traits()], spec["valences"]
+    if isinstance(given, str):
+        lists, given = [*lists, read_traits(Path(given).expanduser())], {}
+    valences = {trait.word: trait.valence for words in lists for trait in words.traits if trait.valence is not None}
+    sections = {
+        "valences": valences | _mapping(given, f"{where}.valences"),
+        "noise": _read(YesNoNoise, spec["noise"], f"{where}.noise"),
+        "mass": _read(Rate, spec["mass"], f"{where}.mass"),
+    }
+    return _read(YesNoTruth, {**spec, **sections}, where)
+
+
+def _probe_of(probes: Mapping[str, ProbeTruth], where: str) -> dict[str, str]:
+    """Return question text -> probe; a text cannot belong to two probes."""
+    found: dict[str, str] = {}
+    for name, probe in probes.items():
+        for text in probe.texts:
+            if found.setdefault(text, name) != name:
+                raise Fp2Error(f"the question {text!r} belongs to two probes", where=f"{where}.probes")
+    return found
+
+
+def _read(kind: type[T], value: Any, where: str) -> T:
+    return read_options(kind, _mapping(value, where), where)
+
+
+def _read_each(kind: type[T], table: Any, where: str) -> dict[str, T]:
+    return {name: _read(kind, value, f"{where}.{name}") for name, value in _mapping(table, where).items()}
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    """Return a mapping with its keys as text; None is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Fp2Error(f"{value!r} is not a mapping", where=where)
+    return {str(key): inner for key, inner in value.items()}
+
+
+def _check_names(names: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any], what: str, where: str) -> None:
+    for name in names:
+        if name not in known:
+            raise Fp2Error(f"unknown {what} {name!r}", where=where, fix=nearest(str(name), known))
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        line = " ".join(str(error).split())
+        raise Fp2Error(f"the truth file cannot be read: {line}", where=str(path)) from error
+    return _mapping(value, str(path))

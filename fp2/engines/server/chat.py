@@ -1,0 +1,124 @@
+"""Chat completions: the request for an answer in words, and how its reply is read (`/chat/completions`).
+
+Form of the endpoint: OpenAI's API reference, "Create chat completion"; vLLM, SGLang, llama.cpp, Ollama and
+`transformers serve` have the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fp2.engines.server.client import RefusedError, ServerClient
+from fp2.tables import Decoding
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+METHOD = "server_chat/1"  # raise the number with every change that can change an answer
+PATH = "/chat/completions"
+NEWER_LIMIT = "max_completion_tokens"
+DATA_URL = "data:image/png;base64,"
+_PROBE_SIDE = 64  # pixels
+
+
+def png(image: Image.Image) -> str:
+    """Return an image as the base64 of a PNG, which is lossless."""
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG")
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+@functools.cache
+def probe_images() -> dict[str, str]:
+    """Return a black and a white image, as `png` encodes them."""
+    from PIL import Image
+
+    return {name: png(Image.new("RGB", (_PROBE_SIDE, _PROBE_SIDE), name)) for name in ("black", "white")}
+
+
+def messages(text: str, image: str | None) -> list[dict[str, Any]]:
+    """Return the conversation: the image (base64 of a PNG; None shows none), then the question."""
+    content: list[dict[str, Any]] = []
+    if image is not None:
+        content.append({"type": "image_url", "image_url": {"url": DATA_URL + image}})
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
+
+
+def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed: int) -> dict[str, Any]:
+    """Return the request for an answer in words: greedy, or sampled with `seed`."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": messages(text, image),
+        "max_tokens": decoding.max_new_tokens,
+        "temperature": decoding.temperature,
+    }
+    return body if decoding.temperature <= 0 else {**body, "top_p": 1.0, "seed": seed}
+
+
+async def post_chat(client: ServerClient, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+    """
+    try:
+        return await client.post(PATH, _with_limit(body, client.token_limit))
+    except RefusedError as error:
+        if client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
+            raise
+    client.token_limit = NEWER_LIMIT
+    return await client.post(PATH, _with_limit(body, client.token_limit))
+
+
+def _with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
+    return {limit if name == "max_tokens" else name: value for name, value in body.items()}
+
+
+def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the (only) completion in a reply.
+
+    Raises
+    ------
+    RefusedError
+        If there is none.
+    """
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise RefusedError("the server's reply has no completion")
+    return choices[0]
+
+
+def read_text(reply: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the text of a completion, and its number of tokens (0 if the server does not report it).
+
+    A refusal that the server reports in a field of its own is an answer of the model.
+
+    Raises
+    ------
+    RefusedError
+        If there is no text: a content filter removed it, or all tokens went into reasoning.
+    """
+    choice = first_choice(reply)
+    message, reason = choice.get("message"), choice.get("finish_reason")
+    if reason == "content_filter":
+        raise RefusedError("the server's content filter withheld the answer")
+    text = None
+    if isinstance(message, dict):
+        text = message.get("content") if message.get("content") is not None else message.get("refusal")
+    if isinstance(text, list):  # some servers answer in parts
+        text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+    if not isinstance(text, str) or (not text and reason == "length"):
+        raise RefusedError(f"the server answered without text (finish reason: {reason})")
+    return text.strip(), token_count(reply, "completion_tokens") or 0
+
+
+def token_count(reply: Mapping[str, Any], name: str) -> int | None:
+    """Return a count of the reply's `usage`, or None if it is missing or not a count."""
+    usage = reply.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None

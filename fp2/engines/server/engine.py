@@ -1,0 +1,353 @@
+"""Models behind a server with an OpenAI-compatible interface: text by chat completions, probabilities if offered.
+
+The weights of a server cannot be known from outside. What it reports about itself is part of the response key (and of
+the results), its address is not: a server whose report is unchanged is taken to be the same one. With `revision` the
+user can name what the server does not report.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import queue
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from fp2.engines.base import (
+    BaseEngine,
+    EngineOptions,
+    Positive,
+    Seconds,
+    failed,
+    open_image,
+    seed_of,
+    versions,
+)
+from fp2.engines.server.chat import METHOD, PATH, chat_body, png, post_chat, probe_images, read_text
+from fp2.engines.server.client import (
+    IS_PATH,
+    RefusedError,
+    ServerClient,
+    UnreachableError,
+    base_name,
+    parse_address,
+    without_folder,
+)
+from fp2.engines.server.report import (
+    Report,
+    ServerReports,
+    find_method,
+    method_of,
+    raise_if_fatal,
+    request_report,
+    score,
+    uses_images,
+)
+from fp2.engines.server.scoring import ScoringMethod
+from fp2.errors import Fp2Error, without_path
+from fp2.hashing import digest
+from fp2.tables import Answer, Decoding, ImageTask, Question
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SCORED = frozenset({"yes_no", "choice"})
+KEY_VARIABLE = "OPENAI_API_KEY"
+_START = "Start the server, or correct the address"
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """Which server and model: its address, the model's name on the server, and the environment variable with the key.
+
+    `revision` is the user's name for the weights that it serves.
+    """
+
+    base_url: str
+    id: str
+    key_variable: str = KEY_VARIABLE
+    revision: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(EngineOptions):
+    """The options of `engine=openai_compat`.
+
+    Attributes
+    ----------
+    scoring : {"auto", "systemone", "decisions", "logprobs"}
+        The scoring method; `auto` takes the first that the server offers.
+    concurrency : int
+        Most concurrent requests.
+    timeout : float
+        Seconds without a sign of the server after which an attempt fails.
+    attempts : int
+        Attempts of a request before its answer fails.
+    """
+
+    scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
+    concurrency: Positive = 8
+    timeout: Seconds = 120.0
+    attempts: Positive = 5
+
+
+class OpenAICompatEngine(BaseEngine):
+    """Answers from a server.
+
+    Parameters
+    ----------
+    spec : ServerSpec
+    decoding : Decoding
+        Sampled answers are requested with their own seed each; not every server uses it.
+    options : ServerOptions
+    connection : sqlite3.Connection, optional
+        Where the server's report is remembered.
+    verify_files : bool
+        Try the scoring methods again even if the report has not changed.
+    """
+
+    Options: ClassVar[type[Any]] = ServerOptions
+    serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
+    needs: ClassVar[Mapping[str, str]] = {
+        "base_url": "Give http(s)://host:port/v1",
+        "id": "Give its name on the server, which the address lists under /models",
+    }
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        decoding: Decoding,
+        options: ServerOptions | None = None,
+        *,
+        connection: sqlite3.Connection | None = None,
+        verify_files: bool = False,
+    ) -> None:
+        self.spec, self.decoding, self.options, self.model_calls = spec, decoding, options or ServerOptions(), 0
+        self.address = parse_address(spec.base_url)
+        self._verify = verify_files
+        self._reports = ServerReports(connection)
+        self._methods: dict[str, ScoringMethod] = {}
+        self._from_memory = False
+        self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
+
+    @classmethod
+    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:
+        """Return the engine for a config; see `EngineFactory.create`."""
+        key = str(model.get("api_key_env") or KEY_VARIABLE)
+        spec = ServerSpec(str(model["base_url"]), str(model["id"]), key, model.get("revision"))
+        return cls(spec, decoding, options, **memory)
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know before anything is asked; for the terminal only, since it names the server."""
+        lines = []
+        if not self.address.loopback:
+            plain = "" if self.address.encrypted else ", unencrypted"
+            lines.append(f"Images leave this machine: those without an answer are sent to {self.address.host}{plain}")
+        if self._from_memory:
+            when = datetime.fromtimestamp(self._report.asked).isoformat(" ", "minutes")
+            lines.append(f"The server does not answer; its last report of {when} is used")
+        return lines
+
+    def identity(self) -> dict[str, Any]:
+        """Return the model's name, the server's report (`server`), and the user's `revision`."""
+        model = {"model": self.spec.id}
+        if IS_PATH.match(self.spec.id):  # a path stays on this machine, but two folders are two models
+            model = {"model": base_name(self.spec.id), "place": digest(self.spec.id)}
+        report = dict(self._report.reported)
+        if isinstance(entry := report.get("model"), dict):
+            report["model"] = {name: without_folder(value) for name, value in entry.items()}
+            model |= {"place": digest([self.spec.id, entry])} if report["model"] != entry else {}
+        return {"engine": "openai_compat", **model, "revision": self.spec.revision, "server": report}
+
+    def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
+        """Return how a question is asked; for probabilities, the scoring method that the server offers."""
+        method = self._method(question.kind).identity() if question.kind in SCORED else {"name": METHOD}
+        return {**method, "blind": "no picture"} if blind else method  # hashed: do not reword
+
+    def lacking(self, question: Question) -> Mapping[str, str]:
+        """Return which numbers of a yes/no answer are given `NEVER` or `SOMETIMES`; the others always."""
+        return self._method(question.kind).lacking if question.kind == "yes_no" else {}
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded but not hashed; `served` is the model and system that the replies named."""
+        return {
+            "device": "server",
+            "batch_size": self.options.concurrency,
+            "attention": None,
+            "sharing": "up to the server",
+            "served": {name: sorted(map(without_folder, found)) for name, found in self._served.items()},
+            "versions": versions(("httpx2", "pillow")),
+        }
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Yield answers as they arrive.
+
+        Raises
+        ------
+        Fp2Error
+            If there is no server, it refuses the key, does not know the model, ignores images, or its report is no
+            longer the one that the plan was made for.
+        """
+        tasks = iter(tasks)
+        first = next(tasks, None)
+        if first is None:
+            return
+        self._check_same_server()
+        with self._client() as client:
+            yield from self._answer(client, itertools.chain([first], tasks))
+
+    @functools.cached_property
+    def _report(self) -> Report:
+        """The server's report, requested now; the last one if it does not answer."""
+        remembered = self._reports.get(self.address.base, self.spec.id)
+        try:
+            report = self._request_report()
+        except UnreachableError as error:
+            if remembered is None:
+                raise Fp2Error(str(error), where="model.base_url", fix=_START) from error
+            self._from_memory = True
+            return remembered
+        if remembered is not None and remembered.reported == report.reported and not self._verify:
+            report.methods, report.uses_images = remembered.methods, remembered.uses_images
+        self._reports.put(self.address.base, self.spec.id, report)
+        return report
+
+    def _request_report(self) -> Report:
+        with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
+            return request_report(client, self.spec.id)
+
+    def _check_same_server(self) -> None:
+        """Raise if the report has changed since the plan was made."""
+        if not self._from_memory:
+            return
+        try:
+            report = self._request_report()
+        except UnreachableError as error:
+            raise Fp2Error(str(error), where="model.base_url", fix="Start the server, then run again") from error
+        if report.reported != self._report.reported:
+            what = "the server's report has changed since it last answered"
+            raise Fp2Error(what, where="model.base_url", fix="Run the same command again")
+
+    def _check_task(self, client: ServerClient, task: ImageTask) -> None:
+        """Check, once, that the server can answer this kind of task."""
+        kinds = {question.kind for question in task.questions}
+        for kind in sorted(kinds & SCORED):
+            self._method(kind)
+        if kinds - SCORED and not task.blind:
+            self._check_uses_images(client)
+
+    def _check_uses_images(self, client: ServerClient) -> None:
+        """Raise if the server silently ignores images: its prompt is not longer with an image."""
+        if self._report.uses_images:
+            return
+        try:
+            used = uses_images(client, self.spec.id, probe_images()["black"])
+        except (RefusedError, UnreachableError) as error:
+            raise_if_fatal(error, PATH)
+            return  # the error is reported with each answer
+        if not used:
+            what = "the server ignores images: its prompt has the same length with and without one"
+            raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
+        self._report.uses_images = True
+        self._reports.put(self.address.base, self.spec.id, self._report)
+
+    def _method(self, kind: str) -> ScoringMethod:
+        """Return the scoring method for a kind of question: remembered, or found now."""
+        if kind not in self._methods:
+            key = f"{kind} {self.options.scoring}"
+            method = method_of(self._report.methods.get(key, {}))
+            if method is None:
+                if self._from_memory:
+                    what = "the server does not answer, and was never asked for probabilities before"
+                    raise Fp2Error(what, where="model.base_url", fix=_START)
+                with self._client() as client:
+                    method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
+                self._report.methods[key] = method.identity()
+                self._reports.put(self.address.base, self.spec.id, self._report)
+            self._methods[kind] = method
+        return self._methods[kind]
+
+    def _client(self, *, attempts: int | None = None, timeout: float | None = None) -> ServerClient:
+        name = self.spec.key_variable
+        key = (os.environ.get(name) or "").strip() or None
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise Fp2Error("the key has characters that are not allowed in a key", where=name, fix="Copy it again")
+        return ServerClient(
+            self.address,
+            key,
+            hide={self.spec.id: base_name(self.spec.id)} if IS_PATH.match(self.spec.id) else None,
+            concurrency=self.options.concurrency,
+            timeout=timeout or self.options.timeout,
+            attempts=attempts or self.options.attempts,
+        )
+
+    def _answer(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Keep twice `concurrency` questions pending while images are decoded here; yield answers as they arrive."""
+        done: queue.SimpleQueue[Future[Answer]] = queue.SimpleQueue()
+        pending = 0
+        for task in tasks:
+            self._check_task(client, task)
+            try:
+                image = None if task.blind else png(open_image(task))
+            except Exception as error:  # a decoder can raise anything; it is the error of this image only
+                reason = f"the image cannot be read: {without_path(error, task.path)}"
+                yield [failed(task, question, reason) for question in task.questions]
+                continue
+            for question in task.questions:
+                while pending >= 2 * self.options.concurrency:
+                    batch = _collect(done)
+                    pending -= len(batch)
+                    yield batch
+                client.submit(self._ask(client, task, question, image)).add_done_callback(done.put)
+                pending += 1
+        while pending:
+            batch = _collect(done)
+            pending -= len(batch)
+            yield batch
+
+    async def _ask(self, client: ServerClient, task: ImageTask, question: Question, image: str | None) -> Answer:
+        """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
+        started = time.perf_counter()
+        numbers, path = None, PATH
+        self.model_calls += 1
+        try:
+            if question.kind in SCORED:
+                method = self._method(question.kind)
+                path = method.path
+                scored = await score(client, method, self.spec.id, question, image, self.decoding.choice_orders)
+                text, numbers, tokens = scored.text, scored.numbers, scored.tokens
+            else:
+                seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
+                reply = await post_chat(client, chat_body(self.spec.id, question.text, image, self.decoding, seed))
+                self._record_served(reply)
+                text, tokens = read_text(reply)
+        except (RefusedError, UnreachableError) as error:
+            raise_if_fatal(error, path)
+            return failed(task, question, str(error))
+        except Fp2Error:
+            raise
+        except Exception as error:  # a reply can contain anything; it is the error of this answer only
+            return failed(task, question, f"the server's reply cannot be read ({type(error).__name__})")
+        seconds = time.perf_counter() - started
+        return Answer(task.image_id, question.question_id, text, None, seconds, tokens, numbers)
+
+    def _record_served(self, reply: dict[str, Any]) -> None:
+        for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
+            if isinstance(reply.get(key), str) and reply[key]:
+                self._served[name].add(reply[key])
+
+
+def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
+    """Wait for one answer; return it with all others that have arrived."""
+    batch = [done.get().result()]
+    while True:
+        try:
+            batch.append(done.get_nowait().result())
+        except queue.Empty:
+            return batch

@@ -1,0 +1,252 @@
+"""What a server reports about itself and which scoring method it offers: found once, and remembered with the answers.
+
+A plan needs both, since answers depend on them. A server that answers is asked (two small requests); the scoring
+methods are tried again only if its report has changed. A server that does not answer is taken to be as it was last
+time, so that a run whose answers are all in the store needs no server.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
+from fp2.engines.server.client import RefusedError, ServerClient, UnreachableError
+from fp2.engines.server.scoring import Scored, ScoringMethod
+from fp2.engines.server.top_logprobs import TopLogprobs
+from fp2.engines.server.typed_decisions import TypedDecisions
+from fp2.errors import Fp2Error
+from fp2.store.database import add_table, as_user_error, file_of
+from fp2.tables import ChoiceOrders, Decoding, Question
+
+_CREATE = """
+CREATE TABLE IF NOT EXISTS server_reports (
+    address TEXT NOT NULL, model TEXT NOT NULL, asked REAL NOT NULL, json TEXT NOT NULL, PRIMARY KEY (address, model)
+) WITHOUT ROWID
+"""
+_MODEL_FIELDS = ("id", "owned_by", "root", "parent", "max_model_len", "meta")  # the others change with every start
+_PROBES: Mapping[str, Question] = {
+    "yes_no": Question("probe", "probe", "Is this picture dark?", "yes_no"),
+    "choice": Question("probe", "probe", "What is this picture like?", "choice", choices=("dark", "bright")),
+}
+
+
+@dataclass
+class Report:
+    """What is known about a server and a model.
+
+    Attributes
+    ----------
+    reported : dict
+        What the server reports about itself; part of the identity.
+    methods : dict
+        The identity of the scoring method for each kind of question.
+    uses_images : bool
+        Whether the server is known to use images when it answers in words.
+    asked : float
+        When `reported` was requested (seconds since 1970).
+    """
+
+    reported: dict[str, Any]
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    uses_images: bool = False
+    asked: float = 0.0
+
+
+class ServerReports:
+    """Reports by address and model, in the table `server_reports` of an open SQLite database (or nowhere).
+
+    Raises
+    ------
+    Fp2Error
+        If the database cannot be read or written; so do the methods.
+    """
+
+    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+        self._connection = connection
+        if connection is not None:
+            with as_user_error(file_of(connection)):
+                add_table(connection, "server_reports", _CREATE)
+
+    def get(self, address: str, model: str) -> Report | None:
+        """Return the last report, if there is one."""
+        if self._connection is None:
+            return None
+        query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
+        with as_user_error(file_of(self._connection)):
+            row = self._connection.execute(query, (address, model)).fetchone()
+        if row is None:
+            return None
+        held = json.loads(row[0])
+        return Report(held["told"], held["ways"], held["sees"], asked=row[1])
+
+    def put(self, address: str, model: str, report: Report) -> None:
+        """Keep a report in place of the last one."""
+        if self._connection is not None:
+            held = json.dumps({"told": report.reported, "ways": report.methods, "sees": report.uses_images})
+            row = (address, model, report.asked, held)
+            with as_user_error(file_of(self._connection)):
+                self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
+
+
+def request_report(client: ServerClient, model: str) -> Report:
+    """Ask a server about a model (`/models`) and about itself (`/version`); either may report nothing.
+
+    Raises
+    ------
+    UnreachableError
+        If there is no server.
+    Fp2Error
+        If it refuses the key.
+    """
+    reported: dict[str, Any] = {}
+    listed = _get(client, "/models")
+    entries = listed.get("data")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and entry.get("id") == model:
+            reported["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
+    version = _get(client, "/version", from_origin=True).get("version")
+    if isinstance(version, str):
+        reported["version"] = version
+    return Report(reported, asked=time.time())
+
+
+def _get(client: ServerClient, path: str, *, from_origin: bool = False) -> dict[str, Any]:
+    """Return the object at `path`, an empty one if the server refuses or fails."""
+    try:
+        return client.run(client.get(path, from_origin=from_origin))
+    except RefusedError as error:
+        if error.status == 401:
+            raise key_refused(error) from error
+        return {}
+    except UnreachableError as error:
+        if error.silent:
+            raise
+        return {}  # the server is there
+
+
+def key_refused(error: RefusedError) -> Fp2Error:
+    """Return the one line for a wrong or missing key."""
+    return Fp2Error(str(error), where="model.api_key_env", fix="Put the server's key into the variable that it names")
+
+
+def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
+    """Raise if every other question would fail too: the key is wrong, or the model or the endpoint is unknown.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the setting.
+    """
+    if isinstance(error, RefusedError) and error.status == 401:
+        raise key_refused(error) from error
+    if isinstance(error, RefusedError) and error.status == 404:
+        fix = "Check model.id, and model.base_url (it mostly ends in /v1)"
+        raise Fp2Error(f"{path}: {error}", where="model.id", fix=fix) from error
+
+
+def scoring_methods(name: str) -> list[ScoringMethod]:
+    """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
+    known: dict[str, list[ScoringMethod]] = {
+        "systemone": [TypedDecisions("systemone", "assets"), TypedDecisions("systemone", "images")],
+        "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
+        "logprobs": [TopLogprobs(20), TopLogprobs(5)],
+    }
+    return [method for key, methods in known.items() if name in ("auto", key) for method in methods]
+
+
+def find_method(client: ServerClient, model: str, kind: str, scoring: str, images: Mapping[str, str]) -> ScoringMethod:
+    """Return the first scoring method that works, by asking about a black and a white image.
+
+    A method works if numbers are returned and depend on the image: some servers silently ignore the image (or the
+    parameter `top_logprobs`).
+
+    Parameters
+    ----------
+    kind : {"yes_no", "choice"}
+    scoring : str
+        See `scoring_methods`.
+    images : Mapping
+        `black` and `white`: base64 of a PNG each.
+
+    Raises
+    ------
+    Fp2Error
+        If none works, or the server fails.
+    """
+    reasons: dict[str, str] = {}
+    for method in scoring_methods(scoring):
+        try:
+            black, white, again = (
+                _value(client.run(score(client, method, model, _PROBES[kind], images[name], "given")))
+                for name in ("black", "white", "black")
+            )
+        except RefusedError as error:
+            if error.status == 401:
+                raise key_refused(error) from error
+            reasons[method.path] = f"{method.path}: {error}"
+            continue
+        except UnreachableError as error:
+            what, fix = f"asking for probabilities ({method.path}): {error}", "Try again, or name another method"
+            raise Fp2Error(what, where="engine.scoring", fix=fix) from error
+        if abs(black - white) > 2 * abs(black - again):
+            return method
+        reasons[method.path] = f"{method.path}: the numbers do not depend on the image"
+    raise Fp2Error(
+        f"the server returns no probabilities ({'; '.join(reasons.values())})",
+        where=f"engine.scoring={scoring}",
+        fix="Ask in words (kind: text), or use a server that returns them (docs/servers.md)",
+    )
+
+
+def method_of(identity: Mapping[str, Any]) -> ScoringMethod | None:
+    """Return the scoring method with this identity, if this version still has it."""
+    return next((method for method in scoring_methods("auto") if method.identity() == identity), None)
+
+
+def uses_images(client: ServerClient, model: str, image: str) -> bool:
+    """Return whether a prompt is longer with an image than without; True if the server does not report its length.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+    """
+    sizes = []
+    for shown in (None, image):
+        body = chat_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
+        sizes.append(token_count(client.run(post_chat(client, body)), "prompt_tokens"))
+    return None in sizes or sizes[0] != sizes[1]
+
+
+async def score(
+    client: ServerClient,
+    method: ScoringMethod,
+    model: str,
+    question: Question,
+    image: str | None,
+    orders: ChoiceOrders,
+) -> Scored:
+    """Send the requests of a scoring method, one after the other, and read the numbers.
+
+    Raises
+    ------
+    RefusedError, UnreachableError
+        No other error: a server may write anything into its reply.
+    """
+    post = partial(post_chat, client) if method.path == PATH else partial(client.post, method.path)
+    replies = [await post(body) for body in method.requests(model, question, image, orders)]
+    try:
+        return method.read(replies, question, orders)
+    except RefusedError:
+        raise
+    except Exception as error:
+        raise RefusedError(f"the server's reply cannot be read ({type(error).__name__})") from error
+
+
+def _value(scored: Scored) -> float:
+    return float(scored.numbers["p"][0] if "p" in scored.numbers else scored.numbers["p_yes_norm"])

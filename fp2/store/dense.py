@@ -1,0 +1,343 @@
+"""Dense storage of answers to yes/no questions: one array per context and question set in place of a row per answer.
+
+A *context* is everything except the question that an answer depends on: the model and the stimulus (`context_key`). A
+*question* is identified by its text, its kind and the method by which it is asked (`question_key`). A *question set*
+is a list of questions, stored once. An array holds the answers of one context to one set: the float32 numbers of
+`YES_NO_NUMBERS`, compressed without loss, NaN where a question has no answer or an answer lacks a number (some servers
+return no mass). Questions that two sets share are found in the arrays of both.
+
+A number is written once and never changed. A failure is stored separately with its reason, and is never returned as an
+answer. Every array has a checksum. The tables (`blocks` holds the arrays) are in the response store's file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fp2.errors import Fp2Error
+from fp2.hashing import canonical_json, digest, sha256_bytes
+from fp2.store.database import as_user_error, transaction
+from fp2.tables import YES_NO_NUMBERS
+
+if TYPE_CHECKING:
+    from fp2.tables import Question
+
+KEY_SCHEMA = 1
+_CHUNK = 400  # contexts in one SELECT
+_LEVEL = 6
+_WIDTH = len(YES_NO_NUMBERS)
+
+Numbers = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+def context_key(
+    engine: Mapping[str, Any], pixel_sha256: str, variant: str, params: Mapping[str, Any], task: Mapping[str, Any]
+) -> str:
+    """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
+
+    `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what
+    `fp2.store.keys.response_key` covers for one answer.
+
+    Raises
+    ------
+    ValueError
+        If a float among the parameters is NaN or infinite.
+    """
+    stimulus = {"pixels": pixel_sha256, "variant": variant, "params": dict(params)}
+    return digest({"schema": KEY_SCHEMA, "engine": dict(engine), "picture": stimulus, "task": dict(task)})
+
+
+def question_key(question: Question, method: Mapping[str, Any]) -> str:
+    """Return the hex SHA-256 of a yes/no question's text and of `Engine.method(question)`."""
+    return digest({"schema": KEY_SCHEMA, "text": question.text, "kind": question.kind, "method": dict(method)})
+
+
+def set_key(questions: Sequence[str]) -> str:
+    """Return the digest of question keys in their order."""
+    return digest({"schema": KEY_SCHEMA, "questions": list(questions)})
+
+
+def response_set_of(contexts: Iterable[str], questions: Iterable[str]) -> str:
+    """Return the digest of contexts x questions (their keys, in any order)."""
+    parts = {"contexts": sorted(set(contexts)), "questions": sorted(set(questions))}
+    return digest({"schema": KEY_SCHEMA, **parts})
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Distinct question keys (hex), in the order of an array's columns."""
+
+    questions: tuple[str, ...]
+
+    @cached_property
+    def key(self) -> bytes:
+        """Digest of the set."""
+        return bytes.fromhex(set_key(self.questions))
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Question key -> column."""
+        return {question: place for place, question in enumerate(self.questions)}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """New answers of one context: numbers of shape (`YES_NO_NUMBERS`, k) for the columns `places` (k), and failures.
+
+    `seconds` is the wall time of the answers; `failures` are pairs of column and reason.
+    """
+
+    context: str
+    places: Places
+    numbers: Numbers
+    failures: tuple[tuple[int, str], ...] = ()
+    seconds: float = 0.0
+
+
+class DenseStore:
+    """The dense answers of a response store. One instance belongs to one thread; several processes may write at once.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        Of a `ResponseStore`.
+    path : Path
+        Its file, for messages.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.connection, self.path = connection, path
+        self._sets: dict[bytes, QuestionSet] = {}
+
+    def register(self, wanted: QuestionSet) -> None:
+        """Store the questions of a set, unless they are stored already.
+
+        Raises
+        ------
+        ValueError
+            If a question comes twice.
+        """
+        if len(wanted.place) < len(wanted.questions):
+            raise ValueError("a question comes twice in a set")
+        body = zlib.compress(bytes.fromhex("".join(wanted.questions)))
+        with transaction(self.connection, self.path):
+            row = (wanted.key, body, _checksum(wanted.key, body))
+            self.connection.execute("INSERT OR IGNORE INTO question_sets VALUES (?, ?, ?)", row)
+
+    def read(self, contexts: Sequence[str], wanted: QuestionSet) -> Iterator[tuple[str, Numbers]]:
+        """Yield (context, numbers) of the contexts with an answer to any question of `wanted`.
+
+        Numbers have the shape (`YES_NO_NUMBERS`, questions of the set) and are NaN where there is no answer.
+
+        Raises
+        ------
+        Fp2Error
+            If an array does not match its checksum: damaged answers are never returned.
+        """
+        for start in range(0, len(contexts), _CHUNK):
+            keys = [bytes.fromhex(context) for context in contexts[start : start + _CHUNK]]
+            found: dict[bytes, Numbers] = {}
+            for context, own, numbers in self._rows(keys):
+                if own == wanted.key:
+                    _fill(found, context, numbers)
+                    continue
+                here, there = self._shared(own, wanted)
+                if len(here):
+                    part = np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32)
+                    part[:, here] = numbers[:, there]
+                    _fill(found, context, part)
+            for context, numbers in found.items():
+                if answered(numbers).any():
+                    yield context.hex(), numbers
+
+    def failures(self, contexts: Iterable[str], wanted: QuestionSet) -> dict[tuple[str, int], tuple[str, int]]:
+        """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
+        found = {}
+        query = "SELECT question, error, attempts FROM block_failures WHERE context = ?"
+        with as_user_error(self.path):
+            for context in contexts:
+                for question, error, attempts in self.connection.execute(query, (bytes.fromhex(context),)):
+                    place = wanted.place.get(question.hex())
+                    if place is not None:
+                        found[context, place] = (error, attempts)
+        return found
+
+    def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
+        """Store new answers in one transaction; numbers that are stored already do not change.
+
+        An answer replaces a failure; a failure raises the question's number of attempts, and is ignored if there is an
+        answer.
+
+        Raises
+        ------
+        Fp2Error
+            If the disk is full, the store cannot be written, or an array to be completed is damaged.
+        """
+        body, now = canonical_json(dict(runtime or {})), time.time()
+        mark = sha256_bytes(body)
+        with transaction(self.connection, self.path):
+            self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
+            for piece in pieces:
+                self._put(piece, wanted, mark, now)
+
+    def _put(self, piece: Piece, wanted: QuestionSet, mark: str, now: float) -> None:
+        context = bytes.fromhex(piece.context)
+        before, seconds = self._own(context, wanted)
+        numbers = before.copy()
+        new = np.full_like(numbers, np.nan)
+        new[:, piece.places] = piece.numbers
+        _merge(numbers, new)
+        there = answered(numbers)
+        if len(piece.places):
+            row = _Row(context, wanted.key, int(there.sum()), _packed(numbers), seconds + piece.seconds, mark, now)
+            self.connection.execute(_PUT_BLOCK, (*row.fields, row.checksum()))
+            done = [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
+            self.connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", done)
+        failed = [
+            (context, bytes.fromhex(wanted.questions[place]), error, mark, now)
+            for place, error in piece.failures
+            if not there[place]
+        ]
+        self.connection.executemany(_PUT_FAILURE, failed)
+
+    def _own(self, context: bytes, wanted: QuestionSet) -> tuple[Numbers, float]:
+        """Return the numbers of a set's own array, and the seconds of its answers so far."""
+        query = f"SELECT {_COLUMNS} FROM blocks WHERE context = ? AND question_set = ?"
+        for fields in self.connection.execute(query, (context, wanted.key)):
+            row = self._checked(fields)
+            return self._unpacked(row, len(wanted.questions)), row.seconds
+        return np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32), 0.0
+
+    def _rows(self, contexts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, Numbers]]:
+        """Yield (context, question set, numbers) of every array of `contexts`."""
+        marks = ",".join("?" * len(contexts))
+        query = f"SELECT {_COLUMNS} FROM blocks WHERE context IN ({marks})"
+        with as_user_error(self.path):
+            for fields in self.connection.execute(query, contexts):
+                row = self._checked(fields)
+                yield row.context, row.question_set, self._unpacked(row, len(self._set(row.question_set).questions))
+
+    def _shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
+        """Return the columns in `wanted`, and in the other set, of the questions that both have."""
+        theirs = self._set(other).place
+        pairs = [(place, theirs[key]) for key, place in wanted.place.items() if key in theirs]
+        here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return here, there
+
+    def _set(self, key: bytes) -> QuestionSet:
+        if key not in self._sets:
+            query = "SELECT questions, checksum FROM question_sets WHERE digest = ?"
+            row = self.connection.execute(query, (key,)).fetchone()
+            if row is None or _checksum(key, row[0]) != row[1]:
+                raise _damaged("a question set", key, self.path)
+            body = zlib.decompress(row[0])
+            self._sets[key] = QuestionSet(tuple(body[at : at + 32].hex() for at in range(0, len(body), 32)))
+        return self._sets[key]
+
+    def _checked(self, fields: Sequence[Any]) -> _Row:
+        row = _Row(*fields[:-1])
+        if row.checksum() != fields[-1]:
+            raise _damaged("an array of answers", row.context, self.path)
+        return row
+
+    def _unpacked(self, row: _Row, questions: int) -> Numbers:
+        raw = zlib.decompress(row.numbers)
+        if len(raw) != 4 * _WIDTH * questions:
+            raise _damaged("an array of answers", row.context, self.path)
+        planes = np.frombuffer(raw, np.uint8).reshape(4, -1)
+        numbers: Numbers = np.ascontiguousarray(planes.T).view("<f4").reshape(_WIDTH, questions)
+        return numbers.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of `blocks` without its checksum."""
+
+    context: bytes
+    question_set: bytes
+    answered: int
+    numbers: bytes
+    seconds: float
+    runtime: str
+    updated: float
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The columns in the order of the table."""
+        return (
+            self.context, self.question_set, self.answered, self.numbers, self.seconds, self.runtime, self.updated,
+        )  # fmt: skip
+
+    def checksum(self) -> bytes:
+        """Return a digest of all columns in 16 bytes."""
+        plain = f"{self.answered}\0{self.seconds!r}\0{self.runtime}\0{self.updated!r}".encode()
+        return _checksum(self.context, self.question_set, self.numbers, plain)
+
+
+_COLUMNS = "context, question_set, answered, numbers, seconds, runtime, updated, checksum"
+_PUT_BLOCK = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT_FAILURE = """
+INSERT INTO block_failures VALUES (?1, ?2, ?3, 1, ?4, ?5)
+ON CONFLICT (context, question) DO UPDATE SET error = ?3, attempts = attempts + 1, runtime = ?4, updated = ?5
+"""
+
+
+def answered(numbers: Numbers) -> NDArray[np.bool_]:
+    """Return which questions of numbers (..., `YES_NO_NUMBERS`, questions) have an answer, that is, any number."""
+    return np.asarray(~np.isnan(numbers).all(axis=-2))
+
+
+def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple[float, int]:
+    """Return the total seconds and the number of the stored answers of `contexts`."""
+    query = "SELECT seconds, answered FROM blocks WHERE context = ?"
+    seconds, count = 0.0, 0
+    for context in contexts:
+        for took, number in connection.execute(query, (bytes.fromhex(context),)):
+            seconds, count = seconds + took, count + number
+    return seconds, count
+
+
+def _merge(numbers: Numbers, more: Numbers) -> None:
+    """Copy from `more` the questions to which `numbers` has no answer."""
+    missing = ~answered(numbers)
+    numbers[:, missing] = more[:, missing]
+
+
+def _fill(found: dict[bytes, Numbers], context: bytes, more: Numbers) -> None:
+    if context in found:
+        _merge(found[context], more)
+    else:
+        found[context] = more
+
+
+def _packed(numbers: Numbers) -> bytes:
+    """Return the compressed numbers, with the first bytes of all numbers before their second bytes, and so on."""
+    raw = np.ascontiguousarray(numbers, dtype="<f4").view(np.uint8).reshape(-1, 4)
+    return zlib.compress(np.ascontiguousarray(raw.T).tobytes(), _LEVEL)
+
+
+def _checksum(*parts: bytes) -> bytes:
+    hasher = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little") + part)
+    return hasher.digest()
+
+
+def _damaged(what: str, key: bytes, path: Path) -> Fp2Error:
+    return Fp2Error(
+        f"{what} ({key.hex()}) does not match its checksum: it was changed or the disk is failing",
+        where=str(path),
+        fix="Restore the file from a copy, or move it away and run again to ask the model again",
+    )

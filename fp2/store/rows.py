@@ -1,0 +1,243 @@
+"""Row storage: one database row per answer, under its response key.
+
+An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
+retried by the next run; an answer replaces it. Every answer has a checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from fp2.errors import Fp2Error
+from fp2.hashing import canonical_json, sha256_bytes
+from fp2.store.database import as_user_error, connect, connect_read_only, transaction
+
+_CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
+
+
+class AnswerLike(Protocol):
+    """The fields of an answer that are stored (see `fp2.tables.Answer`)."""
+
+    text: str | None
+    error: str | None
+    seconds: float
+    tokens: int
+    numbers: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """A stored answer: its text, the time that it took (seconds), and the digest of the runtime.
+
+    `numbers` is the JSON of `fp2.tables.Answer.numbers`, None for generated text.
+    """
+
+    key: str
+    text: str
+    seconds: float
+    tokens: int
+    attempts: int
+    runtime: str
+    created: float
+    numbers: str | None = None
+
+    def checksum(self) -> bytes:
+        """Return a digest of all fields in 16 bytes; without numbers, that of schema version 1."""
+        fields = (self.key, repr(self.seconds), str(self.tokens), str(self.attempts), self.runtime, repr(self.created))
+        if self.numbers is None:
+            return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
+        body = "\0".join((*fields, self.numbers, self.text)).encode()
+        return hashlib.blake2b(body, digest_size=16, person=b"numbers").digest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFailure:
+    """A failed answer: the last reason, and the number of attempts."""
+
+    key: str
+    error: str
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """The number of keys with an answer, and of keys with a failure only."""
+
+    answered: int
+    failed: int
+
+
+class ResponseStore:
+    """One SQLite file of answers. Several processes may use it at once; one instance belongs to one thread.
+
+    Parameters
+    ----------
+    path : Path
+        The database file; it is created with its folder if it does not exist.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be opened or written, or is not a response store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.connection: sqlite3.Connection = connect(self.path)
+        """The open connection (autocommit); the caches of pixel and file digests are in the same file."""
+
+    def __enter__(self) -> ResponseStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; everything that was stored is committed already."""
+        self.connection.close()
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
+        """Return the stored answers of `keys`; keys without an answer are not in the result.
+
+        Raises
+        ------
+        Fp2Error
+            If a row does not match its checksum: a damaged answer is never returned.
+        """
+        columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
+        found: dict[str, StoredAnswer] = {}
+        with as_user_error(self.path):
+            for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
+                answer = StoredAnswer(*fields)
+                if answer.checksum() != checksum:
+                    raise _damaged(answer.key, self.path)
+                found[answer.key] = answer
+        return found
+
+    def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
+        """Return the failures of `keys`; a failure is deleted once the question is answered."""
+        with as_user_error(self.path):
+            rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
+            return {row[0]: StoredFailure(*row) for row in rows}
+
+    def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
+        """Store a batch of (response key, answer) in one transaction.
+
+        An answer replaces a failure of its key; a second answer to a key is ignored. A failure raises the number of
+        attempts of its key, and is ignored if another process has stored an answer.
+
+        Parameters
+        ----------
+        rows : iterable of (str, AnswerLike)
+            A row with an `error` is a failure, a row with a `text` an answer.
+        runtime : Mapping, optional
+            What is recorded but not part of the key: device, batch size, versions (JSON values).
+
+        Raises
+        ------
+        Fp2Error
+            If the disk is full or the store cannot be written; earlier batches are kept.
+        ValueError
+            If a row has neither a text nor an error, or numbers that are not finite.
+        TypeError
+            If its numbers are not JSON values.
+        """
+        batch = list(rows)
+        body = canonical_json(dict(runtime or {}))
+        mark, now = sha256_bytes(body), time.time()
+        with transaction(self.connection, self.path):
+            tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
+            answers, failures = _split(batch, tries, mark, now)
+            self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
+            self.connection.executemany(_PUT_ANSWER, answers)
+            self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
+            self.connection.executemany(_PUT_FAILURE, failures)
+
+    def runtimes(self) -> dict[str, dict[str, Any]]:
+        """Return the runtimes, by the digest in the column `runtime` of the answers."""
+        with as_user_error(self.path):
+            rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
+        return {mark: json.loads(body) for mark, body in rows}
+
+
+_PUT_ANSWER = """
+INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_PUT_FAILURE = """
+INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
+ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
+"""
+
+
+def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
+    """Return how many of `keys` the store at `path` has, without writing to it; none if there is no file.
+
+    Raises
+    ------
+    Fp2Error
+        If the file exists but cannot be read as a response store.
+    """
+    if not path.exists():
+        return StoreCounts(0, 0)
+    connection = connect_read_only(path)
+    try:
+        with as_user_error(path):
+            wanted = list(keys)
+            answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
+            return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))
+    finally:
+        connection.close()
+
+
+def _split(
+    batch: Sequence[tuple[str, AnswerLike]], tries: dict[str, int], runtime: str, now: float
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Return the rows for the answers table and for the failures table."""
+    answers: list[tuple[Any, ...]] = []
+    failures: list[tuple[Any, ...]] = []
+    for key, row in batch:
+        tries[key] = tries.get(key, 0) + 1
+        if row.error is not None:
+            failures.append((key, _storable(row.error), tries[key], runtime, now))
+        elif row.text is None:
+            raise ValueError(f"the row of key {key} has neither a text nor an error")
+        else:
+            numbers = None if row.numbers is None else canonical_json(dict(row.numbers)).decode()
+            kept = StoredAnswer(
+                key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now, numbers
+            )
+            answers.append((*astuple(kept), kept.checksum()))
+    return answers, failures
+
+
+def _storable(text: str) -> str:
+    """Return `text` with lone surrogates, which UTF-8 cannot encode, replaced by the replacement character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of `head ... WHERE key IN keys`, a chunk of keys at a time."""
+    wanted = list(dict.fromkeys(keys))
+    for start in range(0, len(wanted), _CHUNK):
+        chunk = wanted[start : start + _CHUNK]
+        marks = ",".join("?" * len(chunk))
+        yield from connection.execute(f"{head} WHERE key IN ({marks})", chunk)
+
+
+def _damaged(key: str, path: Path) -> Fp2Error:
+    return Fp2Error(
+        f"the stored answer {key} does not match its checksum: it was changed or the disk is failing",
+        where=str(path),
+        fix="Restore the file from a copy, or move it away and run again to ask the model again",
+    )

@@ -1,0 +1,92 @@
+"""Salted keys in place of subject and image ids, and the people table as it may leave the data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fp2.errors import Fp2Error
+from fp2.tables import ATTRIBUTE_PREFIX, FINE_PLACE_AND_TIME
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SALT_NAME = "salt"
+_SALT_BYTES = 32
+
+
+def salted(
+    ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set", "response"] = "subject"
+) -> list[str]:
+    """Return a key of 32 hex digits for each id: HMAC-SHA256 under `salt` (RFC 2104), cut to 128 bits.
+
+    Without the salt, a key cannot be matched to an id. A subject and an image with one id have different keys (`kind`).
+    """
+    return [hmac.new(salt, f"{kind}:{name}".encode(), hashlib.sha256).hexdigest()[:32] for name in ids]
+
+
+def local_salt(state_dir: Path) -> bytes:
+    """Return the 32 random bytes of `state_dir/salt`, created on first use; only the owner can read the file.
+
+    The file is created in one step, so that processes that start at the same time use the same salt.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder cannot be written, or the file does not hold 32 bytes.
+    """
+    path = state_dir / _SALT_NAME
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _create_salt(path)
+        os.chmod(path, 0o600)
+        salt = path.read_bytes()
+    except OSError as error:
+        raise Fp2Error(f"the salt file cannot be used: {error.strerror}", where=str(path)) from None
+    if len(salt) != _SALT_BYTES:
+        raise Fp2Error(
+            "the salt file is damaged", where=str(path), fix="Move it away: new keys will not match old ones"
+        )
+    return salt
+
+
+def _create_salt(path: Path) -> None:
+    """Write a new salt to a temporary file and link it to `path`, unless another process was first."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(secrets.token_bytes(_SALT_BYTES))
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink()
+
+
+def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
+    """Return `people` as it may leave the data folder: salted keys, no file paths, no times, no places but UN regions.
+
+    Attributes that the run does not use have to be dropped by the caller.
+    """
+    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in FINE_PLACE_AND_TIME)]
+    frame = people.drop(columns=[name for name in hidden if name in people.columns])
+    frame["image_id"] = salted(people["image_id"], salt, "image")
+    frame["subject_id"] = salted(people["subject_id"], salt)
+    known = people["set_id"].notna()
+    frame.loc[known, "set_id"] = salted(people.loc[known, "set_id"], salt, "set")
+    return frame
+
+
+def keyed_frame(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
+    """Return a table with salted keys in its columns `image_id`, `subject_id` and `response_key`."""
+    # A response key is a plain digest of pixels and public settings: whoever has the images could compute it.
+    kinds: dict[str, Any] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
+    changed = {name: salted(table[name], salt, kind) for name, kind in kinds.items() if name in table}
+    return table.assign(**changed)

@@ -1,0 +1,362 @@
+"""The response store: nothing acknowledged is lost, nothing damaged is served, failures are not answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fp2.errors import Fp2Error
+from fp2.store.database import _wal
+from fp2.store.rows import ResponseStore, StoreCounts, count_stored
+from fp2.tables import Answer
+
+
+def row(key: str, text: str | None = "words", error: str | None = None) -> tuple[str, Answer]:
+    return key, Answer("image", "question", text, error, seconds=0.125, tokens=3)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with ResponseStore(tmp_path / "deep" / "store.sqlite") as opened:
+        yield opened
+
+
+def test_what_is_put_comes_back_with_its_runtime(store: ResponseStore) -> None:
+    store.put_many([row("a", "A nurse."), row("b", "")], {"device": "cpu", "batch_size": 4})
+    found = store.get_many(["b", "a", "absent", "a"])
+    assert {key: answer.text for key, answer in found.items()} == {"a": "A nurse.", "b": ""}
+    assert (found["a"].seconds, found["a"].tokens, found["a"].attempts) == (0.125, 3, 1)
+    assert store.runtimes()[found["a"].runtime] == {"device": "cpu", "batch_size": 4}
+
+
+def test_the_first_answer_to_a_key_stays(store: ResponseStore) -> None:
+    store.put_many([row("a", "first")])
+    store.put_many([row("a", "second")])
+    assert store.get_many(["a"])["a"].text == "first"
+
+
+@settings(max_examples=40, deadline=None)
+@given(text=st.text(alphabet=st.characters(exclude_categories=())))
+def test_any_text_survives_and_half_characters_are_replaced(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    with ResponseStore(tmp_path_factory.mktemp("store") / "s.sqlite") as store:
+        store.put_many([row("k", text)])
+        kept = store.get_many(["k"])["k"].text
+        # a high half followed by a low half is one whole character written in two parts
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        assert kept == whole
+        if not any("\ud800" <= character <= "\udfff" for character in text):
+            assert kept == text
+
+
+def test_a_failure_is_never_an_answer_is_counted_and_gives_way(store: ResponseStore) -> None:
+    for attempt in (1, 2):
+        store.put_many([row("a", None, f"broken {attempt}")])
+        assert store.get_many(["a"]) == {}
+        assert store.get_failures(["a"])["a"].attempts == attempt
+    assert store.get_failures(["a"])["a"].error == "broken 2"
+    store.put_many([row("a", "at last")])
+    assert store.get_failures(["a"]) == {}
+    assert store.get_many(["a"])["a"].attempts == 3
+
+
+def test_a_failure_after_an_answer_changes_nothing(store: ResponseStore) -> None:
+    store.put_many([row("a", "words")])
+    store.put_many([row("a", None, "too late")])
+    assert store.get_many(["a"])["a"].text == "words"
+    assert store.get_failures(["a"]) == {}
+
+
+def test_a_row_with_neither_words_nor_reason_is_refused_whole(store: ResponseStore) -> None:
+    with pytest.raises(ValueError, match="neither"):
+        store.put_many([row("a"), row("b", None)])
+    assert store.get_many(["a", "b"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("text", "other"), ("tokens", 99), ("seconds", 9.0), ("attempts", 7), ("runtime", "x")]
+)
+def test_a_changed_row_is_refused(store: ResponseStore, column: str, value: object) -> None:
+    store.put_many([row("good"), row("bad")])
+    store.connection.execute(f"UPDATE answers SET {column} = ? WHERE key = 'bad'", (value,))
+    assert "good" in store.get_many(["good"])
+    with pytest.raises(Fp2Error, match="bad") as told:
+        store.get_many(["good", "bad"])
+    assert told.value.fix
+    assert "\n" not in str(told.value)
+
+
+def test_a_swapped_key_is_refused(store: ResponseStore) -> None:
+    store.put_many([row("a", "words of a")])
+    store.connection.execute("UPDATE answers SET key = 'b'")
+    with pytest.raises(Fp2Error, match="checksum"):
+        store.get_many(["b"])
+
+
+def test_a_full_disk_is_one_line_and_loses_only_its_batch(store: ResponseStore) -> None:
+    store.put_many([row("kept")])
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(Fp2Error, match="disk is full"):
+        store.put_many([row(f"lost{i}", "x" * 2000) for i in range(50)])
+    assert set(store.get_many(["kept", "lost0", "lost49"])) == {"kept"}
+    store.connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    store.put_many([row("after")])
+    assert "after" in store.get_many(["after"])
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(b"a picture, perhaps" * 100)
+    for action in (lambda: ResponseStore(path), lambda: count_stored(path, ["a"])):
+        with pytest.raises(Fp2Error, match="not a response store"):
+            action()
+    assert path.read_bytes() == b"a picture, perhaps" * 100
+
+
+def test_another_programs_database_is_counted_as_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE schema_of_mine (x)")
+    with pytest.raises(Fp2Error, match="not a response store"):
+        count_stored(path, ["a"])
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s") as store:
+        store.connection.execute("UPDATE schema SET version = 99")
+    with pytest.raises(Fp2Error, match="schema version 99"):
+        ResponseStore(tmp_path / "s")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Fp2Error, match="folder of the response store"):
+        ResponseStore(tmp_path / "file" / "store.sqlite")
+    with pytest.raises(Fp2Error, match="cannot be opened"):
+        ResponseStore(tmp_path)
+
+
+def test_counting_does_not_make_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "store.sqlite"
+    assert count_stored(path, ["a", "b"]) == StoreCounts(0, 0)
+    assert not path.parent.exists()
+
+
+def test_counting_sees_what_a_writer_has_put(store: ResponseStore) -> None:
+    store.put_many([row("a"), row("b", None, "broken")])
+    assert count_stored(store.path, ["a", "b", "c", "a"]) == StoreCounts(answered=1, failed=1)
+
+
+def test_counting_in_a_folder_that_cannot_be_written() -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from fp2.store.rows import count_stored\n"
+        "if os.getuid() == 0: os.setuid(65534)\n"  # root may write anywhere, so become somebody who may not
+        "print(count_stored(Path(sys.argv[1]), ['a', 'b']))"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with ResponseStore(folder / "s.sqlite") as store:
+            store.put_many([row("a")])
+        folder.chmod(0o555)
+        command = [sys.executable, "-c", script, str(folder / "s.sqlite")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        left = [path.name for path in folder.iterdir()]
+        folder.chmod(0o755)
+    assert done.stdout.strip() == "StoreCounts(answered=1, failed=0)", done.stderr
+    assert left == ["s.sqlite"]
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from fp2.engines.base import Answer
+from fp2.store.rows import ResponseStore
+store, who, stop = ResponseStore(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+for batch in range(stop):
+    rows = [(f"{who}-{batch}-{i}", Answer("i", "q", f"text {batch} {i}")) for i in range(8)]
+    store.put_many(rows)
+    print(batch, flush=True)
+"""
+
+
+def _write(path: Path, who: str, stop: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _WRITER, str(path), who, str(stop)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    for round_ in range(3):
+        writer = _write(path, f"w{round_}", 10**6)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.15)
+        os.kill(writer.pid, signal.SIGKILL)
+        out, _ = writer.communicate()
+        acknowledged = [0, *(int(line) for line in out.splitlines() if line)]
+        assert len(acknowledged) > 2
+        with ResponseStore(path) as store:
+            keys = [f"w{round_}-{batch}-{i}" for batch in range(max(acknowledged) + 1) for i in range(8)]
+            assert set(store.get_many(keys)) == set(keys)
+            after = store.connection.execute(
+                "SELECT COUNT(*) FROM answers WHERE key LIKE ?", (f"w{round_}-%",)
+            ).fetchone()[0]
+            assert after % 8 == 0, "a batch is kept whole or not at all"
+            assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_six_processes_open_an_empty_store_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "s.sqlite"
+    writers = [_write(path, f"p{i}", 5) for i in range(6)]
+    for writer in writers:
+        _, error = writer.communicate(timeout=60)
+        assert writer.returncode == 0, error
+    with ResponseStore(path) as store:
+        keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(5) for i in range(8)]
+        assert len(store.get_many(keys)) == len(keys) == 240
+
+
+def test_a_file_that_is_locked_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    script = (
+        "import sqlite3, sys, time\n"
+        "other = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "other.execute('CREATE TABLE x (y)'); other.execute('BEGIN EXCLUSIVE')\n"
+        "print('locked', flush=True); time.sleep(0.5); other.execute('COMMIT'); other.close()"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    with ResponseStore(path) as store:
+        store.put_many([row("a")])
+        assert store.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert holder.wait() == 0
+
+
+class Busy:
+    """A connection on which others are switching the journal: busy a few times, then free (or broken)."""
+
+    def __init__(self, name: str, times: int) -> None:
+        self.name, self.left = name, times
+
+    def execute(self, statement: str) -> None:
+        if self.left:
+            self.left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorname = self.name
+            raise error
+
+
+def test_the_switch_to_the_log_is_tried_again_while_others_do_it() -> None:
+    busy = Busy("SQLITE_BUSY", 3)
+    _wal(busy)  # type: ignore[arg-type]
+    assert busy.left == 0
+    with pytest.raises(sqlite3.OperationalError):
+        _wal(Busy("SQLITE_READONLY", 1))  # type: ignore[arg-type]
+
+
+def test_a_hundred_thousand_keys(tmp_path: Path) -> None:
+    keys = [f"{i:064x}" for i in range(100_000)]
+    with ResponseStore(tmp_path / "s.sqlite") as store:
+        store.put_many(row(key) for key in keys[::2])
+        started = time.perf_counter()
+        assert len(store.get_many(keys)) == 50_000
+        assert time.perf_counter() - started < 10.0
+
+
+# --- numbers of scored answers, and stores of version 1 ---
+
+SCORED = {"p_yes": 0.1 + 0.2, "mass": 1e-17, "orders": [["a", "b"], 3], "note": "\u2013"}
+
+
+def scored(key: str, numbers: dict[str, object] | None = SCORED) -> tuple[str, Answer]:  # type: ignore[assignment]
+    return key, Answer("image", "question", "Yes", seconds=0.5, tokens=1, numbers=numbers)
+
+
+def test_numbers_come_back_to_the_last_bit_and_words_have_none(store: ResponseStore) -> None:
+    store.put_many([scored("a"), row("b"), scored("c", {})])
+    found = store.get_many(["a", "b", "c"])
+    assert json.loads(found["a"].numbers or "") == SCORED
+    assert (found["b"].numbers, found["c"].numbers) == (None, "{}")
+
+
+@pytest.mark.parametrize("numbers", ['{"p_yes":1}', None])
+def test_changed_numbers_are_refused(store: ResponseStore, numbers: str | None) -> None:
+    store.put_many([scored("a")])
+    store.connection.execute("UPDATE answers SET numbers = ?", (numbers,))
+    with pytest.raises(Fp2Error, match="checksum"):
+        store.get_many(["a"])
+
+
+def test_numbers_that_are_added_later_are_refused(store: ResponseStore) -> None:
+    store.put_many([row("a")])
+    store.connection.execute("UPDATE answers SET numbers = '{}'")
+    with pytest.raises(Fp2Error, match="checksum"):
+        store.get_many(["a"])
+
+
+def version_one(path: Path, texts: dict[str, str]) -> None:
+    """Write a store as version 1 of the tables had it, checksums included."""
+    with sqlite3.connect(path) as old:
+        old.executescript(
+            "PRAGMA journal_mode=WAL; CREATE TABLE schema (version INTEGER NOT NULL); INSERT INTO schema VALUES (1);"
+            "CREATE TABLE runtimes (digest TEXT PRIMARY KEY, json TEXT NOT NULL) WITHOUT ROWID;"
+            "CREATE TABLE answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, seconds REAL NOT NULL, tokens INTEGER NOT"
+            " NULL, attempts INTEGER NOT NULL, runtime TEXT NOT NULL, created REAL NOT NULL, checksum BLOB NOT NULL)"
+            " WITHOUT ROWID;"
+            "CREATE TABLE failures (key TEXT PRIMARY KEY, error TEXT NOT NULL, attempts INTEGER NOT NULL, runtime TEXT"
+            " NOT NULL, updated REAL NOT NULL) WITHOUT ROWID;"
+        )
+        for key, text in texts.items():
+            body = "\0".join([key, "0.25", "7", "1", "r", "1700000000.5", text]).encode()
+            sums = hashlib.blake2b(body, digest_size=16).digest()
+            old.execute("INSERT INTO answers VALUES (?, ?, 0.25, 7, 1, 'r', 1700000000.5, ?)", (key, text, sums))
+    old.close()
+
+
+def test_a_store_of_version_1_is_served_counted_and_gets_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    version_one(path, {"a": "A nurse.", "b": ""})
+    assert count_stored(path, ["a", "b", "c"]) == StoreCounts(2, 0)  # reading alone changes nothing
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT version FROM schema").fetchone() == (1,)
+    for _ in range(2):
+        with ResponseStore(path) as store:
+            found = store.get_many(["a", "b"])
+            assert {key: (answer.text, answer.numbers) for key, answer in found.items()} == {
+                "a": ("A nurse.", None),
+                "b": ("", None),
+            }
+            store.put_many([scored("c")])
+            assert json.loads(store.get_many(["c"])["c"].numbers or "") == SCORED
+            assert store.connection.execute("SELECT version FROM schema").fetchone() == (3,)
+            store.connection.execute("UPDATE answers SET text = 'changed' WHERE key = 'c'")
+            with pytest.raises(Fp2Error, match="checksum"):
+                store.get_many(["c"])
+            store.connection.execute("DELETE FROM answers WHERE key = 'c'")
+
+
+def test_six_processes_bring_an_old_store_up_to_date_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    version_one(path, {"a": "A nurse."})
+    writers = [_write(path, f"p{i}", 2) for i in range(6)]
+    for writer in writers:
+        _, error = writer.communicate(timeout=60)
+        assert writer.returncode == 0, error
+    with ResponseStore(path) as store:
+        keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(2) for i in range(8)]
+        assert len(store.get_many(["a", *keys])) == 97
