@@ -28,7 +28,7 @@ def plainly(x: np.ndarray, q: float = 1.0) -> float:
     return float(np.exp(-(p * np.log(p)).sum())) if q == 1 else float((p**q).sum() ** (1 / (1 - q)))
 
 
-def test_the_score_counts_different_things() -> None:
+def test_the_score_is_the_number_of_different_items() -> None:
     assert vendi_score(np.eye(7)) == pytest.approx(7)
     assert vendi_score(np.ones((5, 3))) == pytest.approx(1)
     assert vendi_score(np.repeat(np.eye(4), 9, axis=0)) == pytest.approx(4)

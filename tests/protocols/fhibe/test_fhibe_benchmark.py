@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}
 
 
 def people_with(groups: dict[str, list[list[str]]], images: int = 1, **extra: list[float]) -> pd.DataFrame:
-    """One subject per line of each attribute, `images` pictures each; extra columns are per subject."""
+    """One subject per line of each attribute, `images` images each; extra columns are per subject."""
     n = len(next(iter(groups.values())))
     rows: dict[str, list[Any]] = {
         "image_id": [f"i{s}-{k}" for s in range(n) for k in range(images)],
@@ -100,7 +100,7 @@ def test_bonferroni_counts_all_pairs_and_the_largest_disparity_wins() -> None:
     assert (found[0].worst, found[0].best) == max(by_hand, key=lambda pair: by_hand[pair])
 
 
-def test_groups_need_ten_people_not_ten_pictures() -> None:
+def test_groups_need_ten_subjects_not_ten_images() -> None:
     people = people_with({"tone": [["I"]] * 20 + [["VI"]] * 9}, images=5)
     values = np.where(people["attr_tone"].map(lambda cell: cell == ["I"]), 0.9, 0.1)
     rng = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def test_a_planted_gap_is_found_by_both_and_in_the_table() -> None:
 
 
 def test_pseudo_replication_is_named_as_the_reason() -> None:
-    """Two groups whose people differ by chance, twelve pictures each: the published column calls it a difference."""
+    """Two groups whose people differ by chance, twelve images each: the published column calls it a difference."""
     only = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -236,20 +236,20 @@ def test_intersections_never_hold_both_levels_of_ancestry() -> None:
         ([0.5, 0.6, -0.1], {"higher_is_better": False, "value_range": (0, 1)}, "outside the range"),
     ],
 )
-def test_mistakes_are_told(scores: list[float], options: dict[str, Any], words: str) -> None:
+def test_mistakes_are_refused(scores: list[float], options: dict[str, Any], words: str) -> None:
     people = people_with({"tone": [["I"]] * 3})
     with pytest.raises(Fp2Error, match=words):
         benchmark(scores_of(people, np.array(scores)), people, [Cut("tone", ("tone",))], BenchmarkOptions(**options))
 
 
-def test_a_person_scored_twice_in_one_picture_is_refused() -> None:
+def test_a_person_scored_twice_in_one_image_is_refused() -> None:
     people = people_with({"tone": [["I"]] * 3})
     twice = pd.concat([scores_of(people, np.array([0.1, 0.2, 0.3]))] * 2)
     with pytest.raises(Fp2Error, match="two scores of one subject in one image"):
         benchmark(twice, people, [Cut("tone", ("tone",))])
 
 
-def test_a_cut_or_a_condition_without_anybody_is_told_and_ends_nothing() -> None:
+def test_a_cut_or_a_condition_without_subjects_is_a_note_and_no_error() -> None:
     people = people_with({"tone": [["I"]] * 12 + [["VI"]] * 12, "age": [["60+"]] * 12 + [[]] * 12,
                           "wear": [[]] * 12 + [["hat"]] * 12})  # fmt: skip
     chosen = Cut("chosen", ("tone",), (("tone", ("VI",)),))
@@ -270,7 +270,7 @@ def test_a_cut_or_a_condition_without_anybody_is_told_and_ends_nothing() -> None
     assert len(yes_no["rows"]) == 8
 
 
-def test_the_published_disparity_of_a_distance_does_not_hang_on_the_largest_one() -> None:
+def test_the_published_disparity_of_a_distance_does_not_depend_on_the_largest_one() -> None:
     """LPIPS: max(0, 1 - LPIPS); one score of 3 counts as 1 and leaves the others as they are."""
     rng = np.random.default_rng(13)
     people = people_with({"tone": [["I"]] * 40 + [["VI"]] * 40}, light=[1.0] * 39 + [0.0] + [1.0] * 40)

@@ -1,4 +1,4 @@
-"""Conditions are read by a parser of their own, know missing values, and cannot run anything."""
+"""Conditions have their own parser, handle missing values, and cannot run code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error models on planted data: the cause is found, what only goes with it is not, and noise explains nothing."""
+"""Error models on planted data: the cause is selected, a correlated feature is not, and noise predicts nothing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_planted_tone_effect_stays_after_the_features() -> None:
 
 
 def test_a_model_that_explains_nothing_says_so() -> None:
-    """Scores differ between people but by nothing that is known: pictures of one person must not leak."""
+    """Scores differ between subjects but by no known feature: images of one subject must not be in two folds."""
     table = planted(4)
     rng = np.random.default_rng(5)
     person = np.repeat(rng.normal(0.6, 0.2, 150), 3)
@@ -116,7 +116,7 @@ def test_yes_no_outcomes_have_an_auc() -> None:
 
 
 @pytest.mark.parametrize(("score", "status"), [(1.0, "constant"), (np.nan, "too_few")])
-def test_nothing_to_model(score: float, status: str) -> None:
+def test_outcomes_without_a_model_have_a_status(score: float, status: str) -> None:
     table = planted(n=60)
     assert run(table, np.full(len(table), score))["status"] == status
 
@@ -169,7 +169,7 @@ def test_elbows(ranked: list[float], expected: int) -> None:
 
 
 def test_the_bootstrap_resamples_people() -> None:
-    """Ten pictures of one person are one piece of news: the error is that of the mean over people."""
+    """Ten images of one subject are one observation: the standard error is that of the mean over subjects."""
     rng = np.random.default_rng(0)
     people = rng.normal(0, 1, 100)
     values = np.repeat(people, 10) + rng.normal(0, 0.01, 1000)

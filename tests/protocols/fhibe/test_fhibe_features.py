@@ -1,4 +1,4 @@
-"""What is measured in a picture: by hand on a drawn annotation, remembered, missing where there is nothing."""
+"""Features of an image: computed by hand for a drawn annotation, cached, missing where there is no annotation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fp2.protocols.fhibe.scores.features import NUMBERS, PIXELS, measure, predic
 
 
 def people(folder: Path) -> pd.DataFrame:
-    """One annotated picture of 100 x 50: the left half black, a person box over the left 40, a face box inside."""
+    """One annotated image of 100 x 50: the left half black, a person box over the left 40, a face box inside."""
     pixels = np.zeros((50, 100, 3), dtype=np.uint8)
     pixels[:, 50:] = 255
     Image.fromarray(pixels).save(folder / "main_a.png")

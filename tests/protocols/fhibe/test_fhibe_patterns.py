@@ -1,4 +1,4 @@
-"""Error patterns: planted ones are found and hold on other people, noise does not; the numbers by mlxtend."""
+"""Error patterns: planted ones replicate in other subjects, noise does not; support, confidence, lift by mlxtend."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_planted_pattern_of_two_values_is_found_and_holds() -> None:
 
 
 def test_noise_between_people_gives_no_pattern_that_holds() -> None:
-    """Luck of people must not count once a picture: over several seeds next to nothing holds."""
+    """Chance differences between subjects must not count once per image: over seeds hardly any pattern holds."""
     held = 0
     for seed in range(8):
         table = people(seed, n=120)
@@ -97,8 +97,8 @@ def test_permutation_p_values_are_exact_where_all_can_be_counted() -> None:
     assert p[0] == pytest.approx(1 / 15, abs=0.008)
 
 
-def test_people_exchange_all_their_scores_at_once() -> None:
-    """Two people with four rows each: swapping them is all there is, so no p-value is below one half."""
+def test_labels_are_permuted_across_subjects() -> None:
+    """Two subjects with four rows each: there are two permutations, so no p-value is below one half."""
     where = np.repeat([True, False], 4)[:, None]
     p = permutation_p(where, where[:, 0], np.repeat([0, 1], 4), 2000, 0)
     assert p[0] == pytest.approx(0.5, abs=0.04)
@@ -115,14 +115,14 @@ def test_numbers_become_thirds_of_the_discovery_half() -> None:
 
 
 @pytest.mark.parametrize(("n", "score", "status"), [(30, None, "too_few"), (60, 0.5, "constant")])
-def test_nothing_to_mine(n: int, score: float | None, status: str) -> None:
+def test_outcomes_without_patterns_have_a_status(n: int, score: float | None, status: str) -> None:
     table = people(0, n=n)
     values = np.linspace(0, 1, len(table)) if score is None else score
     assert found_in(table, values)["status"] == status
 
 
 def test_where_most_scores_are_the_best_the_others_are_low() -> None:
-    """80 % of the pictures have the maximum, so the lower quartile is the maximum: low is what lies below it."""
+    """80 % of the images have the maximum, so the lower quartile is the maximum: low is what lies below it."""
     table = people(6, n=400)
     rng = np.random.default_rng(7)
     hit = rng.random(len(table)) < np.where(table["glasses"] == 1, 0.4, 0.06)

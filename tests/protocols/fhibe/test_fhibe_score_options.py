@@ -1,4 +1,4 @@
-"""Options of `task=fhibe_scores`: what composes to a wrong type or size ends in one line, before anything runs."""
+"""Options of `task=fhibe_scores`: a wrong type or value ends in one line before the run starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
 RECALL = {"recall": {"higher_is_better": True}}
 
 
-def test_what_is_right_is_taken() -> None:
+def test_valid_options_are_read() -> None:
     options = read_options(
         ScoresOptions,
         {
@@ -62,7 +62,7 @@ def test_what_is_right_is_taken() -> None:
         ({"metrics": RECALL, "patterns": {"looked_into": -1}}, "at least 0"),
     ],
 )
-def test_mistakes_are_told_in_one_line(given: dict[str, Any], words: str) -> None:
+def test_mistakes_are_refused_in_one_line(given: dict[str, Any], words: str) -> None:
     with pytest.raises(Fp2Error) as error:
         read_options(ScoresOptions, given, "task.options")
     assert words in str(error.value)

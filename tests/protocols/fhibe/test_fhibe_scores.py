@@ -1,4 +1,4 @@
-"""The block of `task=fhibe_scores` from its tables: what became of gaps, empty cells, what leaves with a run."""
+"""The block of `task=fhibe_scores` from its tables: effects within conditions, empty cells, columns that are stored."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_pairs_of_metric_and_task_without_a_score_are_left_out_with_a_note() -> 
     assert "above the range were clipped to its end, 1" in said
 
 
-def test_a_condition_that_leaves_nobody_is_a_note() -> None:
+def test_a_condition_that_leaves_no_subject_is_a_note() -> None:
     people = crowd(60)
     options = ScoresOptions(metrics=(Metric("recall"),), within=("beard == Goatee",), **PLAIN)
     found = analysed(long(people, np.linspace(0, 1, len(people))), people, options)

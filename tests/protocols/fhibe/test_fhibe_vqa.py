@@ -1,4 +1,4 @@
-"""Open questions on answers whose truth is known: prompts chosen, rates, errors, occupations, and the planted zeros."""
+"""Open questions with planted answers: prompts, rates, errors, occupations, and planted zero differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fp2.scorers.vqa import toxic_words
 from fp2.scorers.vqa_text import names_gender, said_pronoun
 
 PLANTED: Planted = load_planted()
-SUBJECTS, PICTURES = 400, 2
+SUBJECTS, IMAGES = 400, 2
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -44,8 +44,8 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         person = sample_person(rng)
         index = {"region": person.region, "pronoun": person.pronoun, "age": person.age, "skin_tone": person.skin}
         groups = {f"attr_{name}": [PLANTED.groups[name][value]] for name, value in index.items()}
-        for picture in range(PICTURES):
-            image = f"i{subject}_{picture}"
+        for number in range(IMAGES):
+            image = f"i{subject}_{number}"
             people.append({"image_id": image, "subject_id": f"s{subject}", "set_id": None, **groups})
             seen = see(sample_image_cues(person, rng))
             answers += [
@@ -90,7 +90,7 @@ def test_the_battery_is_the_planted_prompts_word_for_word() -> None:
     assert asked == {prompt.name: (prompt.kind, prompt.question) for prompt in PLANTED.vqa.prompts.values()}
 
 
-def test_prompts_that_stay_without_an_answer_are_told_and_left_out() -> None:
+def test_prompts_without_an_answer_are_noted_and_left_out() -> None:
     rows = {row["id"]: row for row in found()["prompts"]}
     for name, prompt in PLANTED.vqa.prompts.items():
         row = rows[name]
@@ -128,7 +128,7 @@ def test_rates_by_group_are_the_planted_ones(attribute: str) -> None:
 
 def test_women_are_misgendered_several_times_as_often_as_men_as_planted() -> None:
     rates = {row["group"]: row["rate"] for row in found()["outcomes"]["pronoun_error"]["by"]["pronoun"]}
-    assert set(rates) == {"She/her/hers", "He/him/his"}, "nobody's error is counted who is neither"
+    assert set(rates) == {"She/her/hers", "He/him/his"}, "only errors of people who are one of the two are counted"
 
     def wrong(meant: str) -> Any:
         return lambda text: {"they": np.nan, meant: 0.0}.get(said_pronoun(text), 1.0)

@@ -46,12 +46,12 @@ def _tiny(folder: Path, family: str) -> Path:
     }  # fmt: skip
     small = {"shortest_edge": 64, "longest_edge": 96}
     model: Any
-    pictures: Any
+    processor: Any
     if family == "detr":
-        model, pictures = hf.DetrForObjectDetection(hf.DetrConfig(**detr)), DetrImageProcessorPil(size=small)
+        model, processor = hf.DetrForObjectDetection(hf.DetrConfig(**detr)), DetrImageProcessorPil(size=small)
     elif family == "deformable_detr":
         model = hf.DeformableDetrForObjectDetection(hf.DeformableDetrConfig(**detr))
-        pictures = DeformableDetrImageProcessorPil(size=small)
+        processor = DeformableDetrImageProcessorPil(size=small)
     elif family == "mask2former":
         swin = hf.SwinConfig(
             image_size=32, patch_size=2, embed_dim=8, depths=[1] * 4, num_heads=[1] * 4, window_size=4,
@@ -62,20 +62,20 @@ def _tiny(folder: Path, family: str) -> Path:
             dim_feedforward=16, encoder_layers=1, decoder_layers=2, num_attention_heads=2, num_queries=12, **names,
         )  # fmt: skip
         model = hf.Mask2FormerForUniversalSegmentation(config)
-        pictures = Mask2FormerImageProcessorPil(size={"height": 64, "width": 64})
+        processor = Mask2FormerImageProcessorPil(size={"height": 64, "width": 64})
     else:
         vit = hf.VitPoseBackboneConfig(
             image_size=[64, 48], patch_size=[16, 16], hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
             mlp_ratio=2, out_features=["stage1"],
         )  # fmt: skip
         model = hf.VitPoseForPoseEstimation(hf.VitPoseConfig(backbone_config=vit, num_labels=17, scale_factor=4))
-        pictures = VitPoseImageProcessorPil(size={"height": 64, "width": 48})
+        processor = VitPoseImageProcessorPil(size={"height": 64, "width": 48})
     with torch.no_grad():  # every query says "person"
         for name, weight in model.named_parameters():
             if name.endswith(".bias") and weight.shape in ((3,), (4,)) and "class_" in name:
                 weight[1] = 10.0
     model.save_pretrained(folder / family)
-    pictures.save_pretrained(folder / family)
+    processor.save_pretrained(folder / family)
     return folder / family
 
 
@@ -90,7 +90,7 @@ def _people(folder: Path, n: int = 2) -> list[Person]:
     rng = np.random.default_rng(0)
     people = []
     for number in range(n):
-        path = folder / f"picture{number}.png"
+        path = folder / f"image{number}.png"
         Image.fromarray(rng.integers(0, 256, (SIZE[1], SIZE[0], 3)).astype(np.uint8)).save(path)
         box = Box(4.0, 6.0, 30.0, 40.0)
         people.append(Person(f"i{number}", f"s{number}", path, 1, person_box=box))
@@ -112,7 +112,7 @@ def test_detectors_give_boxes_of_people_only(tmp_path: Path, family: str) -> Non
     _, model, made = _predict(tmp_path, family, "person_detection")
     assert made.computed == 2
     assert made.failed == {}
-    assert len(made.predictions) == 80  # 40 queries a picture
+    assert len(made.predictions) == 80  # 40 queries an image
     assert all(one.box is not None and one.box[2] >= 0 for one in made.predictions)
     first = [one.score for one in made.predictions if one.image_id == "i0"]
     assert first == sorted(first, reverse=True)
@@ -132,13 +132,13 @@ def load_task(name: str) -> Any:
     return narrow_task(name)
 
 
-def test_mask2former_gives_masks_of_the_pictures_own_size(tmp_path: Path) -> None:
+def test_mask2former_gives_masks_of_the_size_of_the_image(tmp_path: Path) -> None:
     _, _, made = _predict(tmp_path, "mask2former", "person_segmentation")
     assert made.predictions
     assert {tuple(one.mask["size"]) for one in made.predictions if one.mask} == {(SIZE[1], SIZE[0])}
 
 
-def test_vitpose_estimates_one_pose_a_box_and_knows_whose(tmp_path: Path) -> None:
+def test_vitpose_estimates_one_pose_per_box_of_a_person(tmp_path: Path) -> None:
     _, model, made = _predict(tmp_path, "vitpose", "pose_estimation")
     assert [(one.image_id, one.subject_id) for one in made.predictions] == [("i0", "s0"), ("i0", "other"), ("i1", "s1")]
     assert all(one.keypoints is not None and np.isfinite(one.keypoints).all() for one in made.predictions)
@@ -150,7 +150,7 @@ def test_vitpose_estimates_one_pose_a_box_and_knows_whose(tmp_path: Path) -> Non
     assert [one.subject_id for one in again.predictions] == ["s0", "other", "s1"]
 
 
-def test_wrong_models_are_told_in_one_line(tmp_path: Path) -> None:
+def test_wrong_models_are_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(Fp2Error, match=r"detr_resnet_5.*Did you mean 'detr_resnet_50'"):
         load_spec("detr_resnet_5")
     own = _yaml(tmp_path, "detr", "person_detection")
@@ -193,7 +193,7 @@ def test_shipped_models_are_read(name: str) -> None:
     assert load_spec(name).name == name
 
 
-def test_predictions_are_remembered_row_by_row_and_go_with_their_picture(tmp_path: Path) -> None:
+def test_predictions_are_cached_row_by_row_and_deleted_with_their_image(tmp_path: Path) -> None:
     from fp2.store.origins import delete
 
     _, model, _ = _predict(tmp_path, "detr", "person_detection")
@@ -218,7 +218,7 @@ def test_masks_that_version_0_3_cached_as_lists_are_read(tmp_path: Path) -> None
 def test_an_image_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
     task, model = build_model(read_spec(_yaml(tmp_path, "detr", "person_detection")), Config())
     people = _people(tmp_path)
-    people[1].image_path.write_bytes(b"no picture")
+    people[1].image_path.write_bytes(b"no image")
     with pytest.raises(Fp2Error, match="1 of 2 images failed"):
         predict_all(task, model, people, _store(tmp_path))
     made = predict_all(task, model, people, _store(tmp_path), error_budget=0.5)

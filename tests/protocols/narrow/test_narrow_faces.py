@@ -1,4 +1,4 @@
-"""Face parsing, verification and made pictures against hand counts, scikit-learn and a second implementation."""
+"""Face parsing, verification and generated images against hand counts, scikit-learn and a second implementation."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def _lpips(state: dict[str, torch.Tensor], heads: dict[str, torch.Tensor], a: np
         layers.append(torch.nn.MaxPool2d(2, 2))
     shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
     total, seen = 0.0, []
-    for picture in (a, b):
-        x = ((torch.tensor(picture) / 255 * 2 - 1 - shift) / scale).permute(2, 0, 1)[None].float()
+    for image in (a, b):
+        x = ((torch.tensor(image) / 255 * 2 - 1 - shift) / scale).permute(2, 0, 1)[None].float()
         taps = []
         for number, layer in enumerate(layers):
             x = layer(x)

@@ -68,7 +68,7 @@ def test_boxes(copy: Any, name: str, box: str) -> None:
     assert _means(_scored(name, singles, perfect[:1]))["score"] == pytest.approx(1 / len(singles))
 
 
-def test_pictures_of_two_are_matched_to_the_right_person_or_left_out(copy: Any) -> None:
+def test_images_of_two_people_are_matched_to_the_right_person_or_left_out(copy: Any) -> None:
     people = _people(copy)
     pair = [person for person in people if person.n_people == 2][:2]
     assert pair[0].image_id == pair[1].image_id
@@ -162,7 +162,7 @@ def test_face_parsing(copy: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["face_reconstruction", "face_super_resolution"])
-def test_made_pictures(copy: Any, tmp_path: Path, name: str) -> None:
+def test_generated_images(copy: Any, tmp_path: Path, name: str) -> None:
     people, task = _crops(copy), narrow_task(name)
     same = [Prediction(p.image_id, p.subject_id, file=p.face_crop()) for p in people]
     scores = score_faces(task, people, same)
@@ -208,7 +208,7 @@ def test_faces_without_a_prediction_count_as_not_found(copy: Any, name: str) -> 
     assert scores.left_out["without a prediction"] == len(people) - len(given)
 
 
-def test_predictions_that_fit_nobody_are_counted_or_refused(copy: Any, tmp_path: Path) -> None:
+def test_predictions_that_match_no_person_are_counted_or_refused(copy: Any, tmp_path: Path) -> None:
     people = _people(copy)
     single = next(person for person in people if person.n_people == 1)
     box = Prediction(single.image_id, box=(0, 0, 5, 5))
@@ -232,10 +232,10 @@ def test_predictions_that_fit_nobody_are_counted_or_refused(copy: Any, tmp_path:
         embedded_faces(people, others[:1], task)
 
 
-def test_data_that_a_task_cannot_use_are_told_in_one_line(copy: Any, tmp_path: Path) -> None:
-    picture, mask = tmp_path / "a.png", tmp_path / "mask.png"
-    Image.new("RGB", (8, 8)).save(picture)
-    person = Person("a", "s", picture, 1, mask_path=mask)
+def test_data_that_a_task_cannot_use_are_refused_in_one_line(copy: Any, tmp_path: Path) -> None:
+    image, mask = tmp_path / "a.png", tmp_path / "mask.png"
+    Image.new("RGB", (8, 8)).save(image)
+    person = Person("a", "s", image, 1, mask_path=mask)
     said = [Prediction("a", mask=encode_mask(np.ones((8, 8), dtype=bool)))]
     with pytest.raises(Fp2Error, match=r"a mask of the data set cannot be read: there is no such file"):
         _scored("person_segmentation", [person], said)

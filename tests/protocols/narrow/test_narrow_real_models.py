@@ -26,7 +26,7 @@ _PYTHON = _GIVEN or (str(_HERE) if _HERE else "")
 def _image() -> ImageInput:
     rng = np.random.default_rng(0)
     image = Image.fromarray(rng.integers(0, 256, (120, 100, 3)).astype(np.uint8))
-    person = Person("i", "0", Path("picture.png"), 1)
+    person = Person("i", "0", Path("image.png"), 1)
     return ImageInput(image, [person], [(20.0, 20.0, 60.0, 60.0)])
 
 
@@ -59,7 +59,7 @@ def test_mediapipe_answers_through_its_pipe(name: str, monkeypatch: pytest.Monke
         assert (one.mask["size"] == [120, 100]) if one.mask else (one.box is not None)
 
 
-def test_an_environment_that_is_not_whole_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = mediapipe.environment_folder(tmp_path, "mediapipe", ("a==1",))
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "python").touch()

@@ -1,4 +1,4 @@
-"""`task=fhibe_narrow` the whole way: predictions whose error grows with skin tone are found, and where nothing is."""
+"""Runs of `task=fhibe_narrow`: predictions whose error depends on skin tone, and predictions without a difference."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ PROBE = "person_detection / detector"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """144 people in two pictures each, with a detector whose boxes are off by more the darker the skin is."""
+    """144 subjects with two images each; the boxes of the detector are less exact the darker the skin is."""
     folder = tmp_path_factory.mktemp("world")
     rng = np.random.default_rng(0)
-    Image.fromarray(rng.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8)).save(folder / "picture.png")
+    Image.fromarray(rng.integers(0, 256, (SIDE, SIDE, 3)).astype(np.uint8)).save(folder / "image.png")
     said, lines = [], []
     for number in range(144):
         tone = number % 6
         for shot in range(2):
             name = f"p{number}_{shot}.png"
-            (folder / name).write_bytes((folder / "picture.png").read_bytes())
+            (folder / name).write_bytes((folder / "image.png").read_bytes())
             pronoun = ("She/her/hers", "He/him/his")[number // 6 % 2]
             lines.append([name, f"s{number}", TONES[tone], pronoun, *BOX])
             moved = BOX[0] + 0.7 * tone + abs(rng.normal(0, 0.4))
@@ -116,7 +116,7 @@ def test_a_task_in_which_most_are_not_found_is_no_result(world: Path, own_root: 
 
 
 def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Path, own_root: Path) -> None:
-    """Files given as one table, predictions about pictures of nobody, a condition, and the share found by group."""
+    """Files given as one table, predictions for images without a person, a condition, and the share found by group."""
     said = json.loads((world / "detector.json").read_text())["predictions"]
     said.append({"image_id": "elsewhere", "category_id": 1, "bbox": [1, 2, 3, 4]})
     (world / "more.json").write_text(json.dumps(said))
@@ -142,7 +142,7 @@ def _read(given: dict[str, Any]) -> NarrowOptions:
     return read_options(NarrowOptions, given, "task.options")
 
 
-def test_mistakes_are_reported_in_one_line() -> None:
+def test_mistakes_are_refused_in_one_line() -> None:
     with pytest.raises(Fp2Error, match=r"unknown key 'measureable'.*Did you mean 'measurable'"):
         _read({"measureable": 0.2})
     with pytest.raises(Fp2Error, match=r"unknown narrow task 'person_detecton'.*Did you mean 'person_detection'"):

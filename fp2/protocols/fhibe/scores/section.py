@@ -63,8 +63,8 @@ class ScoresSection(Section):
             model = one.get("error_model") or {}
             if model.get("status") == "ok":
                 names = ", ".join(plain(name.replace("_", " ")) for name in model["selected"])
-                said = f"errors are associated with {names}" if model["explains"] else "no feature predicts the errors"
-                out.append(Text(f"  {said} (out-of-fold R² {number(model['r2'], 2)})"))
+                found = f"errors are associated with {names}" if model["explains"] else "no feature predicts the errors"
+                out.append(Text(f"  {found} (out-of-fold R² {number(model['r2'], 2)})"))
             held = [rule for rule in (one.get("patterns") or {}).get("rules", ()) if rule["held"]]
             if held:
                 words = f"  low scores under {plain(held[0]['text'].replace('_', ' '))}"
