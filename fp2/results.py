@@ -82,7 +82,9 @@ ABOUT = (
 """Keys that say what a run is."""
 HISTORY = ("purged", "rescored_from")
 """Keys that say what became of it."""
-PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit", "dropped")
+PROSE = (
+    "dropped", "family", "fit", "limitations", "meaning", "method", "notes", "reason", "warnings", "why",
+)  # fmt: skip
 """Keys, at any depth, of sentences for the reader; later versions may word them differently."""
 
 

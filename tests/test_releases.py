@@ -20,12 +20,11 @@ from bench import fp2
 from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, names
 
 from fp2.commands.rerun import differences
+from fp2.results import PROSE
 
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
-PROSE = ("limitations", "notes", "warnings", "meaning", "family", "reason", "method", "fit", "dropped")
-"""Sentences for the reader, which may be written better."""
 INPUTS = {
     "fhibe_narrow": ("task.files.person_detection=boxes.json",),
     "fhibe_clip": ("model.id=clip",),

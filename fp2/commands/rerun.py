@@ -173,10 +173,18 @@ def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ beyond `PROSE`, as dotted places; numbers may differ by `TOLERANCE`."""
+    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
+
+    Sentences for the reader may be written better by a later version: values of `PROSE`, and definitions, which are
+    mappings from names to sentences. They have to be in both; what they say is not compared.
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in (key for key in {**old, **new} if key not in PROSE):
-            yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
+        definitions = _are_definitions(old) and _are_definitions(new)
+        for key in {**old, **new}:
+            inside = f"{place}.{key}" if place else str(key)
+            if key in old and key in new and (definitions or key in PROSE):
+                continue
+            yield from differences(old.get(key), new.get(key), inside)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from differences(*pair, f"{place}.{number}")
@@ -185,6 +193,10 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
             yield place
     elif type(old) is not type(new) or old != new:
         yield place
+
+
+def _are_definitions(value: Mapping[str, Any]) -> bool:
+    return bool(value) and all(isinstance(text, str) and " " in text for text in value.values())
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What tasks share: scores per subject and image as the tables of a run, and how they are compared.
+"""What tasks share: scores per subject and image as the tables of a run, and the settings of their comparison.
 
 A task (a protocol that asks no model) analyses one score per subject, image and outcome: the user's own, or those of
 models that it runs itself.
@@ -6,7 +6,7 @@ models that it runs itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,37 +24,57 @@ LONG = ["image_id", "subject_id", "probe", "scorer", "value"]
 _KEY = LONG[:4]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreComparison:
-    """How groups are compared: the `analysis` config, and the seed."""
+    """How groups are compared: the `analysis` config, and the seed.
 
-    alpha: float
-    correction: str
-    min_subjects: int
-    n_permutations: int | None
-    n_bootstrap: int
-    seed: int
+    `n_permutations`: None takes as many as the family of tests needs.
+    """
+
+    alpha: float = 0.05
+    correction: str = "holm"
+    min_subjects: int = 10
+    n_permutations: int | None = None
+    n_bootstrap: int = 2000
+    seed: int = 20260101
+
+    @classmethod
+    def from_config(cls, config: Config) -> ScoreComparison:
+        """Return the settings of a config."""
+        a = config.analysis
+        return cls(
+            alpha=a.alpha, correction=a.correction, min_subjects=a.min_subjects, n_permutations=a.permutations,
+            n_bootstrap=a.bootstrap, seed=config.seed,
+        )  # fmt: skip
 
 
-def comparison_of(config: Config) -> ScoreComparison:
-    """Return the settings of the comparison."""
-    a = config.analysis
-    return ScoreComparison(a.alpha, a.correction, a.min_subjects, a.permutations, a.bootstrap, config.seed)
+def score_settings(config: Config, smallest_effects: Mapping[str, float]) -> dict[str, Any]:
+    """Return the settings of the comparison as reports read them.
 
-
-def score_settings(config: Config, metrics: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of the comparison as reports read them; the primary metric is the first."""
+    smallest_effects : metric -> smallest effect of interest; the first metric is the primary one.
+    """
     analysis = config.analysis
-    return {
+    settings: dict[str, Any] = {
         "unit": "subject; image and subject in the published column",
         "alpha": analysis.alpha,
         "n_bootstrap": analysis.bootstrap,
         "min_subjects": analysis.min_subjects,
         "correction": analysis.correction,
         "family": "all cuts of one score",
-        "primary": metrics[0] if metrics else "",
+        "primary": next(iter(smallest_effects), ""),
         "seed": config.seed,
     }
+    return settings | ({"smallest_effects": dict(smallest_effects)} if smallest_effects else {})
+
+
+def describe_metric(
+    name: str, smallest_effect: float, *, higher_is_better: bool = True, value_range: tuple[float, float] = (0.0, 1.0)
+) -> dict[str, Any]:
+    """Return a metric as reports describe scorers."""
+    return {
+        "name": name, "version": "1", "higher_is_better": higher_is_better, "value_range": list(value_range),
+        "smallest_effect": smallest_effect, "lexicon": None,
+    }  # fmt: skip
 
 
 def score_tables(
@@ -80,9 +100,9 @@ def no_scores() -> pd.DataFrame:
 
 
 def scores_digest(scores: pd.DataFrame) -> str:
-    """Return the digest of scores in no particular order: the response set of a run that asked no model.
+    """Return the digest of scores in any order: the response set of a run that asked no model.
 
-    It is the same for the same scores of the same subjects, whatever file they came from.
+    Equal scores of the same subjects have one digest, whatever file they came from.
     """
     lines = zip(*(scores[name] for name in LONG), strict=True)
     return digest(sorted([*map(str, line[:4]), repr(float(line[4]))] for line in lines))

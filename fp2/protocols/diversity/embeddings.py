@@ -1,4 +1,4 @@
-"""Embeddings of a data set's pictures: a file of the user's, or any dual encoder, also with person or scene removed."""
+"""Embeddings of a data set's images: the user's file, or a dual encoder's, also of images without person or scene."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ FIX = "Give an .npz with `image_id` (n) and `embedding` (n, d), or a table with 
 
 
 def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
-    """Return vectors and the people whose picture has one, in the same order.
+    """Return vectors, and the people whose image has one, in the same order.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be read, has two vectors of one picture, or none of the people's pictures.
+        If the file cannot be read, has two vectors of one image, or none of an image of the people.
     """
     ids, vectors = _read(path)
     where = "task.files.embeddings"
     if len(set(ids)) < len(ids):
-        raise Fp2Error("a picture has two embeddings", where=where, fix="Keep one row per image_id")
+        raise Fp2Error("an image has two embeddings", where=where, fix="Keep one row per image_id")
     place = {name: row for row, name in enumerate(ids)}
     kept = people[people["image_id"].isin(place)].drop_duplicates("image_id")
     if kept.empty:
-        raise Fp2Error("no embedding is of a picture of the data set", where=where, fix="Compare the image ids")
+        raise Fp2Error("no embedding is of an image of the data set", where=where, fix="Compare the image ids")
     found = vectors[[place[name] for name in kept["image_id"]]]
     if not np.isfinite(found).all() or not np.linalg.norm(found, axis=1).all():
-        raise Fp2Error("an embedding is empty or not finite", where=where)
+        raise Fp2Error("an embedding is zero or not finite", where=where)
     return found, kept
 
 
@@ -58,7 +58,7 @@ def _read(path: Path) -> tuple[list[str], Floats]:
             table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"image_id": str})
             ids, vectors = table["image_id"].astype(str).tolist(), table.drop(columns="image_id").to_numpy(np.float64)
         if vectors.ndim != 2 or not vectors.size or len(vectors) != len(ids):
-            raise ValueError(f"{len(ids)} pictures and vectors of shape {vectors.shape}")
+            raise ValueError(f"{len(ids)} image ids and vectors of shape {vectors.shape}")
         return ids, vectors
     except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -68,12 +68,12 @@ def _read(path: Path) -> tuple[list[str], Floats]:
 def from_model(
     config: Config, people: pd.DataFrame, kind: str, store: sqlite3.Connection, progress: Progress
 ) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
-    """Return the dual encoder's vectors of one image variant, the people they are of, and why others have none.
+    """Return the dual encoder's vectors of one image variant, their people, and reason -> number of images without one.
 
     Raises
     ------
     Fp2Error
-        If the model is no dual encoder or cannot be loaded.
+        If the model is not a dual encoder, cannot be loaded, or embeds no image.
     """
     from fp2.ask.plan import show
     from fp2.data.pixels import PixelIndex
@@ -86,13 +86,13 @@ def from_model(
     engine = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store)
     reasons: dict[str, int] = {}
     rows, vectors = [], []
-    seen = [(row, picture) for row, picture in enumerate(shown) if picture.error is None]
-    for picture in shown:
-        if picture.error is not None:
-            reasons[picture.error] = reasons.get(picture.error, 0) + 1
-    with progress.steps(f"Embedding, {kind.replace('_', ' ')}", len(seen)) as step:
-        embedded = engine.encoder.embed(picture.task(()) for _, picture in seen)
-        for (row, _), one in zip(seen, embedded, strict=True):
+    visible = [(row, stimulus) for row, stimulus in enumerate(shown) if stimulus.error is None]
+    for stimulus in shown:
+        if stimulus.error is not None:
+            reasons[stimulus.error] = reasons.get(stimulus.error, 0) + 1
+    with progress.steps(f"Embedding, {kind.replace('_', ' ')}", len(visible)) as step:
+        embedded = engine.encoder.embed(stimulus.task(()) for _, stimulus in visible)
+        for (row, _), one in zip(visible, embedded, strict=True):
             step()
             if one.vector is None:
                 reasons[one.error or "no embedding"] = reasons.get(one.error or "no embedding", 0) + 1
@@ -100,10 +100,10 @@ def from_model(
             rows.append(row)
             vectors.append(one.vector)
     if not vectors:
-        raise Fp2Error(f"no picture could be embedded as {kind}", where="task=diversity", fix=next(iter(reasons), ""))
+        raise Fp2Error(f"no image could be embedded as {kind}", where="task=diversity", fix=next(iter(reasons), ""))
     return np.asarray(np.stack(vectors), dtype=np.float64), first.iloc[rows], reasons
 
 
-def named(config: Config) -> Mapping[str, Any]:
-    """Return the model as results name it."""
+def describe_model(config: Config) -> Mapping[str, Any]:
+    """Return the dual encoder as results name it."""
     return {"name": config.model.name, "id": str(config.model.id or config.model.name), "engine": "dual"}

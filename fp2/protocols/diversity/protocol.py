@@ -1,23 +1,27 @@
-"""`task=diversity`: what a data set holds, before any model is judged on it."""
+"""`task=diversity`: a report of a data set (counts, shapes, Vendi scores), before a model is evaluated on it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator
 
 from fp2.config import Config
 from fp2.cuts import Cut, check_may_leave, memberships
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.diversity import counts
-from fp2.protocols.diversity.embeddings import Floats, from_file, from_model, named
-from fp2.protocols.diversity.shapes import SHAPES, heat, measure_shapes, summary
-from fp2.protocols.diversity.vendi import Vendi, vendi
+from fp2.protocols.diversity.embeddings import Floats, describe_model, from_file, from_model
+from fp2.protocols.diversity.shapes import SHAPES, heat_map, measure_shapes, summary
+from fp2.protocols.diversity.vendi import vendi
+from fp2.protocols.fhibe.scores.sensitive_attributes import known_attributes
+from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
 from fp2.results import Analysis
-from fp2.tables import ATTRIBUTE_PREFIX, BY_REGION, ORIGINAL, attribute_columns
+from fp2.tables import BY_REGION, ORIGINAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,53 +30,52 @@ if TYPE_CHECKING:
 
 BLOCK = "diversity_report"
 USUAL = ("pronoun", "age", "region", "skin_tone")
-OPTIONS = ("embed", "variants", "attributes", "sample", "repeats", "order")
+"""Attributes of the intersections, as far as the data set has them."""
+NO_MODEL = {"name": "nobody asked"}
+EMBEDDABLE = {ORIGINAL, "masked", "background_removed"} & ({ORIGINAL} | BY_REGION)
+
+
+def _variants(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    for kind in kinds:
+        if kind not in EMBEDDABLE:
+            what = f"variant {kind!r} cannot be embedded here"
+            raise Fp2Error(what, where="task.options.variants", fix=nearest(kind, EMBEDDABLE))
+    return kinds or (ORIGINAL,)
 
 
 @dataclass(frozen=True)
 class DiversityOptions:
-    """The options of the task; see `conf/task/diversity.yaml`."""
+    """`task.options`.
 
-    embed: bool
-    variants: tuple[str, ...]
-    attributes: tuple[str, ...] | None
-    sample: int
-    repeats: int
-    order: float
-
-
-def read_options(given: Mapping[str, Any]) -> DiversityOptions:
-    """Return the options, checked.
-
-    Raises
-    ------
-    Fp2Error
-        Naming the first one that is wrong.
+    Attributes
+    ----------
+    embed : bool
+        Whether the images are embedded by the dual encoder of `model`.
+    variants : tuple of str
+        Image variants that are embedded.
+    attributes : tuple of str, optional
+        Attributes of the intersections; None: `USUAL`.
+    sample, repeats : int
+        Subjects of an equal sample, and number of samples.
+    order : float
+        Order of the Vendi score.
     """
-    where = "task.options"
-    for key in given:
-        if key not in OPTIONS:
-            raise Fp2Error(f"unknown option {key!r}", where=where, fix=nearest(str(key), OPTIONS))
-    variants = tuple(str(kind) for kind in given.get("variants") or (ORIGINAL,))
-    known = {ORIGINAL, "masked", "background_removed"} & ({ORIGINAL} | BY_REGION)
-    for kind in variants:
-        if kind not in known:
-            raise Fp2Error(f"variant {kind!r} cannot be embedded here", where=where, fix=nearest(kind, known))
-    sample, repeats = given.get("sample", 200), given.get("repeats", 50)
-    order = given.get("order", 1)
-    for name, value, least in (("sample", sample, 2), ("repeats", repeats, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise Fp2Error(f"{name} is {value!r}", where=where, fix=f"Give a whole number of at least {least}")
-    if isinstance(order, bool) or not isinstance(order, int | float) or order < 0:
-        raise Fp2Error(f"order is {order!r}", where=where, fix="Give a number of at least 0; 1 is the Vendi score")
-    attributes = given.get("attributes")
-    names = None if attributes is None else tuple(str(name) for name in attributes)
-    check_may_leave(names or (), where)
-    return DiversityOptions(bool(given.get("embed", False)), variants, names, sample, repeats, float(order))
+
+    embed: Flag | None = False
+    variants: Annotated[Names, AfterValidator(_variants)] = (ORIGINAL,)
+    attributes: Names | None = None
+    sample: Annotated[int, Range(2)] = 200
+    repeats: Annotated[int, Range(1)] = 50
+    order: Annotated[float, Range(0)] = 1.0
+
+    __pydantic_config__ = FORBID_EXTRA
+
+    def __post_init__(self) -> None:
+        check_may_leave(self.attributes or (), "task.options.attributes")
 
 
 class Diversity(EvaluationProtocol[DiversityOptions]):
-    """What a data set holds: counts, shapes, and Vendi scores of embeddings."""
+    """Counts of a data set, shapes of its people, and Vendi scores of embeddings."""
 
     name = "diversity"
     Options = DiversityOptions
@@ -80,41 +83,37 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
     scoring = "none"
     sections = ("fp2.protocols.diversity.section:DiversitySection",)
 
-    @classmethod
-    def from_config(cls, config: Config) -> Diversity:
-        """Return the protocol with its options."""
-        return cls(read_options(config.task.options))
-
     def title(self, inputs: Inputs) -> str:
-        """Return what the report is called."""
+        """Return the title of the report."""
         return "Data set report"
 
     def check(self, inputs: Inputs) -> None:
         """Refuse unknown files and attributes."""
-        for name in inputs.config.task.files:
+        files = inputs.config.task.files
+        for name in files:
             if name != "embeddings":
                 raise Fp2Error(f"unknown file {name!r}", where="task.files", fix="It takes embeddings=FILE")
-        if inputs.config.task.files.get("embeddings") and self.options.embed:
-            what = "embeddings are given and asked for"
+        if files.get("embeddings") and self.options.embed:
+            what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
-        _attributes(inputs.people, inputs.cuts, self.options)
+        self._attributes(inputs.people, inputs.cuts)
 
     def collect(self, inputs: Inputs) -> Collected:
-        """Measure the shapes, and score the diversity of the embeddings."""
+        """Measure the shapes, and compute the Vendi scores."""
         people, config = inputs.people, inputs.config
-        attributes = _attributes(people, inputs.cuts, self.options)
+        attributes = self._attributes(people, inputs.cuts)
         with inputs.progress.steps("Measuring boxes, masks and keypoints", len(people)) as tick:
             numbers, points = measure_shapes(people, tick)
-        scored, reasons, notes = _scored(inputs, attributes, self.options)
+        scored, reasons, notes = self._vendi_scores(inputs, attributes)
         measured = people.join(numbers)
         return Collected(
             tables=score_tables(measured, no_scores()),
-            model=named(config) if self.options.embed else {"name": "nobody asked"},
+            model=describe_model(config) if self.options.embed else NO_MODEL,
             attributes=attributes,
             notes=notes,
             facts={
                 "counted": counted(measured, attributes, config.analysis.min_subjects),
-                "keypoints": heat(points), "vendi": scored, "not_embedded": reasons,
+                "keypoints": heat_map(points), "vendi": scored, "not_embedded": reasons,
             },
         )  # fmt: skip
 
@@ -125,100 +124,100 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block.
 
-        The tables of a logged run keep the shapes, and the attributes of the intersections only: the number of
+        The tables of a logged run have the shapes, and of the attributes those of the intersections: the number of
         attributes and values stays that of the first run; places, keypoints and Vendi scores cannot be computed again.
         """
         people, facts = tables.people, job.facts
-        attributes = _attributes(people, job.cuts, self.options)
+        attributes = self._attributes(people, job.cuts)
         block = dict(facts.get("counted") or counted(people, attributes, job.config.analysis.min_subjects))
         if "totals" in facts:
             block |= {"totals": block["totals"] | facts["totals"], "places": []}
         block |= {name: facts[name] for name in ("keypoints", "vendi", "not_embedded")}
         job.tick()
-        return Analysis(
-            settings=score_settings(job.config, []), blocks={BLOCK: block | _summary(block, block["vendi"])}
-        )
+        return Analysis(settings=score_settings(job.config, {}), blocks={BLOCK: block | _summary(block)})
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what of a logged run stays."""
+        """Return what stays of a logged run."""
         kept = {name: results[BLOCK]["totals"][name] for name in ("attributes", "attribute_values")}
         return {"totals": kept, "keypoints": None, "vendi": [], "not_embedded": {}}
 
+    def _attributes(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[str, ...]:
+        """Return the attributes of the intersections: those of the options, else the usual ones, else the cuts'."""
+        known = known_attributes(people)
+        for name in self.options.attributes or ():
+            if name not in known:
+                fix = nearest(name, known)
+                raise Fp2Error(f"no subject has a value of {name!r}", where="task.options.attributes", fix=fix)
+        if self.options.attributes is not None:
+            return self.options.attributes
+        usual = tuple(name for name in USUAL if name in known)
+        return usual or tuple(dict.fromkeys(part for cut in cuts for part in cut.by))
 
-def counted(people: pd.DataFrame, attributes: Sequence[str], least: int) -> dict[str, Any]:
+    def _vendi_scores(
+        self, inputs: Inputs, attributes: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
+        """Return the scores per variant, overall and by group; why images have no embedding; and notes."""
+        config, options = inputs.config, self.options
+        path = config.task.files.get("embeddings")
+        if not path and not options.embed:
+            note = (
+                "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=a dual encoder"
+            )
+            return [], {}, [note]
+        reasons: dict[str, int] = {}
+        scored: list[dict[str, Any]] = []
+        for kind in ("file",) if path else options.variants:
+            if path:
+                vectors, people = from_file(Path(path).expanduser(), inputs.people)
+            else:
+                store, progress = inputs.store.connection, inputs.progress
+                vectors, people, missing = from_model(config, inputs.people, kind, store, progress)
+                reasons |= {f"{kind}: {reason}": n for reason, n in missing.items()}
+            scored.append({"variant": kind, "by": None, "group": None, **self._score(vectors, people, config)})
+            for name in attributes:
+                for group, rows in _groups(people, name, config.analysis.min_subjects):
+                    own = self._score(vectors[rows], people.iloc[rows], config)
+                    scored.append({"variant": kind, "by": name, "group": group, **own})
+        return scored, reasons, []
+
+    def _score(self, vectors: Floats, people: pd.DataFrame, config: Config) -> dict[str, Any]:
+        options = self.options
+        found = vendi(
+            vectors, people["subject_id"], sample=options.sample, repeats=options.repeats, seed=config.seed,
+            q=options.order,
+        )  # fmt: skip
+        return asdict(found)
+
+
+def counted(people: pd.DataFrame, attributes: Sequence[str], min_subjects: int) -> dict[str, Any]:
     """Return the part of the block that follows from the people table and its columns of shapes."""
-    listed = [name for name in counts.shown_attributes(people) if people[ATTRIBUTE_PREFIX + name].map(len).any()]
+    known = known_attributes(people)
+    listed = [name for name in counts.shown_attributes(people) if name in known]
     return {
         "totals": counts.totals(people),
         "attributes": list(attributes),
-        "intersections": counts.intersections(people, attributes, least),
-        "places": counts.shares(people, counts.PLACES, least),
-        "groups": [{"attribute": name, "rows": counts.shares(people, name, least)} for name in listed],
+        "intersections": counts.intersections(people, attributes, min_subjects),
+        "places": counts.shares(people, counts.PLACES, min_subjects),
+        "groups": [{"attribute": name, "rows": counts.shares(people, name, min_subjects)} for name in listed],
         "shapes": summary(people[list(SHAPES)]),
-        "centres": heat(people[["centre_x", "centre_y"]].dropna().to_numpy()),
+        "centres": heat_map(people[["centre_x", "centre_y"]].dropna().to_numpy()),
     }
 
 
-def _attributes(people: pd.DataFrame, cuts: Sequence[Cut], options: DiversityOptions) -> tuple[str, ...]:
-    """Return the attributes of the intersections: those named, else the usual ones, else those of the cuts."""
-    known = [name for name in attribute_columns(people) if people[ATTRIBUTE_PREFIX + name].map(len).any()]
-    for name in options.attributes or ():
-        if name not in known:
-            raise Fp2Error(f"nobody has the attribute {name!r}", where="task.options", fix=nearest(name, known))
-    if options.attributes is not None:
-        return options.attributes
-    usual = tuple(name for name in USUAL if name in known)
-    return usual or tuple(dict.fromkeys(part for cut in cuts for part in cut.by))
-
-
-def _scored(
-    given: Inputs, attributes: Sequence[str], options: DiversityOptions
-) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
-    """Return the scores per variant, for everybody and by group; why pictures have no embedding; and notes."""
-    config = given.config
-    path = config.task.files.get("embeddings")
-    if not path and not options.embed:
-        note = "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=a dual encoder"
-        return [], {}, [note]
-    reasons: dict[str, int] = {}
-    scored: list[dict[str, Any]] = []
-    kinds = ("file",) if path else options.variants
-    for kind in kinds:
-        if path:
-            vectors, people = from_file(Path(path).expanduser(), given.people)
-        else:
-            vectors, people, missing = from_model(config, given.people, kind, given.store.connection, given.progress)
-            reasons |= {f"{kind}: {reason}": n for reason, n in missing.items()}
-        scored.append({"variant": kind, "by": None, "group": None, **_one(vectors, people, options, config)})
-        scored += [
-            {"variant": kind, "by": name, "group": group, **_one(vectors[rows], people.iloc[rows], options, config)}
-            for name in attributes
-            for group, rows in _rows(people, name, config.analysis.min_subjects)
-        ]
-    return scored, reasons, []
-
-
-def _rows(people: pd.DataFrame, attribute: str, least: int) -> list[tuple[str, list[int]]]:
-    """Return the groups with enough people, and the rows of their pictures."""
+def _groups(people: pd.DataFrame, attribute: str, min_subjects: int) -> list[tuple[str, list[int]]]:
+    """Return the groups with enough subjects, and the rows of their images."""
     place = {name: row for row, name in enumerate(people["image_id"])}
     entries = memberships(people, Cut(attribute, (attribute,)))
     return [
         (str(group), [place[name] for name in part["image_id"]])
         for group, part in entries.groupby("group", sort=True)
-        if part["subject_id"].nunique() >= least
+        if part["subject_id"].nunique() >= min_subjects
     ]
 
 
-def _one(vectors: Floats, people: pd.DataFrame, options: DiversityOptions, config: Config) -> dict[str, Any]:
-    found: Vendi = vendi(
-        vectors, people["subject_id"], sample=options.sample, repeats=options.repeats, seed=config.seed, q=options.order
-    )
-    return asdict(found)
-
-
-def _summary(block: Mapping[str, Any], scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what MLflow charts and the passport holds."""
+def _summary(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `metrics` (flat, for MLflow) and `headline` (for the passport)."""
     metrics = {f"totals.{name}": float(n) for name, n in block["totals"].items()}
     metrics |= {f"{one['name']}.median": one["quantiles"][2] for one in block["shapes"]}
-    metrics |= {f"vendi.{one['variant']}": one["score"] for one in scored if one["by"] is None}
+    metrics |= {f"vendi.{one['variant']}": one["score"] for one in block["vendi"] if one["by"] is None}
     return {"metrics": metrics, "headline": dict(block["totals"])}

@@ -1,4 +1,4 @@
-"""What a data set holds: totals, group sizes, Vendi scores, and where people stand in its pictures."""
+"""The data set report: totals, group sizes, Vendi scores, and positions of people in the images."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from fp2.report.section import Block, Results, Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEAST = 10  # figures know no config: as `report.suppress_below` ships
+_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _SHAPES, _VENDI = "diversity_report_shapes.png", "diversity_report_vendi.png"
 
 
 class DiversitySection(Section):
-    """."""
+    """Vendi scores, intersections, and the groups of every attribute."""
 
     name = "diversity_report"
-    title = "What the data set holds"
+    title = "Data set report"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the block with groups of fewer than `min_cell` people left out of the lists."""
+        """Return the block, with groups of fewer than `min_cell` subjects left out of the lists."""
         groups = [
             {"attribute": one["attribute"], "rows": _large(one["rows"], min_cell)}
             for one in block["groups"]
@@ -34,11 +34,9 @@ class DiversitySection(Section):
         ]
         alts = {}
         if block["shapes"]:
-            alts[_SHAPES] = (
-                "Boxes, masks and keypoints: bars run from the 5 to the 95 % quantile, thick from 25 to 75 %"
-            )
+            alts[_SHAPES] = "Boxes, masks and keypoints: 5 to 95 % quantiles, thick from 25 to 75 %, with the median"
         if _compared(block, min_cell):
-            alts[_VENDI] = "Vendi scores of equal samples of people: mean, and where 95 % of the samples lie"
+            alts[_VENDI] = "Vendi scores of equal samples of subjects: mean and 95 % range over samples"
         return {
             "block": block,
             "groups": groups,
@@ -51,16 +49,16 @@ class DiversitySection(Section):
         """Draw the shapes with their heat maps, and the Vendi scores of equal samples."""
         if block["shapes"]:
             yield _shapes(block, results, folder / _SHAPES)
-        if rows := _compared(block, _LEAST):
+        if rows := _compared(block, _MIN_CELL):
             yield _vendi(rows, results, folder / _VENDI)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return totals and the Vendi score of everybody."""
+        """Return totals, and the Vendi score of all images."""
         totals = block["totals"]
-        told = f"{totals['attributes']:,} attributes with {totals['attribute_values']:,} values"
+        counted = f"{totals['attributes']:,} attributes with {totals['attribute_values']:,} values"
         scores = [row for row in block["vendi"] if row["by"] is None]
         vendi = [Text(f"Vendi score ({scorer_label(row['variant'])}): {number(row['score'], 2)}") for row in scores]
-        return [Text(told), *vendi]
+        return [Text(counted), *vendi]
 
 
 def _large(rows: Sequence[Mapping[str, Any]], min_cell: int) -> list[Mapping[str, Any]]:
@@ -72,15 +70,15 @@ def _compared(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
 
 
 def _shapes(block: Block, results: Results, path: Path) -> Path:
-    """Draw one bar of quantiles per number, and heat maps of box middles and keypoints where they are known."""
+    """Draw the quantiles of each number, and heat maps of box centres and keypoints if they are known."""
     from fp2.report.figures.style import figure, head, save, style
 
     rows = [row for row in block["shapes"] if not row["name"].startswith("centre_")]
-    maps = [(name, block[key]) for name, key in (("box middles", "centres"), ("keypoints", "keypoints")) if block[key]]
+    maps = [(name, block[key]) for name, key in (("box centres", "centres"), ("keypoints", "keypoints")) if block[key]]
     with style():
         drawn = figure(8.6, 1.9 + 0.4 * len(rows) + (2.7 if maps else 0))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
-        head(drawn, "People in the pictures", [results])
+        head(drawn, "People in the images", [results])
         low = (0.6 + (2.7 if maps else 0)) / height
         axes = drawn.add_axes((3.1 / width, low, 1 - 3.4 / width, 1 - low - 1.0 / height))
         for place, row in enumerate(rows):
@@ -114,7 +112,7 @@ def _vendi(rows: Sequence[Mapping[str, Any]], results: Results, path: Path) -> P
         drawn = figure(8.2, 1.9 + 0.3 * len(names) * max(1, 0.6 * len(variants)))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         axes = drawn.add_axes((2.6 / width, 0.6 / height, 1 - 2.9 / width, 1 - 1.6 / height))
-        head(drawn, f"Vendi scores of {rows[0]['sample']} people each", [results])
+        head(drawn, f"Vendi scores of samples of {rows[0]['sample']} subjects", [results])
         for turn, (colour, variant) in enumerate(zip(LINES, variants, strict=False)):
             own = [row for row in rows if row["variant"] == variant]
             places = [names.index(_name(row)) + 0.22 * (turn - (len(variants) - 1) / 2) for row in own]
@@ -126,10 +124,10 @@ def _vendi(rows: Sequence[Mapping[str, Any]], results: Results, path: Path) -> P
         axes.set_yticks(range(len(names)), [shorten(name, 38) for name in names])
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.set_xlim(left=1)
-        axes.set_xlabel("one picture each; 1: all the same", color=FAINT)
+        axes.set_xlabel("Vendi score of one image per subject (1: all equal)", color=FAINT)
         axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(variants))
         return save(drawn, path)
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return "everybody" if row["by"] is None else f"{cut_label(row['by'])}: {plain(row['group'])}"
+    return "all subjects" if row["by"] is None else f"{cut_label(row['by'])}: {plain(row['group'])}"

@@ -1,4 +1,4 @@
-"""Boxes, masks and keypoints of the people in pictures: the numbers of FHIBE's Fig. 5 (Xiang et al. 2025)."""
+"""Boxes, masks and keypoints of the people in images, as in Fig. 5 of Xiang et al. 2025 (FHIBE)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
-from fp2.errors import Fp2Error
+from fp2.data.fhibe.geometry import Geometry
+from fp2.protocols.fhibe.scores.features import geometry_of, table_box
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,35 +20,35 @@ SHAPES: dict[str, str] = {
     "box_area": "person box area / image area",
     "face_area": "face box area / image area",
     "box_ratio": "person box width / height",
-    "off_centre": "distance of the person box's middle from the image's, both in shares of width and height",
-    "centre_x": "person box's middle from the left, as a share of the width",
-    "centre_y": "person box's middle from the top, as a share of the height",
+    "off_centre": "distance of the person box's centre from the image's, both as shares of width and height",
+    "centre_x": "person box's centre from the left, as a share of the width",
+    "centre_y": "person box's centre from the top, as a share of the height",
     "mask_area": "mask area / image area",
     "mask_concavity": "1 - mask area / area of its convex hull",
-    "keypoint_spread": "mean distance between pairs of seen keypoints, in shares of width and height",
+    "keypoint_spread": "mean distance between pairs of visible keypoints, as shares of width and height",
 }
-"""Name -> meaning. The paper's own text of the concavity is damaged in print; this is the usual definition."""
-_GRID = 400  # cells along the longer side on which a mask's parts are put together
+"""Name -> definition. The paper's own text of the concavity is garbled in print; this is the usual definition."""
+_GRID = 400  # cells along the longer side of the grid on which the parts of a mask are united
 Floats = NDArray[np.float64]
 
 
 def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None) -> tuple[pd.DataFrame, Floats]:
-    """Return one column per entry of `SHAPES` on the index of `people`, and all seen keypoints (k, 2) in shares.
+    """Return one column per entry of `SHAPES` on the index of `people`, and all visible keypoints (k, 2) as shares.
 
-    What the data set does not tell is NaN.
+    What the data set does not have is NaN. `tick` is called after each row.
     """
     import pandas as pd
 
     rows: list[dict[str, float]] = []
     points: list[Floats] = []
     for row in people.itertuples():
-        shape = _geometry(Path(str(row.image_path)), str(row.subject_id))
-        person, face = _table_box(row, "box") or shape.person_box, _table_box(row, "face") or shape.face_box
-        found, seen = shape_numbers(shape, person, face, _size(shape, row))
+        shape = geometry_of(Path(str(row.image_path)), str(row.subject_id))
+        person, face = table_box(row, "box") or shape.person_box, table_box(row, "face") or shape.face_box
+        found, visible = shape_numbers(shape, person, face, _size(shape, row))
         if "mask_area" not in found and (mask := _mask_file(row)) is not None:
             found |= mask_numbers(mask)
         rows.append(found)
-        points.append(seen)
+        points.append(visible)
         tick()
     table = pd.DataFrame(rows, index=people.index, columns=list(SHAPES), dtype="float64")
     return table, np.concatenate(points) if points else np.empty((0, 2))
@@ -60,7 +60,7 @@ def shape_numbers(
     face: Sequence[float] | None,
     size: tuple[int, int] | None,
 ) -> tuple[dict[str, float], Floats]:
-    """Return the numbers of one person in one picture of `size` (width, height), and the seen keypoints in shares."""
+    """Return the numbers of a person in an image of `size` (width, height), and the visible keypoints as shares."""
     nothing = np.empty((0, 2))
     if size is None or min(size) <= 0:
         return {}, nothing
@@ -77,17 +77,17 @@ def shape_numbers(
         }
     if face is not None:
         found["face_area"] = face[2] * face[3] / (width * height)
-    found |= _mask_numbers(shape, size)
-    seen = np.array([[p.x / width, p.y / height] for p in shape.keypoints.values() if p.visible])
-    if len(seen) >= 2:
+    found |= _polygon_numbers(shape, size)
+    visible = np.array([[p.x / width, p.y / height] for p in shape.keypoints.values() if p.visible])
+    if len(visible) >= 2:
         from scipy.spatial.distance import pdist
 
-        found["keypoint_spread"] = float(pdist(seen).mean())
-    return found, seen if len(seen) else nothing
+        found["keypoint_spread"] = float(pdist(visible).mean())
+    return found, visible if len(visible) else nothing
 
 
-def _mask_numbers(shape: Geometry, size: tuple[int, int]) -> dict[str, float]:
-    """Return area and concavity of the union of all segments, counted on a grid."""
+def _polygon_numbers(shape: Geometry, size: tuple[int, int]) -> dict[str, float]:
+    """Return area and concavity of the union of all segments, drawn on a grid."""
     from PIL import Image, ImageDraw
 
     polygons = [polygon for parts in shape.polygons.values() for polygon in parts if len(polygon) >= 3]
@@ -110,7 +110,7 @@ def mask_numbers(mask: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _mask_file(row: Any) -> NDArray[np.bool_] | None:
-    """Return the mask that the people table names, scaled down; None where there is none or it cannot be read."""
+    """Return the mask file of the people table, scaled down; None if there is none or it cannot be read."""
     from PIL import Image
 
     from fp2.data.pixels import open_rgb
@@ -120,14 +120,14 @@ def _mask_file(row: Any) -> NDArray[np.bool_] | None:
         return None
     try:
         mask = open_rgb(Path(path)).convert("L")
-    except Exception:  # decoders raise many kinds; the picture then has no mask numbers
+    except Exception:  # decoders raise many kinds; the image then has no mask numbers
         return None
     mask.thumbnail((_GRID, _GRID), Image.Resampling.NEAREST)
     return np.asarray(mask) > 0
 
 
 def _hull_area(mask: NDArray[np.bool_]) -> float:
-    """Return the area of the convex hull of a mask's cells (their corners), 0 where there is none."""
+    """Return the area of the convex hull of a mask's cells (of their corners)."""
     from scipy.spatial import ConvexHull
 
     ys, xs = np.nonzero(mask)
@@ -136,7 +136,7 @@ def _hull_area(mask: NDArray[np.bool_]) -> float:
 
 
 def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return for each number how many pictures have it, its mean, and its 5, 25, 50, 75 and 95 % quantiles."""
+    """Return for each number the images that have it, its mean, and its 5, 25, 50, 75 and 95 % quantiles."""
     out = []
     for name, meaning in SHAPES.items():
         known = numbers[name].dropna()
@@ -148,7 +148,7 @@ def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:
     return out
 
 
-def heat(points: Floats, cells: int = 24) -> list[list[float]] | None:
+def heat_map(points: Floats, cells: int = 24) -> list[list[float]] | None:
     """Return the shares of points (k, 2) in the cells of a square grid, rows from the top; None without points."""
     inside = points[((points >= 0) & (points <= 1)).all(axis=1)] if len(points) else points
     if not len(inside):
@@ -157,20 +157,8 @@ def heat(points: Floats, cells: int = 24) -> list[list[float]] | None:
     return [[float(x) for x in row] for row in counts / counts.sum()]
 
 
-def _geometry(path: Path, subject_id: str) -> Geometry:
-    try:
-        return read_geometry(annotation_path(path), subject_id)
-    except Fp2Error:
-        return Geometry()
-
-
-def _table_box(row: Any, what: str) -> tuple[float, ...] | None:
-    values = tuple(float(getattr(row, f"{what}_{side}", math.nan)) for side in "xywh")
-    return None if any(math.isnan(value) for value in values) else values
-
-
 def _size(shape: Geometry, row: Any) -> tuple[int, int] | None:
-    """Return the picture's size from its annotation, or from its header."""
+    """Return the image's size from its annotation, or from its header."""
     if shape.size:
         return shape.size
     from PIL import Image, UnidentifiedImageError

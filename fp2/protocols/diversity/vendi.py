@@ -1,8 +1,8 @@
-"""The Vendi score: how many different things a set holds, as the exponential of an entropy.
+"""The Vendi score: the effective number of different items in a set, the exponential of an entropy.
 
 Friedman and Dieng, "The Vendi score" (TMLR 2023): exp of the Shannon entropy of the eigenvalues of K / n, where K is
-the matrix of similarities (here cosine, so that K has a unit diagonal). It lies between 1 (all the same) and n (all
-orthogonal). Order q other than 1: Pasarkar and Dieng, "Cousins of the Vendi score" (AISTATS 2024), Renyi's entropy.
+the similarity matrix (here of cosines, so that K has a unit diagonal). It is between 1 (all equal) and n (all
+orthogonal). Order q other than 1 is Renyi's entropy: Pasarkar and Dieng, "Cousins of the Vendi score" (AISTATS 2024).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Vendi:
-    """The score of all `n_images` pictures, and of equal samples of `sample` subjects' first pictures: mean and range.
+    """The score of all `n_images` images, and of equal samples: one image each of `sample` subjects.
 
-    The score grows with the number of pictures, so only `equal_n` compares sets or groups of different sizes; `low`
-    and `high` are the 2.5 and 97.5 % quantiles over the samples, which are drawn without replacement.
+    The score grows with the number of images, so that only `equal_n` (mean over the samples) compares sets or groups of
+    different sizes; `low` and `high` are the 2.5 and 97.5 % quantiles over the samples, drawn without replacement.
     """
 
     score: float
@@ -42,22 +42,22 @@ def vendi_score(vectors: ArrayLike, q: float = 1.0) -> float:
     """
     x = np.asarray(vectors, dtype=np.float64)
     if x.ndim != 2 or not len(x):
-        raise ValueError("embeddings must be a table with one row per picture")
+        raise ValueError("embeddings must be a table with one row per image")
     length = np.linalg.norm(x, axis=1, keepdims=True)
     if not np.isfinite(x).all() or (length == 0).any():
-        raise ValueError("an embedding is empty or not finite")
+        raise ValueError("an embedding is zero or not finite")
     if q < 0:
         raise ValueError(f"the order is {q}, below 0")
     x = x / length
     n, d = x.shape
-    # the eigenvalues of X X' / n and X' X / n that are not 0 are the same
+    # the non-zero eigenvalues of X X' / n and X' X / n are the same
     small = (x.T @ x if d < n else x @ x.T) / n
     weights = np.linalg.eigvalsh(small)
     return _hill(weights[weights > 1e-12], q)
 
 
 def _hill(p: Floats, q: float) -> float:
-    """Return the Hill number of order q of weights that sum to 1."""
+    """Return the Hill number of order q of weights, which are normalised to sum 1."""
     p = p / p.sum()
     if q == 1:
         return float(np.exp(-(p * np.log(p)).sum()))
@@ -75,12 +75,12 @@ def vendi(
     seed: int = 0,
     q: float = 1.0,
 ) -> Vendi:
-    """Return the score of all pictures, and of `repeats` samples of one picture each of `sample` subjects.
+    """Return the score of all images, and of `repeats` samples of one image each of `sample` subjects.
 
-    vectors (n, d), subjects (n,). Without `sample`, or with fewer subjects than that, `equal_n` is None.
+    vectors (n, d), subjects (n,). Without `sample`, or with fewer subjects, `equal_n` is None.
     """
-    x, who = np.asarray(vectors, dtype=np.float64), np.asarray(subjects, dtype=object)
-    names, of = np.unique(who.astype(str), return_inverse=True)
+    x, owners = np.asarray(vectors, dtype=np.float64), np.asarray(subjects, dtype=object)
+    names, of = np.unique(owners.astype(str), return_inverse=True)
     whole = vendi_score(x, q)
     if sample is None or sample < 2 or len(names) < sample:
         return Vendi(whole, len(x), len(names))

@@ -1,7 +1,7 @@
-"""Checkpoints of the paper's own families that transformers runs: DETR, Deformable DETR, Mask2Former and ViTPose.
+"""Checkpoints of the paper's model families that transformers runs: DETR, Deformable DETR, Mask2Former and ViTPose.
 
-Of a detector's classes only `person` is kept, with every score: average recall looks at the order. Poses are estimated
-on the annotated boxes, as the paper's are. Pictures are resized by Pillow; torchvision is not needed.
+Of a detector's classes only `person` is kept, with every score: average recall depends on their order. Poses are
+estimated on the annotated boxes, as in the paper. Images are resized by Pillow; torchvision is not needed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.metrics.overlap import MOST_DETECTIONS
-from fp2.protocols.narrow.models import ModelSpec, Picture
-from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.rle import Rle
+from fp2.protocols.narrow.detection import MAX_DETECTIONS
+from fp2.protocols.narrow.models import ImageInput, ModelSpec
+from fp2.protocols.narrow.predictions import Prediction, encode_mask
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-class _Checkpoint:
-    """A checkpoint that is loaded when the first picture comes."""
+class _CheckpointModel:
+    """A checkpoint that is loaded with the first image."""
 
     auto = ""
     types: tuple[str, ...] = ()
@@ -53,11 +52,11 @@ class _Checkpoint:
         return {**own, **used, "transformers": version("transformers"), "method": 1}
 
     def close(self) -> None:
-        """Let the model go."""
+        """Release the model."""
         self._loaded = None
 
     def _model(self) -> tuple[Any, Any, str]:
-        """Return processor, model and device, loaded at the first call."""
+        """Return processor, model and device, which the first call loads."""
         if self._loaded is None:
             from fp2.engines.hf.loading import silence_loaders
             from fp2.engines.hf.placement import resolve_device
@@ -70,21 +69,21 @@ class _Checkpoint:
                 kind = getattr(transformers, self.auto)
                 model = kind.from_pretrained(path, dtype=getattr(torch, self._spec.dtype))
             except ImportError as error:
-                raise self._needs(error) from None
+                raise self._missing_package(error) from None
             except (OSError, ValueError, RuntimeError, KeyError) as error:
                 reason = (str(error) or type(error).__name__).strip().splitlines()[0]
                 raise Fp2Error(f"the model {self._checkpoint.id} cannot be loaded: {reason}") from error
             self._loaded = (processor, model.to(device).eval(), device)
         return self._loaded
 
-    def _needs(self, error: ImportError) -> Fp2Error:
-        """Return the reason for a checkpoint that wants a package that is not used here."""
+    def _missing_package(self, error: ImportError) -> Fp2Error:
+        """Return the error of a checkpoint that needs a package that is not used here."""
         fix = "Give a checkpoint whose backbone is transformers' own: another revision or folder (task.files.model)"
-        needs = "timm" if "timm" in str(error) else "another package"
-        return Fp2Error(f"the model {self._checkpoint.id} needs {needs}, which is not installed", fix=fix)
+        package = "timm" if "timm" in str(error) else "another package"
+        return Fp2Error(f"the model {self._checkpoint.id} needs {package}, which is not installed", fix=fix)
 
     def _run(self, inputs: Any) -> tuple[Any, Any]:
-        """Return the processor and the model's outputs for ready inputs."""
+        """Return the processor, and the model's outputs for its inputs."""
         torch = importlib.import_module("torch")
         processor, model, device = self._model()
         ready = {name: value.to(device) for name, value in inputs.items() if hasattr(value, "to")}
@@ -102,73 +101,69 @@ class _Checkpoint:
         raise Fp2Error(what, where=f"narrow model {self._spec.name}", fix="Set person to the name of its class")
 
 
-class Detector(_Checkpoint):
+class Detector(_CheckpointModel):
     """DETR and Deformable DETR: boxes of people."""
 
     auto = "AutoModelForObjectDetection"
     types = ("detr", "deformable_detr")
 
-    def predict(self, picture: Picture) -> list[Prediction]:
-        """Return the boxes of the class person, surest first."""
-        image = picture.image
+    def predict(self, shown: ImageInput) -> list[Prediction]:
+        """Return the boxes of the class person, highest score first."""
+        image = shown.image
         processor, outputs = self._run(self._model()[0](images=[image], return_tensors="pt"))
         sizes = [(image.height, image.width)]
-        extra = {"top_k": MOST_DETECTIONS} if self._checkpoint.model_type == "deformable_detr" else {}
+        extra = {"top_k": MAX_DETECTIONS} if self._checkpoint.model_type == "deformable_detr" else {}
         (found,) = processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=sizes, **extra)
         keep = (found["labels"] == self._person()).cpu().numpy()
         corners = found["boxes"].float().cpu().numpy()[keep].astype(np.float64)
         scores = found["scores"].float().cpu().numpy()[keep]
         boxes = np.concatenate([corners[:, :2], np.clip(corners[:, 2:] - corners[:, :2], 0, None)], axis=1)
-        order = np.argsort(-scores, kind="stable")[:MOST_DETECTIONS]
+        order = np.argsort(-scores, kind="stable")[:MAX_DETECTIONS]
         return [Prediction("", score=float(scores[n]), box=tuple(boxes[n].tolist())) for n in order]
 
 
-class Segmenter(_Checkpoint):
+class Segmenter(_CheckpointModel):
     """Mask2Former: masks of people."""
 
     auto = "AutoModelForUniversalSegmentation"
     types = ("mask2former",)
 
-    def predict(self, picture: Picture) -> list[Prediction]:
-        """Return the masks of the class person, surest first."""
-        image = picture.image
+    def predict(self, shown: ImageInput) -> list[Prediction]:
+        """Return the masks of the class person, highest score first."""
+        image = shown.image
         processor, outputs = self._run(self._model()[0](images=[image], return_tensors="pt"))
-        sizes = [(image.height, image.width)]
         (found,) = processor.post_process_instance_segmentation(
-            outputs, threshold=0.0, target_sizes=sizes, return_binary_maps=True
+            outputs, threshold=0.0, target_sizes=[(image.height, image.width)], return_binary_maps=True
         )
-        person = self._person()
-        kept = [n for n, info in enumerate(found["segments_info"]) if int(info["label_id"]) == person]
-        kept.sort(key=lambda n: -float(found["segments_info"][n]["score"]))
-        return [
-            Prediction(
-                "",
-                score=float(found["segments_info"][n]["score"]),
-                mask=Rle.of(found["segmentation"][n].cpu().numpy() > 0),
-            )
-            for n in kept[:MOST_DETECTIONS]
-        ]
+        person, maps = self._person(), found["segmentation"]
+        scores = {
+            n: float(info["score"])
+            for n, info in enumerate(found["segments_info"])
+            if int(info["label_id"]) == person
+        }  # fmt: skip
+        order = sorted(scores, key=lambda n: -scores[n])[:MAX_DETECTIONS]
+        return [Prediction("", score=scores[n], mask=encode_mask(maps[n].cpu().numpy() > 0)) for n in order]
 
 
-class Poser(_Checkpoint):
+class PoseEstimator(_CheckpointModel):
     """ViTPose on annotated boxes: COCO's 17 keypoints of each person."""
 
     auto = "VitPoseForPoseEstimation"
     types = ("vitpose",)
 
-    def predict(self, picture: Picture) -> list[Prediction]:
-        """Return one pose for each person who has a box."""
+    def predict(self, shown: ImageInput) -> list[Prediction]:
+        """Return one pose for each person with a box."""
         torch = importlib.import_module("torch")
-        whose = [(person, box) for person, box in zip(picture.people, picture.boxes, strict=True) if box is not None]
-        if not whose:
+        boxed = [(person, box) for person, box in zip(shown.people, shown.boxes, strict=True) if box is not None]
+        if not boxed:
             return []
         processor, model, _ = self._model()
         if int(model.config.num_labels) != 17:
             raise Fp2Error(f"the model {self._checkpoint.id} has {model.config.num_labels} keypoints, not COCO's 17")
-        boxes = [[list(box) for _, box in whose]]
-        inputs = dict(processor(images=[picture.image], boxes=boxes, return_tensors="pt"))
+        boxes = [[list(box) for _, box in boxed]]
+        inputs = dict(processor(images=[shown.image], boxes=boxes, return_tensors="pt"))
         if getattr(model.config.backbone_config, "num_experts", 1) > 1:  # ViTPose++: the expert trained on COCO
-            inputs["dataset_index"] = torch.zeros(len(whose), dtype=torch.int64)
+            inputs["dataset_index"] = torch.zeros(len(boxed), dtype=torch.int64)
         processor, outputs = self._run(inputs)
         outputs.heatmaps = outputs.heatmaps.float()
         (found,) = processor.post_process_pose_estimation(outputs, boxes=boxes)
@@ -179,5 +174,5 @@ class Poser(_Checkpoint):
                 score=float(pose["scores"].float().mean()),
                 keypoints=pose["keypoints"].double().cpu().numpy(),
             )
-            for (person, _), pose in zip(whose, found, strict=True)
+            for (person, _), pose in zip(boxed, found, strict=True)
         ]

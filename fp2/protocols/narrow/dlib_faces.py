@@ -1,7 +1,7 @@
-"""dlib's face embedding (a ResNet trained on three million faces) from the annotated face box; extra `[narrow]`.
+"""dlib's face embedding (a ResNet trained on three million faces) of the annotated face box; extra `[narrow]`.
 
-dlib's own detector is asked, too, whether it sees a face there: an embedding of what is no face to dlib says nothing,
-and where that is so for most people, verification cannot be measured.
+dlib's own face detector is run as well: the embedding of what it does not detect as a face means little, and if that is
+so for most people, verification is not measurable.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from fp2.data.fhibe.geometry import annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
-from fp2.errors import Fp2Error, nearest
-from fp2.protocols.narrow.metrics.pictures import cosine
-from fp2.protocols.narrow.models import ModelSpec, Picture, number_of
+from fp2.errors import Fp2Error
+from fp2.plugins import read_options
+from fp2.protocols.narrow.generated_images import cosine
+from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.truth import Person
+from fp2.protocols.option_types import FORBID_EXTRA, Range
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,66 +33,72 @@ if TYPE_CHECKING:
 
 _LANDMARKS = "shape_predictor_5_face_landmarks.dat"
 _EMBEDDING = "dlib_face_recognition_resnet_model_v1.dat"
-_FIX = "Install the extra: pip install 'fp2[narrow]'"
 
 
 def installed() -> bool:
-    """Return whether dlib and its models are here."""
+    """Return whether dlib and its models are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("dlib", "face_recognition_models"))
 
 
+@dataclass(frozen=True)
+class DlibOptions:
+    """`jitters`: how many randomly distorted copies of a face are averaged; 0: the face itself."""
+
+    jitters: Annotated[int, Range(0, 1000)] = 0
+
+    __pydantic_config__ = FORBID_EXTRA
+
+
 class DlibFaces:
-    """Embeddings of 128 numbers; two faces are one person's, says its author, below a Euclidean distance of 0.6."""
+    """Embeddings of 128 numbers; its author takes two faces within a Euclidean distance of 0.6 as one person's."""
 
     def __init__(self, spec: ModelSpec, config: Config) -> None:
-        known = ("jitters",)
-        for name in spec.options:
-            if name not in known:
-                raise Fp2Error(f"unknown option {name!r}", where=f"narrow model {spec.name}", fix=nearest(name, known))
+        where = f"narrow model {spec.name}"
+        self._jitters = read_options(DlibOptions, spec.options, where).jitters
         if not installed():
-            raise Fp2Error("dlib or its models are not installed", where=f"narrow model {spec.name}", fix=_FIX)
-        self._jitters = int(number_of(spec, "jitters", spec.options.get("jitters", 0), 0, 1000, whole=True))
+            fix = "Install the extra: pip install 'fp2[narrow]'"
+            raise Fp2Error("dlib or its models are not installed", where=where, fix=fix)
         self._loaded: tuple[Any, Any, Any] | None = None
         self._detector: Any = None
 
     def identity(self) -> dict[str, Any]:
-        """Return the versions of the code and of the package that holds the weights."""
+        """Return the versions of the code and of the package with the weights."""
         model = f"face-recognition-models=={version('face-recognition-models')}"
         return {"model": model, "family": "dlib", "dlib": version("dlib-bin"), "jitters": self._jitters, "method": 2}
 
-    def predict(self, picture: Picture) -> list[Prediction]:
-        """Return an embedding for everyone whose face has a box, with score 0 where dlib's detector sees no face."""
-        pixels = np.ascontiguousarray(np.asarray(picture.image))
-        if self._detector is None:  # making it takes longer than all else about a picture
+    def predict(self, shown: ImageInput) -> list[Prediction]:
+        """Return an embedding of every face with a box; its score is 0 if dlib's detector detects no face there."""
+        pixels = np.ascontiguousarray(np.asarray(shown.image))
+        if self._detector is None:  # creating it takes longer than an image
             self._detector = self._models()[0].get_frontal_face_detector()
-        seen = [(face.left() + face.width() / 2, face.top() + face.height() / 2) for face in self._detector(pixels, 0)]
+        faces = [(face.left() + face.width() / 2, face.top() + face.height() / 2) for face in self._detector(pixels, 0)]
         return [
             Prediction(
                 "",
                 subject_id=person.subject_id,
-                score=float(any(x <= u <= x + w and y <= v <= y + h for u, v in seen)),
+                score=float(any(x <= u <= x + w and y <= v <= y + h for u, v in faces)),
                 embedding=self.embed(pixels, (x, y, w, h)),
             )
-            for person, box in zip(picture.people, picture.boxes, strict=True)
+            for person, box in zip(shown.people, shown.boxes, strict=True)
             if box is not None
             for x, y, w, h in (box,)
         ]
 
     def embed(self, pixels: npt.NDArray[np.uint8], box: tuple[float, float, float, float]) -> npt.NDArray[np.float64]:
-        """Return the embedding of the face in a box (x, y, width, height) of an RGB picture."""
+        """Return the embedding of the face in a box (x, y, width, height) of an RGB image."""
         dlib, landmarks, network = self._models()
         x, y, width, height = box
         rectangle = dlib.rectangle(round(x), round(y), round(x + width) - 1, round(y + height) - 1)
         return np.array(network.compute_face_descriptor(pixels, landmarks(pixels, rectangle), self._jitters))
 
     def close(self) -> None:
-        """Let the models go."""
+        """Release the models."""
         self._loaded = self._detector = None
 
     def _models(self) -> tuple[Any, Any, Any]:
         if self._loaded is None:
             dlib = importlib.import_module("dlib")
-            # Importing face_recognition_models needs setuptools; only its files are wanted.
+            # face_recognition_models cannot be imported without setuptools; its files are enough
             spec = importlib.util.find_spec("face_recognition_models")
             assert spec is not None
             assert spec.submodule_search_locations
@@ -100,19 +109,19 @@ class DlibFaces:
 
 
 def same_face(config: Config) -> Callable[[Person, Path, Path], float | None]:
-    """Return a function from a person, their face crop and a made picture of it to the cosine of the two embeddings.
+    """Return a function from a person, their face crop and a generated image of it to the cosine of the embeddings.
 
-    Both are looked at in the crop's annotated face box (scaled, where the made picture has another size); None where
-    the crop has none.
+    Both are taken in the annotated face box of the crop (a generated image of another size is resized); None if the
+    crop has no box.
     """
     faces = DlibFaces(ModelSpec("identity", "face_verification", "dlib"), config)
 
-    def compare(person: Person, crop: Path, made: Path) -> float | None:
+    def compare(person: Person, crop: Path, generated: Path) -> float | None:
         path = annotation_path(crop)
         box = read_geometry(path, person.subject_id).face_box if path.is_file() else None
         if box is None:
             return None
-        true, other = open_rgb(crop), open_rgb(made)
+        true, other = open_rgb(crop), open_rgb(generated)
         if other.size != true.size:
             other = other.resize(true.size)
         pixels = (np.ascontiguousarray(np.asarray(image)) for image in (true, other))

@@ -1,38 +1,45 @@
-"""A model's predictions, as a file of the user's holds them: JSON or Parquet, one entry a prediction.
+"""Predictions of a model: one entry each, from a JSON or Parquet file of the user's.
 
-The entries are COCO's results format where there is one. `docs/narrow.md` shows each form with an example; whatever is
-wrong with an entry is said in one line: which entry, which field, and what it should be.
+Entries have COCO's results format where there is one (docs/narrow.md shows each form). Masks are COCO's run-length
+encoding (RLE), as pycocotools has it.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.rle import Rle, rle_of
-from fp2.protocols.narrow.tasks import BOX, EMBEDDING, MASK, PARSING, PICTURE, POSE, NarrowTask
+from fp2.protocols.narrow.tasks import BOX, EMBEDDING, GENERATED, MASK, PARSING, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]
 _NUMBERS = ("lpips", "psnr", "identity")
 _OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation")
 PERSON = 1
-"""COCO's number of the class person."""
+"""COCO's category of a person."""
+
+
+class Rle(TypedDict):
+    """A mask: `size` = [height, width], and COCO's compressed run lengths (`pycocotools.mask`)."""
+
+    size: list[int]
+    counts: bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """One thing that a model said about one picture; only the fields of its task's form are filled.
+    """One prediction about one image; the fields of its task's form are set.
 
-    Boxes are (x, y, width, height) in pixels of the picture. `keypoints` has shape (17, 2), NaN where none was found.
-    `file` is a picture on this machine. `numbers` are metrics that the user computed.
+    Boxes are (x, y, width, height) in pixels of the image. `keypoints` has shape (17, 2), NaN for a keypoint that was
+    not found. `file` is an image on this machine. `numbers` are metrics that the user computed.
     """
 
     image_id: str
@@ -46,17 +53,25 @@ class Prediction:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
+def by_image(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
+    """Return image id -> its predictions, in their order."""
+    found: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        found.setdefault(prediction.image_id, []).append(prediction)
+    return found
+
+
 def read_predictions(path: Path, task: NarrowTask) -> list[Prediction]:
     """Return the predictions of `task` in a file.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be read, or one of its entries is not what the task's form asks for.
+        If the file cannot be read, or an entry does not have the form of the task: which entry, and which field.
     """
     entries = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _json(path, task)
     if not entries:
-        raise Fp2Error("the file holds no predictions", where=str(path))
+        raise Fp2Error("the file has no predictions", where=str(path))
     return [parse(entry, task, f"{path}, entry {number}", path.parent) for number, entry in enumerate(entries, start=1)]
 
 
@@ -66,54 +81,49 @@ def parse(entry: Any, task: NarrowTask, where: str, folder: Path) -> Prediction:
     Raises
     ------
     Fp2Error
-        Naming the field and what it should be.
+        Naming the field, and what it should be.
     """
     if not isinstance(entry, Mapping):
-        raise Fp2Error("an entry is no object", where=where, fix="Each prediction is {...} with an image_id")
+        raise Fp2Error("an entry is not an object", where=where, fix="Write each as {...} with an image_id")
     image_id = entry.get("image_id")
     if image_id is None or str(image_id) == "":
-        raise Fp2Error("image_id is missing", where=where, fix="Write the picture's id of the data set's people table")
+        raise Fp2Error("image_id is missing", where=where, fix="Write the id of the image in the people table")
     if task.name in _OF_PEOPLE and not _absent(entry.get("category_id")):
         category = _number(entry["category_id"], "category_id", where)
         if category != PERSON:
-            fix = "Leave out what is no person; COCO's number of a person is 1"
+            fix = f"Leave out other categories; {PERSON} is COCO's category of a person"
             raise Fp2Error(f"category_id is {category:g}, not {PERSON} (person)", where=where, fix=fix)
     subject = entry.get("subject_id")
-    what: dict[str, Any] = {
+    common: dict[str, Any] = {
         "image_id": str(image_id),
         "subject_id": None if _absent(subject) else str(subject),
         "score": 1.0 if _absent(entry.get("score")) else _number(entry["score"], "score", where),
     }
-    return Prediction(**what, **_FORMS[task.form](entry, where, folder))
+    return Prediction(**common, **_FORMS[task.form](entry, where, folder))
 
 
-def by_picture(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
-    """Return picture -> its predictions, in their order."""
-    found: dict[str, list[Prediction]] = {}
-    for prediction in predictions:
-        found.setdefault(prediction.image_id, []).append(prediction)
-    return found
+# -- one function per form of a prediction
 
 
 def _box(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    values = _vector(entry, "bbox", where, "the box [x, y, width, height] in pixels")
+    fix = "Write the box [x, y, width, height] in pixels, not two corners"
+    values = _vector(entry, "bbox", where, fix)
     if len(values) != 4:
-        raise Fp2Error(f"bbox has {len(values)} numbers, not 4", where=where, fix="Write [x, y, width, height]")
+        raise Fp2Error(f"bbox has {len(values)} numbers, not 4", where=where, fix=fix)
     if values[2] < 0 or values[3] < 0:
-        fix = "Write [x, y, width, height] in pixels, not two corners"
         raise Fp2Error("bbox has a negative width or height", where=where, fix=fix)
     return {"box": tuple(values.tolist())}
 
 
 def _mask(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
     if _absent(given := entry.get("segmentation")):
-        fix = "Write COCO run lengths {size: [height, width], counts: ...}, or a path to a PNG that is black outside"
+        fix = "Write COCO's RLE {size: [height, width], counts: ...}, or a path to a PNG that is 0 outside the mask"
         raise Fp2Error("segmentation is missing", where=where, fix=fix)
     if isinstance(given, str) and given.lstrip().startswith("{"):
         given = _loads(given, "segmentation", where)
     if isinstance(given, str):
         return {"file": _file(given, "segmentation", where, folder)}
-    return {"mask": rle_of(given, where)}
+    return {"mask": read_rle(given, where)}
 
 
 def _pose(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
@@ -133,17 +143,18 @@ def _parsing(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, An
 
 
 def _embedding(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
-    values = _vector(entry, "embedding", where, "the numbers of the face's embedding")
+    fix = "Write the whole embedding of the face"
+    values = _vector(entry, "embedding", where, fix)
     if len(values) < 2:
-        raise Fp2Error(f"embedding has {len(values)} number(s)", where=where, fix="Write the whole vector of the face")
+        raise Fp2Error(f"embedding has {len(values)} number(s)", where=where, fix=fix)
     return {"embedding": values}
 
 
-def _picture(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
+def _image(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
     numbers = {name: _number(entry[name], name, where) for name in _NUMBERS if not _absent(entry.get(name))}
     given = entry.get("image")
     if not given and not numbers:
-        fix = f"Write the path of the made picture, or a number under {', '.join(_NUMBERS)}"
+        fix = f"Write the path of the generated image, or a number under {', '.join(_NUMBERS)}"
         raise Fp2Error("image is missing", where=where, fix=fix)
     return {"numbers": numbers, "file": _file(str(given), "image", where, folder) if given else None}
 
@@ -154,8 +165,80 @@ _FORMS: dict[str, Callable[[Mapping[str, Any], str, Path], dict[str, Any]]] = {
     POSE: _pose,
     PARSING: _parsing,
     EMBEDDING: _embedding,
-    PICTURE: _picture,
+    GENERATED: _image,
 }
+
+
+# -- run-length encoding
+
+
+def encode_mask(mask: npt.ArrayLike) -> Rle:
+    """Return a mask of shape (height, width), inside where it is not 0, in COCO's encoding."""
+    from pycocotools.mask import encode
+
+    encoded: Rle = encode(np.asfortranarray(np.asarray(mask) != 0, dtype=np.uint8))
+    return encoded
+
+
+_TEXT = re.compile(rb"(?:[P-o]{0,6}[0-O])+")  # a run is groups of 5 bits from '0' on; all but its last have bit 6
+_FIX = "Write COCO's RLE: {size: [height, width], counts: text of pycocotools.mask.encode, or a list of numbers}"
+
+
+def read_rle(given: Any, where: str) -> Rle:
+    """Return COCO's run-length encoding from an entry of a file: compressed text, or a list of run lengths.
+
+    The runs have to fill the image: pycocotools does not check it, and then reads memory that is not its own.
+
+    Raises
+    ------
+    Fp2Error
+        If the encoding is malformed, or does not fill the image.
+    """
+    from pycocotools.mask import frPyObjects
+
+    if not isinstance(given, Mapping):
+        raise Fp2Error("segmentation is neither an RLE nor a path", where=where, fix=_FIX)
+    try:
+        height, width = (int(side) for side in given["size"])
+        counts = given["counts"]
+        if isinstance(counts, str | bytes):
+            text = counts.encode() if isinstance(counts, str) else counts
+            runs = _run_lengths(text)
+        else:
+            runs = [int(count) for count in counts]
+            text = None
+    except (KeyError, TypeError, ValueError):
+        raise Fp2Error("segmentation is malformed", where=where, fix=_FIX) from None
+    if height < 1 or width < 1 or min(runs, default=-1) < 0 or sum(runs) != height * width:
+        what = f"the run lengths of segmentation do not fill {width} x {height} pixels"
+        raise Fp2Error(what, where=where, fix=_FIX)
+    if text is None:
+        text = frPyObjects({"size": [height, width], "counts": runs}, height, width)["counts"]
+    return {"size": [height, width], "counts": text}
+
+
+def _run_lengths(text: bytes) -> list[int]:
+    """Return the run lengths of COCO's text: from the third on, each is stored less the one before the last.
+
+    pycocotools has no function for it. Raises ValueError for other text.
+    """
+    if not _TEXT.fullmatch(text):
+        raise ValueError("not COCO's encoding")
+    runs: list[int] = []
+    value = shift = 0
+    for byte in text:
+        bits = byte - 48
+        value, shift = value | (bits & 0x1F) << shift, shift + 5
+        if bits & 0x20:
+            continue
+        if bits & 0x10:  # the sign
+            value -= 1 << shift
+        runs.append(value + runs[-2] if len(runs) > 2 else value)
+        value = shift = 0
+    return runs
+
+
+# -- reading files and fields
 
 
 def _json(path: Path, task: NarrowTask) -> list[Any]:
@@ -164,15 +247,15 @@ def _json(path: Path, task: NarrowTask) -> list[Any]:
     except OSError as error:
         raise Fp2Error(f"the predictions cannot be read: {error.strerror}", where=str(path)) from None
     except ValueError as error:
-        raise Fp2Error(f"the predictions are no JSON: {error}", where=str(path)) from None
+        raise Fp2Error(f"the predictions are not JSON: {error}", where=str(path)) from None
     if isinstance(found, dict):
-        said = found.get("task", task.name)
-        if said != task.name:
-            raise Fp2Error(f"these are predictions of {said!r}, not of {task.name!r}", where=str(path))
+        named = found.get("task", task.name)
+        if named != task.name:
+            raise Fp2Error(f"the file has predictions of {named!r}, not of {task.name!r}", where=str(path))
         found = found.get("predictions")
     if not isinstance(found, list):
         fix = 'Write [ {...}, {...} ] or {"task": NAME, "predictions": [ ... ]}'
-        raise Fp2Error("the file holds no list of predictions", where=str(path), fix=fix)
+        raise Fp2Error("the file has no list of predictions", where=str(path), fix=fix)
     return found
 
 
@@ -192,15 +275,15 @@ def _vector(entry: Mapping[str, Any], name: str, where: str, fix: str, *, finite
     if isinstance(given, str):
         given = _loads(given, name, where)
     if _absent(given):
-        raise Fp2Error(f"{name} is missing", where=where, fix=f"Write {fix.removeprefix('Write ')}")
+        raise Fp2Error(f"{name} is missing", where=where, fix=fix)
     if not isinstance(given, Sequence):
-        raise Fp2Error(f"{name} is no list of numbers", where=where, fix=f"Write {fix.removeprefix('Write ')}")
+        raise Fp2Error(f"{name} is not a list of numbers", where=where, fix=fix)
     try:
         values = np.array([math.nan if value is None else float(value) for value in given], dtype=np.float64)
     except (TypeError, ValueError):
-        raise Fp2Error(f"{name} holds something that is no number", where=where) from None
+        raise Fp2Error(f"{name} has an entry that is not a number", where=where, fix=fix) from None
     if np.isinf(values).any() or (finite and np.isnan(values).any()):
-        raise Fp2Error(f"{name} holds a number that is not finite", where=where)
+        raise Fp2Error(f"{name} has a number that is not finite", where=where)
     return values
 
 
@@ -208,7 +291,7 @@ def _number(value: Any, name: str, where: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise Fp2Error(f"{name} is {value!r}, no number", where=where) from None
+        raise Fp2Error(f"{name} is {value!r}, not a number", where=where) from None
     if not math.isfinite(number):
         raise Fp2Error(f"{name} is not finite", where=where)
     return number
@@ -224,9 +307,8 @@ def _loads(text: str, name: str, where: str) -> Any:
 def _file(given: str, name: str, where: str, folder: Path) -> Path:
     path = folder / Path(given).expanduser()
     if not path.is_file():
-        raise Fp2Error(
-            f"{name} names no file: {given!r}", where=where, fix="Paths are relative to the predictions' file"
-        )
+        fix = "Paths are relative to the file of the predictions"
+        raise Fp2Error(f"{name} names a missing file: {given!r}", where=where, fix=fix)
     return path
 
 

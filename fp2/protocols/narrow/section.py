@@ -1,4 +1,4 @@
-"""The narrow tasks in reports: what each model found, its score by group, disparities, and face verification."""
+"""The narrow tasks in reports: share found, scores by group, highest disparities, and face verification."""
 
 from __future__ import annotations
 
@@ -8,138 +8,196 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fhibe.scores.figures import short_group, top_disparities
-from fp2.protocols.narrow import figures as drawings
+from fp2.protocols.fhibe.scores.figures import bare, short_group, top_disparities
+from fp2.protocols.narrow.analysis import NOT_MEASURABLE
+from fp2.report.figures.style import CHANCE, FAINT, GRID, LINES, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
 
-NOT_MEASURABLE = "not measurable here"
-_LEAST = 10  # figures know no config: as `report.suppress_below` ships
-_PAIRS = 12
+_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
+_MAX_PAIRS = 12  # of hairstyles, for each pronoun
+_ROW = 0.3  # inches
 
 
 class NarrowSection(Section):
-    """."""
+    """A table of tasks and models; for each measurable one its groups, disparities and verification rates."""
 
     name = "fhibe_narrow"
     title = "Narrow vision tasks"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return the tables of each outcome, groups of fewer than `min_cell` people without their numbers."""
-        top = [
-            {**line, "worst": short_group(line["worst"]), "best": short_group(line["best"])} for line in block["top"]
-        ]
+        """Return the tables of each outcome, without the numbers of groups of fewer than `min_cell` subjects."""
+        short = [{**row, **{end: short_group(row[end]) for end in ("worst", "best")}} for row in block["top"]]
         return {
             "narrow": block,
             "outcomes": [_outcome(one, min_cell) for one in block["outcomes"]],
-            "top": top,
+            "top": short,
             "least": min_cell,
             "not_measurable": NOT_MEASURABLE,
-            "alts": {name: alt for name, alt, *_ in _drawings(block)},
+            "alts": {name: alt for name, alt, *_ in _files(block)},
         }
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw what was found, the largest disparities, and each task's score by group."""
-        for name, _, kind, place in _drawings(block):
+        """Draw the share found, the highest disparities, and each task's score by group."""
+        for name, _, kind, place in _files(block):
             one, path = block["outcomes"][place], folder / name
             if kind == "tasks":
-                yield drawings.tasks(block, results, path)
+                yield _tasks(block, results, path)
             elif kind == "top":
-                yield top_disparities(block["top"], results, path, "Narrow tasks: largest significant disparities")
+                yield top_disparities(block["top"], results, path, "Narrow tasks: highest significant disparities")
             elif kind == "groups":
-                rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= _LEAST]
-                yield drawings.by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
+                rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= _MIN_CELL]
+                yield _by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
             else:
                 rows = [
-                    {"cut": r["cut"], "group": r["group"], "n_subjects": r["n_subjects"], "value": r["tar"],
-                     "low": r["tar_low"], "high": r["tar_high"]}
-                    for r in one["verification"]["groups"]
-                    if r["tar"] is not None and r["n_subjects"] >= _LEAST
-                ]  # fmt: skip
+                    {**row, "value": row["tar"], "low": row["tar_low"], "high": row["tar_high"]}
+                    for row in _rated(one["verification"])
+                ]
                 title = f"Face verification: {plain(one['model'])}"
-                yield drawings.by_group(
-                    rows, results, path, title, "true pairs accepted where 1 false pair in 1,000 is"
-                )
+                yield _by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
 
     def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return one line per task and model."""
+        """Return one line per task and model, and one per condition."""
         out = []
         for one in block["outcomes"]:
-            line = Text(f"{plain(one['label'])}: ")
-            if not one["measurable"]:
-                line.append(f"{NOT_MEASURABLE} ({one['why']})", style="yellow")
-                out.append(line)
-                continue
-            line.append(f"{one['metric']} {number(one['means'].get(one['metric']))}, {one['found_share']:.0%} found")
-            if one["verification"] and one["verification"]["whole"]["tar"] is not None:
-                line.append(f", TAR {number(one['verification']['whole']['tar'])} at FAR 0.001")
-            top = one["benchmark"]["top"] if one["benchmark"] else []
-            if top:
-                words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} → {short_group(top[0]['best'])}"
-                line.append(f"; largest published disparity {number(top[0]['disparity'], 2)} ({words})")
-            if one["scale_note"]:
-                line.append(f"; {one['scale_note']}")
-            out.append(line)
+            out.append(_line(one))
             for within in one["within"]:
                 changes = "; ".join(f"{cut_label(row['cut'])} {row['change']}" for row in within["rows"])
                 out.append(Text(f"  within {plain(within['condition'])}: {changes}"))
         if results["dataset"]["name"].startswith("peeps"):
-            out.append(Text("The people are drawings: a gap by region is one between backdrops.", style="dim"))
+            out.append(Text("Drawn people: a disparity by region is one between backdrops.", style="dim"))
         return out
 
 
+def _line(one: Mapping[str, Any]) -> Text:
+    line = Text(f"{plain(one['label'])}: ")
+    if not one["measurable"]:
+        return line.append(f"{NOT_MEASURABLE} ({one['why']})", style="yellow")
+    line.append(f"{one['metric']} {number(one['means'].get(one['metric']))}, {one['found_share']:.0%} found")
+    if one["verification"] and one["verification"]["whole"]["tar"] is not None:
+        line.append(f", TAR {number(one['verification']['whole']['tar'])} at FAR 0.001")
+    if one["benchmark"] and (top := one["benchmark"]["top"]):
+        words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} → {short_group(top[0]['best'])}"
+        line.append(f"; highest published disparity {number(top[0]['disparity'], 2)} ({words})")
+    if one["scale_note"]:
+        line.append(f"; {one['scale_note']}")
+    return line
+
+
 def _outcome(one: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    hidden = {"mean": None, "low": None, "high": None, "median": None}
+    hidden = dict.fromkeys(("mean", "low", "high", "median"))
     groups = [
-        {**g, **(hidden if g["n_subjects"] < min_cell else {}), "group": short_group(g["group"])} for g in one["groups"]
-    ]
-    for group in groups:
-        if group["n_judged_subjects"] < min_cell:
-            group["found_share"] = None
-    others = {name: one["means"][name] for name in one["metrics"] if name in one["means"] and name != one["metric"]}
-    verification = one["verification"]
-    if verification:
-        whole = verification["whole"]
-        pairs = [row for row in whole["hairstyles"] if row["n_subjects"] >= min_cell]
-        pairs.sort(key=lambda row: (row["pronoun"], -row["n_same"]))
-        verification = {
-            **verification,
-            "pairs": _first(pairs),
-            "by_hairstyle": [row for row in whole["by_hairstyle"] if row["n_subjects"] >= min_cell],
-            "groups": [
-                {
-                    **row,
-                    "group": short_group(row["group"]),
-                    "tar": row["tar"] if row["n_subjects"] >= min_cell else None,
-                }
-                for row in verification["groups"]
-            ],
+        {
+            **row,
+            **(hidden if row["n_subjects"] < min_cell else {}),
+            "found_share": row["found_share"] if row["n_judged_subjects"] >= min_cell else None,
+            "group": short_group(row["group"]),
         }
-    return {**one, "groups": groups, "others": others, "verification": verification}
+        for row in one["groups"]
+    ]
+    others = {name: one["means"][name] for name in one["metrics"] if name in one["means"] and name != one["metric"]}
+    return {**one, "groups": groups, "others": others, "verification": _verification(one["verification"], min_cell)}
 
 
-def _first(pairs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the most frequent pairs of hairstyles of each pronoun."""
-    counts: dict[str, int] = {}
-    kept = []
-    for row in pairs:
-        counts[row["pronoun"]] = counts.get(row["pronoun"], 0) + 1
-        if counts[row["pronoun"]] <= _PAIRS:
-            kept.append(row)
-    return kept
+def _verification(block: Mapping[str, Any] | None, min_cell: int) -> dict[str, Any] | None:
+    if not block:
+        return None
+    whole = block["whole"]
+    pairs = [row for row in whole["hairstyles"] if row["n_subjects"] >= min_cell]
+    pairs.sort(key=lambda row: (row["pronoun"], -row["n_same"]))
+    pronouns = dict.fromkeys(row["pronoun"] for row in pairs)
+    return {
+        **block,
+        "pairs": [row for word in pronouns for row in [row for row in pairs if row["pronoun"] == word][:_MAX_PAIRS]],
+        "by_hairstyle": [row for row in whole["by_hairstyle"] if row["n_subjects"] >= min_cell],
+        "groups": [
+            {**row, "group": short_group(row["group"]), "tar": row["tar"] if row["n_subjects"] >= min_cell else None}
+            for row in block["groups"]
+        ],
+    }
 
 
-def _drawings(block: Block) -> list[tuple[str, str, str, int]]:
-    """Return file name, alternative text, kind and number of the outcome for every figure."""
+def _rated(verification: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the groups with a rate that are large enough to be drawn."""
+    rows = verification["groups"] if verification else []
+    return [row for row in rows if row["tar"] is not None and row["n_subjects"] >= _MIN_CELL]
+
+
+def _files(block: Block) -> list[tuple[str, str, str, int]]:
+    """Return file name, alternative text, kind and outcome of every figure."""
     files = [("fhibe_narrow_tasks.png", "Share of people found and mean score of each task and model", "tasks", 0)]
     if block["top"]:
-        files.append(("fhibe_narrow_top.png", "Largest significant disparities of the narrow tasks", "top", 0))
+        files.append(("fhibe_narrow_top.png", "Highest significant disparities of the narrow tasks", "top", 0))
     for place, one in enumerate(block["outcomes"]):
-        name = f"{one['metric']} of {plain(one['label'])}, mean over people with 95 % intervals, by group"
-        if any(row["n_subjects"] >= _LEAST for row in one["groups"]):
-            files.append((f"fhibe_narrow_groups_{place}.png", name, "groups", place))
-        rows = one["verification"]["groups"] if one["verification"] else []
-        if any(row["tar"] is not None and row["n_subjects"] >= _LEAST for row in rows):
+        if any(row["n_subjects"] >= _MIN_CELL for row in one["groups"]):
+            alt = f"{plain(one['label'])} by group: mean {one['metric']} over subjects with 95 % intervals"
+            files.append((f"fhibe_narrow_groups_{place}.png", alt, "groups", place))
+        if _rated(one["verification"]):
             alt = f"True acceptance rate of {plain(one['model'])} at a false acceptance rate of 0.001, by group"
             files.append((f"fhibe_narrow_verification_{place}.png", alt, "verification", place))
     return files
+
+
+def _tasks(block: Mapping[str, Any], results: Results, path: Path) -> Path:
+    """Draw for each task and model the share of people found, and the mean score if it is measurable."""
+    outcomes = block["outcomes"]
+    with style():
+        drawn = figure(9.2, 1.9 + 0.55 * len(outcomes))
+        width, height = drawn.get_figwidth(), drawn.get_figheight()
+        axes = drawn.add_axes((2.9 / width, 0.75 / height, 4.1 / width, 1 - 1.65 / height))
+        for y, one in enumerate(outcomes):
+            colour = LINES[0] if one["measurable"] else CHANCE
+            axes.barh(y, one["found_share"], height=0.55, color=GRID)
+            mean = one["means"].get(one["metric"])
+            if mean is not None:
+                axes.plot(mean, y, "o", color=colour, markersize=7)
+            words = NOT_MEASURABLE if mean is None else f"{one['metric']} {number(mean, 2)}"
+            text = f"{words} · found {one['found_share']:.0%}"
+            axes.text(1.04, y, text, va="center", fontsize=8, color=FAINT if mean is None else colour)
+        axes.axvline(block["measurable_from"], color=FAINT, linewidth=0.8, linestyle=":")
+        axes.set(xlim=(0, 1), ylim=(len(outcomes) - 0.5, -0.5))
+        bare(axes)
+        axes.set_yticks(range(len(outcomes)), [shorten(plain(one["label"]), 44) for one in outcomes], fontsize=8)
+        axes.set_xlabel("bar: share of people found · point: mean score over subjects", fontsize=8)
+        head(drawn, "Narrow tasks: share found and mean score", [results])
+        return save(drawn, path)
+
+
+def _by_group(rows: Sequence[Mapping[str, Any]], results: Results, path: Path, title: str, axis: str) -> Path:
+    """Draw a value and its interval for each group, one cut below the other.
+
+    rows : `cut, group, n_subjects, value, low, high`.
+    """
+    places, place, before = [], 0.0, None
+    for row in rows:
+        place += 1.0 if row["cut"] == before else 1.9
+        places.append(place)
+        before = row["cut"]
+    with style():
+        drawn = figure(8.2, 1.7 + _ROW * (places[-1] + 1))
+        width, height = drawn.get_figwidth(), drawn.get_figheight()
+        axes = drawn.add_axes((3.0 / width, 0.7 / height, 1 - 3.4 / width, 1 - 1.55 / height))
+        shown = None
+        for y, row in zip(places, rows, strict=True):
+            if row["cut"] != shown:
+                shown = row["cut"]
+                axes.text(-0.02, y - 0.95, cut_label(shown), transform=axes.get_yaxis_transform(), ha="right",
+                          va="center", fontsize=8.5, fontweight="bold")  # fmt: skip
+            if row["low"] is not None:
+                axes.plot([row["low"], row["high"]], [y, y], color=LINES[0], linewidth=1.6, alpha=0.5)
+            axes.plot(row["value"], y, "o", color=LINES[0], markersize=5)
+        labels = [f"{shorten(short_group(row['group']), 34)}  (n={row['n_subjects']})" for row in rows]
+        axes.set_yticks(places, labels, fontsize=8)
+        axes.set(xlim=_limits(rows), ylim=(places[-1] + 0.7, 0.4))
+        bare(axes)
+        axes.set_xlabel(axis, fontsize=8)
+        head(drawn, shorten(title, 70), [results])
+        return save(drawn, path)
+
+
+def _limits(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the ends of the axis of a value from 0 to 1: what is drawn, and a margin."""
+    ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None]
+    low, high = min(ends), max(max(ends), min(ends) + 0.1)
+    margin = 0.06 * (high - low)
+    return max(low - margin, -0.02), min(high + margin, 1.02)

@@ -1,6 +1,6 @@
-"""What is true about each person: boxes, keypoints and masks from the annotation beside a picture, read when asked for.
+"""The ground truth of each person: boxes, keypoints and masks of the annotation beside an image, read when needed.
 
-Data sets without annotation files give what their people table holds: boxes and a mask file.
+Data sets without annotation files have what their people table has: boxes and a mask file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 Bools = npt.NDArray[np.bool_]
 _CROP = "faces_crop_"
-_PARTS_FOLDER = "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format"
 
 
 @dataclass(frozen=True)
 class Person:
-    """One person in one picture: a row of the people table, and where their geometry is found."""
+    """One person in one image: a row of the people table."""
 
     image_id: str
     subject_id: str
@@ -45,28 +44,38 @@ class Person:
 
     @property
     def is_crop(self) -> bool:
-        """Whether the picture is a face crop itself."""
+        """Whether the image is a face crop itself."""
         return self.image_path.name.startswith(_CROP)
 
     def face_crop(self) -> Path | None:
-        """Return the aligned face crop: the picture itself, or the file beside it; None if there is none."""
+        """Return the aligned face crop: the image itself, or the file beside it; None if there is none."""
         if self.is_crop:
             return self.image_path
         beside = self.image_path.with_name(f"{_CROP}and_align_{self.face_id}.png")
         return beside if beside.is_file() else None
 
     def geometry(self) -> Geometry:
-        """Return the annotation of the picture, completed by the people table's boxes.
+        """Return the annotation of the image; without one, the boxes of the people table.
 
         Raises
         ------
         Fp2Error
             If there is an annotation and it cannot be read.
         """
-        path = annotation_path(self.image_path)
-        if path.stem == self.image_path.stem or not path.is_file():
-            return Geometry(person_box=self.person_box, face_box=self.face_box)
-        return read_geometry(path, self.subject_id)
+        annotated = annotation_of(self.image_path, self.subject_id)
+        return Geometry(person_box=self.person_box, face_box=self.face_box) if annotated is None else annotated
+
+
+def annotation_of(image: Path, subject_id: str) -> Geometry | None:
+    """Return a subject's annotation beside an image or face crop; None if there is no file.
+
+    Raises
+    ------
+    Fp2Error
+        If there is one and it cannot be read.
+    """
+    path = annotation_path(image)
+    return None if path.stem == image.stem or not path.is_file() else read_geometry(path, subject_id)
 
 
 def people_of(people: pd.DataFrame) -> list[Person]:
@@ -93,8 +102,8 @@ def _box(values: Sequence[Any]) -> Box | None:
     return Box(*(float(value) for value in values))
 
 
-def size_of(path: Path, geometry: Geometry) -> tuple[int, int]:
-    """Return a picture's width and height in pixels: the annotation's, or the file's.
+def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
+    """Return an image's width and height in pixels, from the annotation or the file.
 
     Raises
     ------
@@ -109,68 +118,37 @@ def size_of(path: Path, geometry: Geometry) -> tuple[int, int]:
         with Image.open(path) as image:
             return image.size
     except (OSError, ValueError) as error:
-        raise Fp2Error(f"the picture cannot be read: {type(error).__name__}", where=str(path)) from None
+        raise Fp2Error(f"the image cannot be read: {type(error).__name__}", where=str(path)) from None
 
 
 def polygon_mask(geometry: Geometry, size: tuple[int, int]) -> Bools | None:
-    """Return the union of all of a person's polygons, shape (height, width); None if they have none or it is empty."""
+    """Return the union of a person's polygons, shape (height, width); None if there are none or it is empty."""
     shapes = [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
     mask = mask_array(region_mask(size, shapes))
     return mask if mask.any() else None
 
 
 def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bools | None:
-    """Return where the person is, shape (height, width): the union of their polygons, or their mask file.
+    """Return the mask of a person, shape (height, width): the union of their polygons, or their mask file.
 
     None if the data have neither, or an empty one.
 
     Raises
     ------
     Fp2Error
-        If the mask file cannot be read or is not of the picture's size.
+        If the mask file cannot be read, or has another size than the image.
     """
     if geometry.polygons or person.mask_path is None:
         return polygon_mask(geometry, size)
     from fp2.data.pixels import open_rgb
 
-    where, fix = str(person.mask_path), "A person's mask has to be a picture of the photo's own size, black outside"
+    where, fix = str(person.mask_path), "A person's mask has the size of the image, and is black outside the person"
     try:
         mask = mask_array(open_rgb(person.mask_path).convert("L"))
     except (OSError, ValueError, SyntaxError) as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else type(error).__name__
         raise Fp2Error(f"a mask of the data set cannot be read: {reason}", where=where, fix=fix) from None
     if mask.shape != (size[1], size[0]):
-        what = f"a mask of the data set has {mask.shape[1]} x {mask.shape[0]} pixels, its picture {size[0]} x {size[1]}"
+        what = f"a mask of the data set has {mask.shape[1]} x {mask.shape[0]} pixels, its image {size[0]} x {size[1]}"
         raise Fp2Error(what, where=where, fix=fix)
     return mask if mask.any() else None
-
-
-def face_parts(person: Person, crop: Path) -> npt.NDArray[np.uint8] | None:
-    """Return the map of face parts of a crop: the release's own CelebAMask map, or painted from the polygons.
-
-    None if the data have neither.
-
-    Raises
-    ------
-    Fp2Error
-        If the annotation or the map of the crop cannot be read.
-    """
-    from PIL import Image
-
-    from fp2.protocols.narrow.metrics.parsing import from_polygons
-
-    for folder in crop.parents:
-        if folder.name == "data":
-            ready = folder.parent / _PARTS_FOLDER / person.face_id / "combined.png"
-            if ready.is_file():
-                try:
-                    with Image.open(ready) as image:
-                        return np.asarray(image.convert("L"))
-                except (OSError, ValueError, SyntaxError) as error:
-                    what = f"a map of face parts cannot be read: {type(error).__name__}"
-                    raise Fp2Error(what, where=str(ready)) from None
-    path = annotation_path(crop)
-    if path.stem == crop.stem or not path.is_file():
-        return None
-    geometry = read_geometry(path, person.subject_id)
-    return from_polygons(size_of(crop, geometry), geometry.polygons) if geometry.polygons else None

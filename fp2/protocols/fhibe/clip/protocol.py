@@ -1,13 +1,13 @@
-"""FHIBE's CLIP analysis: which labels pictures are given, by what people said of themselves, in each image variant.
+"""FHIBE's CLIP analysis: zero-shot labels of images by the subjects' attributes, in each image variant.
 
-The paper (Xiang et al. 2025, Methods "CLIP", Fig. 3) gives conditional probabilities: the share of a group's images
-with a label. That share stands in each row as `share_images`. Beside it is `rate`, the mean over people of each one's
-own share, with an interval that knows that several images come from one person, and a permutation test of whole people.
+Xiang et al. 2025 (Methods "CLIP", Fig. 3) report conditional probabilities: the share of a group's images with a label.
+It is `share_images` of each row. Beside it is `rate`, the mean over subjects of each subject's own share, with an
+interval that accounts for several images of one subject, and a test that permutes group labels across subjects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from fp2.config import variants_of
 from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
-from fp2.protocols.fhibe.clip.options import ClipOptions, Table, read_options
-from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
+from fp2.protocols.fhibe.clip.options import ClipOptions, LabelTable
+from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
 from fp2.stats.adjustment import adjust, default_permutations
 from fp2.stats.disparities import disparity_panel
@@ -28,34 +28,33 @@ from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.config import Config
     from fp2.data.stimuli import Stimulus
     from fp2.probes.battery import Battery
     from fp2.stats.rows import DisparityRow
 
+BLOCK = "fhibe_clip"
 WRONG = "(not the right label)"
-USUAL = 10_000  # permutations
+"""The outcome of an image that has any other label than the right one."""
+KEYS = ["image_id", "subject_id"]
+_FULL = 10_000  # permutations; fewer are the user's choice, for a quick look
 
 
 class FhibeClip(GroupComparison):
     """Zero-shot labels of a dual encoder."""
 
-    name = "fhibe_clip"
+    name = BLOCK
+    Options = ClipOptions
     scoring = "optional"
     several_variants = True
     supplements = ()
     sections = ("fp2.protocols.fhibe.clip.section:ClipSection",)
 
-    @classmethod
-    def from_config(cls, config: Config) -> FhibeClip:
-        """Return the protocol; `for_battery` reads its options, which name questions and labels."""
-        return cls(ComparisonOptions())
-
     def for_battery(self, battery: Battery) -> FhibeClip:
-        """Return the protocol with the battery's options."""
+        """Return the protocol, once its options were checked against the battery's questions and labels."""
         if not battery.classes:
-            raise Fp2Error("no question offers wordings of labels", where=f"battery '{battery.name}'")
-        return FhibeClip(read_options(battery))
+            raise Fp2Error("no question has wordings of labels", where=f"battery '{battery.name}'")
+        self.options.check(battery)
+        return self
 
     def attributes(self) -> set[str]:
         """Return the attributes of the tables and of the right labels."""
@@ -70,91 +69,93 @@ class FhibeClip(GroupComparison):
             yield from super().stimuli(inputs, show)
         for variant in variants:
             shown = show(inputs.people, variant)
-            shown = shown if variant.kind == ORIGINAL else [with_variant_id(picture) for picture in shown]
+            shown = shown if variant.kind == ORIGINAL else [with_variant_id(stimulus) for stimulus in shown]
             yield inputs.people, variant.kind, shown
 
     def own_blocks(self, run: ComparedRun) -> dict[str, Any]:
         """Return the tables of labels."""
-        return {self.name: clip_block(run, self.options)}
+        return {BLOCK: clip_block(run, self.options)}
 
 
 def clip_block(run: ComparedRun, options: ClipOptions) -> dict[str, Any]:
-    """Return the `fhibe_clip` part of the results.
+    """Return the block `fhibe_clip`.
 
-    `tables`: per question, variant and combination of attributes, the groups with `n_subjects`, `n_images` and one
-    entry per label (`share_images, rate, ci_low, ci_high`); the label `(not the right label)` is the error rate, where
-    the right one is known. Groups below the least number of people have sizes only. `disparities`: per outcome of each
-    table, what `fp2.stats.disparity` says, corrected by Holm's method over all of one variant.
+    Returns
+    -------
+    dict
+        `tables`: per question, variant and combination of attributes, the groups with `n_subjects`, `n_images` and an
+        entry per label (`share_images, rate, ci_low, ci_high`); the label `(not the right label)` is the error rate,
+        if the right one is known. Groups with too few subjects have sizes only. `disparities`: per label of each
+        table a disparity row, corrected over all rows of one variant. `accuracy`: per question, variant and right
+        label the share that is labelled right.
     """
-    world = _World(run.people, merged(run.people, options), options, run.battery, run.comparison)
+    setting = _Setting(run.people, merged(run.people, options), options, run.battery, run.comparison)
     labels = label_table(run.answers, run.battery)
     variants = list(dict.fromkeys(labels["variant"]))
     tables, rows = [], []
     for variant in variants:
-        found: list[_Compared] = []
-        for table in options.tables:
-            made, compared = _table(labels[labels["variant"] == variant], table, world, variant)
-            tables.append(made)
-            found += compared
-        rows += _adjusted(found, run.comparison)
+        own = labels[labels["variant"] == variant]
+        made = [_table(own, table, setting, variant) for table in options.tables]
+        tables += [shown for shown, _ in made]
+        rows += _adjusted([row for _, compared in made for row in compared], run.comparison)
     return {
         "variants": variants,
-        "questions": {name: list(run.battery.classes[name]) for name in run.battery.classes},
+        "questions": {name: list(labels) for name, labels in run.battery.classes.items()},
         "neutral": dict(options.neutral),
         "smallest_effect": options.smallest_effect,
         "tables": tables,
         "disparities": rows,
-        "accuracy": _accuracy(labels, world),
+        "accuracy": _accuracy(labels, setting),
         **_summary(tables, rows),
     }
 
 
 @dataclass(frozen=True)
-class _World:
-    """Who is compared and how: the people as the data tell them, and with the values of attributes put together."""
+class _Setting:
+    """What is compared: the people with the attributes of the data set, and with merged values; and how."""
 
-    told: pd.DataFrame
+    given: pd.DataFrame
     people: pd.DataFrame
     options: ClipOptions
     battery: Battery
     comparison: Comparison
 
-    def right(self, question: str) -> pd.DataFrame | None:
-        """Return `image_id, subject_id, right` (None where it is not known), None where no attribute tells it."""
+    def right_labels(self, question: str) -> pd.DataFrame | None:
+        """Return `image_id, subject_id, right` (None: not known); None if no attribute decides which label is right."""
         truth = self.options.truths.get(question)
         column = ATTRIBUTE_PREFIX + truth.attribute if truth else ""
-        if truth is None or column not in self.told:
+        if truth is None or column not in self.given:
             return None
         import pandas as pd
 
-        right = pd.Series([truth.of(cell) for cell in self.told[column]], index=self.told.index, dtype=object)
-        return self.told[["image_id", "subject_id"]].assign(right=right)
+        right = pd.Series([truth.of(cell) for cell in self.given[column]], index=self.given.index, dtype=object)
+        return self.given[KEYS].assign(right=right)
 
 
 def merged(people: pd.DataFrame, options: ClipOptions) -> pd.DataFrame:
-    """Return the people with the values of `options.merge` put together; values that are in no group are dropped."""
+    """Return the people with values merged into groups (`options.merge`); values in no group are dropped."""
     import pandas as pd
 
     changed: dict[str, Any] = {}
     for attribute, groups in options.merge.items():
         column = ATTRIBUTE_PREFIX + attribute
         if column in people:
-            cells = [_merge(cell, groups) for cell in people[column]]
+            cells = [_groups_of(cell, groups) for cell in people[column]]
             changed[column] = pd.Series(cells, index=people.index, dtype=object)
     return people.assign(**changed)
 
 
-def _merge(cell: Sequence[str], groups: Any) -> list[str]:
-    found = [group for value in cell for group, held in groups.items() if any(_is(value, one) for one in held)]
+def _groups_of(cell: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    found = [group for value in cell for group, held in groups.items() if any(_matches(value, one) for one in held)]
     return list(dict.fromkeys(found))
 
 
-def _is(value: str, held: str) -> bool:
+def _matches(value: str, held: str) -> bool:
     return value.startswith(held[:-1]) if held.endswith("*") else value == held
 
 
 def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
-    """Return the answered rows with the `label` that each wording stands for."""
+    """Return the answered rows with the `label` of the wording that each image is most similar to."""
     import pandas as pd
 
     label_of = {
@@ -169,41 +170,37 @@ def label_table(answers: pd.DataFrame, battery: Battery) -> pd.DataFrame:
     return answered.assign(label=pd.Series(labels, index=answered.index, dtype=object))
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """One outcome of one table, compared between its groups."""
-
-    question: str
-    by: tuple[str, ...]
-    variant: str
-    label: str
-    row: DisparityRow
+Compared = tuple[dict[str, Any], "DisparityRow"]
+"""What a disparity row is of (question, attributes, variant, label), and the row before it is corrected."""
 
 
-def _table(labels: pd.DataFrame, table: Table, world: _World, variant: str) -> tuple[dict[str, Any], list[_Compared]]:
-    """Return one table, and the comparison of each of its outcomes."""
+def _table(
+    labels: pd.DataFrame, table: LabelTable, setting: _Setting, variant: str
+) -> tuple[dict[str, Any], list[Compared]]:
+    """Return one table, and the comparison of each of its labels."""
     head = {"question": table.question, "by": list(table.by), "variant": variant}
-    lacking = [name for name in table.by if name not in attribute_columns(world.people)]
+    lacking = [name for name in table.by if name not in attribute_columns(setting.people)]
     if lacking:
-        return {**head, "rows": [], "reason": f"the data set does not tell {', '.join(lacking)}"}, []
-    outcomes = _outcomes(labels, table, world)
-    groups = memberships(world.people, Cut("_".join(table.by), table.by))
-    entries = groups.merge(outcomes, on=["image_id", "subject_id"])
+        return {**head, "rows": [], "reason": f"the data set has no {', '.join(lacking)}"}, []
+    outcomes = _outcomes(labels, table, setting)
+    groups = memberships(setting.people, Cut("_".join(table.by), table.by))
+    entries = groups.merge(outcomes, on=KEYS)
     if entries.empty:
-        return {**head, "rows": [], "reason": "nobody has a value and an answer"}, []
-    names = [name for name in outcomes.columns if name not in ("image_id", "subject_id")]
-    shown = [_group(str(group), part, names, world.comparison) for group, part in entries.groupby("group", sort=True)]
-    return {**head, "rows": shown, "reason": None}, _compared(entries, names, table, variant, world)
+        return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
+    names = [name for name in outcomes.columns if name not in KEYS]
+    rows = [_group(str(group), part, names, setting.comparison) for group, part in entries.groupby("group", sort=True)]
+    compared = zip(names, _compare(entries, names, setting), strict=True)
+    return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
 
 
-def _outcomes(labels: pd.DataFrame, table: Table, world: _World) -> pd.DataFrame:
-    """Return `image_id, subject_id` and one 0/1 column per label, and one for a label that is not the right one."""
-    own = labels[labels["question_id"] == table.question][["image_id", "subject_id", "label"]]
-    columns = {label: (own["label"] == label).astype(float) for label in world.battery.classes[table.question]}
+def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.DataFrame:
+    """Return `image_id, subject_id` and a 0/1 column per label, and one for any other label than the right one."""
+    own = labels[labels["question_id"] == table.question][[*KEYS, "label"]]
+    columns = {label: (own["label"] == label).astype(float) for label in setting.battery.classes[table.question]}
     made = own.assign(**columns)
-    right = world.right(table.question)
+    right = setting.right_labels(table.question)
     if right is not None:
-        made = made.merge(right, on=["image_id", "subject_id"])
+        made = made.merge(right, on=KEYS)
         made[WRONG] = (made["label"] != made["right"]).astype(float).where(made["right"].notna())
         made = made.drop(columns="right")
     return made.drop(columns="label")
@@ -211,14 +208,13 @@ def _outcomes(labels: pd.DataFrame, table: Table, world: _World) -> pd.DataFrame
 
 def _group(group: str, part: pd.DataFrame, names: list[str], comparison: Comparison) -> dict[str, Any]:
     n = int(part["subject_id"].nunique())
-    head = {"group": group, "n_subjects": n, "n_images": len(part)}
-    if n < comparison.min_subjects:
-        return {**head, "labels": []}
-    return {**head, "labels": [entry for name in names if (entry := _share(part, name, comparison)) is not None]}
+    enough = n >= comparison.min_subjects
+    labels = [entry for name in names if (entry := _share(part, name, comparison)) is not None] if enough else []
+    return {"group": group, "n_subjects": n, "n_images": len(part), "labels": labels}
 
 
 def _share(part: pd.DataFrame, name: str, comparison: Comparison) -> dict[str, Any] | None:
-    """Return one label's share of a group, None where too few people have a known outcome."""
+    """Return one label's share of a group; None if too few subjects have a known outcome."""
     values = part[name].to_numpy(dtype=float)
     groups = np.full(len(part), "g", dtype=object)
     found = proportions_by_group(
@@ -234,12 +230,12 @@ def _share(part: pd.DataFrame, name: str, comparison: Comparison) -> dict[str, A
     }  # fmt: skip
 
 
-def _compared(entries: pd.DataFrame, names: list[str], table: Table, variant: str, world: _World) -> list[_Compared]:
-    comparison = world.comparison
-    family = sum(len(world.battery.classes[one.question]) + 1 for one in world.options.tables)
-    # settings below the usual number are the user's own choice, for a quick look
-    least = default_permutations(family, comparison.alpha) if comparison.n_permutations >= USUAL else 0
-    panel = disparity_panel(
+def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequence[DisparityRow]:
+    """Return the disparity row of each label."""
+    comparison = setting.comparison
+    family = sum(len(setting.battery.classes[one.question]) + 1 for one in setting.options.tables)
+    least = default_permutations(family, comparison.alpha) if comparison.n_permutations >= _FULL else 0
+    return disparity_panel(
         entries[names].to_numpy(dtype=float),
         entries["group"].to_numpy(dtype=object),
         entries["subject_id"].to_numpy(dtype=object),
@@ -247,47 +243,40 @@ def _compared(entries: pd.DataFrame, names: list[str], table: Table, variant: st
         higher_is_better=[name != WRONG for name in names],
         value_ranges=[(0.0, 1.0)] * len(names),
         yes_no=[True] * len(names),
-        smallest_effects=[world.options.smallest_effect] * len(names),
+        smallest_effects=[setting.options.smallest_effect] * len(names),
         n_permutations=max(comparison.n_permutations, least),
         n_bootstrap=comparison.n_bootstrap,
         seed=comparison.seed,
         alpha=comparison.alpha,
         min_subjects=comparison.min_subjects,
-    )
-    return [
-        _Compared(table.question, table.by, variant, name, row) for name, row in zip(names, panel.rows, strict=True)
-    ]
+    ).rows
 
 
-def _adjusted(found: list[_Compared], comparison: Comparison) -> list[dict[str, Any]]:
-    rows = adjust([one.row for one in found], comparison.correction, comparison.alpha)
+def _adjusted(found: Sequence[Compared], comparison: Comparison) -> list[dict[str, Any]]:
+    rows = adjust([row for _, row in found], comparison.correction, comparison.alpha)
     return [
-        {
-            "question": one.question, "by": list(one.by), "variant": one.variant, "label": one.label,
-            "family_size": len(found), **row.to_dict(),
-        }
-        for one, row in zip(found, rows, strict=True)
+        {**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)
     ]  # fmt: skip
 
 
-def _accuracy(labels: pd.DataFrame, world: _World) -> list[dict[str, Any]]:
-    """Return per question with a known right label, per variant and right label: the share that is labelled right."""
+def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
+    """Return per question, variant and right label the share that is labelled right, if the right label is known."""
     out = []
-    for question in world.options.truths:
-        told = world.right(question)
-        if told is None:
+    for question in setting.options.truths:
+        right_labels = setting.right_labels(question)
+        if right_labels is None:
             continue
-        own = labels[labels["question_id"] == question].merge(told.dropna(), on=["image_id", "subject_id"])
+        own = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
         for (variant, right), part in own.groupby(["variant", "right"], sort=False):
             hit = part.assign(hit=(part["label"] == right).astype(float))
-            share = _share(hit, "hit", world.comparison)
+            share = _share(hit, "hit", setting.comparison)
             if share is not None:
                 out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
     return out
 
 
 def _summary(tables: list[dict[str, Any]], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what MLflow charts and what the passport holds: the largest gap per question and grouping."""
+    """Return `metrics` (flat, for MLflow) and `headline` (for the passport): significant differences of originals."""
     metrics: dict[str, float] = {}
     found = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""FHIBE's CLIP analysis: shares of labels by group, and how often the right label comes in each image variant."""
+"""FHIBE's CLIP analysis in reports: shares of labels by group, and accuracy by image variant."""
 
 from __future__ import annotations
 
@@ -9,53 +9,52 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from fp2.protocols.fhibe.clip.protocol import WRONG
 from fp2.report.reading import cut_label, number, plain, scorer_label
 from fp2.report.section import Block, Results, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WRONG = "(not the right label)"
-_LEAST = 10  # figures know no config: as `report.suppress_below` ships
+_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _ACCURACY = "fhibe_clip_accuracy.png"
 
 
 class ClipSection(Section):
-    """."""
+    """A table of label shares per question, grouping and image variant, and the accuracy by variant."""
 
     name = "fhibe_clip"
     title = "Zero-shot labels"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
-        """Return a table per question and grouping, and what differs beyond chance in each."""
+        """Return a table per question and grouping, with the test of each label."""
         alts = {
-            _file(table): f"Shares of the labels of “{table['question']}” by {_by(table)}, pictures as they are; "
-            "numbers at the bars are people"
+            _file(table): f"Shares of the labels of “{table['question']}” by {_by(table)}, original images"
             for table in _original(block)
             if _rows(table, min_cell)
         }
         if block["accuracy"]:
-            alts[_ACCURACY] = "How often the right label is given, by what is shown of the picture"
+            alts[_ACCURACY] = "Share of images with the right label, by image variant"
         tables = [_shown(block, table, min_cell) for table in block["tables"]]
-        return {"block": block, "tables": tables, "alts": alts, "wrong": WRONG}
+        return {"block": block, "tables": tables, "alts": alts}
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw the label shares of each table (pictures as they are), and the accuracy by image variant."""
+        """Draw the label shares of each table (original images), and the accuracy by image variant."""
         for table in _original(block):
-            if _rows(table, _LEAST):
+            if _rows(table, _MIN_CELL):
                 yield _shares(block, table, results, folder / _file(table))
         if block["accuracy"]:
             yield _accuracy(block, results, folder / _ACCURACY)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return what differs beyond chance between groups, pictures as they are."""
+        """Return the shares that differ significantly between groups, of original images."""
         found = block["headline"]["differences"]
         if not found:
-            return [Text("zero-shot labels: no share differs between groups beyond chance")]
+            return [Text("zero-shot labels: no share differs significantly between groups")]
         return [
             Text(
-                f"{scorer_label(row['question'])}: the share of “{plain(row['label'])}” differs by "
-                f"{' x '.join(cut_label(name) for name in row['by'])} by {number(row['raw'])}"
+                f"{scorer_label(row['question'])}: disparity {number(row['raw'])} in the share of "
+                f"“{_label(row['label'])}” by {' x '.join(cut_label(name) for name in row['by'])}"
             )
             for row in found
         ]
@@ -63,6 +62,10 @@ class ClipSection(Section):
 
 def _original(block: Block) -> list[Mapping[str, Any]]:
     return [table for table in block["tables"] if table["variant"] == block["variants"][0]]
+
+
+def _label(label: str) -> str:
+    return "incorrect" if label == WRONG else plain(label)
 
 
 def _by(table: Mapping[str, Any]) -> str:
@@ -79,7 +82,7 @@ def _rows(table: Mapping[str, Any], min_cell: int) -> list[Mapping[str, Any]]:
 
 
 def _shown(block: Block, table: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
-    """Return one table for the page: columns are labels, cells the share with its interval."""
+    """Return one table for the page: a column per label, a cell with share and interval per group."""
     tests = {
         row["label"]: row
         for row in block["disparities"]
@@ -90,15 +93,18 @@ def _shown(block: Block, table: Mapping[str, Any], min_cell: int) -> dict[str, A
     for row in table["rows"]:
         cells = {entry["label"]: entry for entry in row["labels"]} if row["n_subjects"] >= min_cell else {}
         lines.append({"row": row, "cells": [cells.get(label) for label in labels], "hidden": not cells})
-    return {"table": table, "by": _by(table), "labels": labels, "lines": lines, "tests": [tests.get(x) for x in labels]}
+    return {
+        "table": table, "by": _by(table), "labels": [_label(label) for label in labels], "lines": lines,
+        "tests": [tests.get(label) for label in labels],
+    }  # fmt: skip
 
 
 def _shares(block: Block, table: Mapping[str, Any], results: Results, path: Path) -> Path:
-    """Draw stacked bars of label shares, one per group; the error rate, where there is one, as a mark with interval."""
+    """Draw stacked bars of label shares, one per group; the error rate, if known, as a point with its interval."""
     from fp2.report.figures.style import FAINT, figure, head, save, shorten, style
 
-    rows = _rows(table, _LEAST)
-    labels = [label for label in block["questions"][table["question"]]]
+    rows = _rows(table, _MIN_CELL)
+    labels = list(block["questions"][table["question"]])
     with style():
         drawn = figure(8.6, 2.0 + 0.36 * len(rows))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
@@ -110,7 +116,7 @@ def _shares(block: Block, table: Mapping[str, Any], results: Results, path: Path
         axes.set_yticks(range(len(rows)), [shorten(plain(row["group"]), 36) for row in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(0, 1)
-        axes.set_xlabel("share of the pictures of a person, mean over people")
+        axes.set_xlabel("share of a subject's images, mean over subjects")
         _legend(axes, labels, any(entry["label"] == WRONG for row in rows for entry in row["labels"]))
         return save(drawn, path)
 
@@ -139,7 +145,7 @@ def _legend(axes: Axes, labels: Sequence[str], errors: bool) -> None:
 
     marks: list[Any] = [Patch(color=colour, label=label) for colour, label in zip(LINES, labels, strict=False)]
     if errors:
-        marks.append(Line2D([], [], color=INK, marker="o", markersize=3.6, label="not the right label, 95 % interval"))
+        marks.append(Line2D([], [], color=INK, marker="o", markersize=3.6, label="incorrect, 95 % interval"))
     axes.legend(
         handles=marks, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(marks), frameon=False, fontsize=8,
         borderaxespad=0.2, columnspacing=1.2, handlelength=1.2,
@@ -147,26 +153,29 @@ def _legend(axes: Axes, labels: Sequence[str], errors: bool) -> None:
 
 
 def _accuracy(block: Block, results: Results, path: Path) -> Path:
-    """Draw how often the right label is given, by variant: one panel per question, a line per right label."""
+    """Draw the share with the right label by variant: a panel per question, a colour per right label."""
     from fp2.report.figures.style import FAINT, LINES, figure, head, save, style
 
     questions = list(dict.fromkeys(row["question"] for row in block["accuracy"]))
     with style():
         drawn = figure(max(5.6, 1.2 + 3.9 * len(questions)), 4.0)
         width, height = drawn.get_figwidth(), drawn.get_figheight()
-        head(drawn, "The right label, by what is shown", [results])
+        head(drawn, "Accuracy of the labels by image variant", [results])
         for place, question in enumerate(questions):
-            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 1.9 / height))
+            axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 2.15 / height))
             rows = [row for row in block["accuracy"] if row["question"] == question]
-            told = {row["label"] for row in rows}
+            present = {row["label"] for row in rows}
             for turn, (colour, label) in enumerate(zip(LINES, block["questions"][question], strict=False)):
-                if label in told:
+                if label in present:
                     own = [row for row in rows if row["label"] == label]
                     _points(axes, own, block["variants"], colour, label, 0.09 * (turn - 1))
             axes.set_xticks(range(len(block["variants"])), [v.replace("_", "\n") for v in block["variants"]])
-            axes.set_ylim(0, 1.02)
-            axes.set_title(scorer_label(question), loc="left")
-            axes.legend(frameon=False, fontsize=8, loc="best")
+            axes.set_ylim(-0.02, 1.02)
+            axes.set_title(scorer_label(question), loc="left", pad=20)
+            axes.legend(
+                frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, columnspacing=1.0,
+                handletextpad=0.2, borderaxespad=0.2,
+            )  # fmt: skip
             if place == 0:
                 axes.set_ylabel("share with the right label", color=FAINT)
         return save(drawn, path)

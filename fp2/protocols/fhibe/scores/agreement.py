@@ -1,8 +1,8 @@
-"""Where the published column and ours disagree, and why: the reasons are checked on the data, not guessed.
+"""Where the published and the subject-level analysis disagree, and why; each reason is checked on the data.
 
-The two ask different things. The published one takes every picture for an independent person, compares medians pair by
-pair and corrects within one attribute; ours takes means over people, permutes whole people and corrects over all
-attributes of the table.
+The published analysis takes images as independent, compares medians of all pairs of groups and corrects within one
+attribute. The subject-level analysis compares means over subjects, permutes group labels across subjects and corrects
+over all cuts of a score.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fhibe.scores.published import GroupScores, PairDisparity, person_level
+from fp2.protocols.fhibe.scores.published import GroupScores, PairDisparity, p_of_subject_means
 
 if TYPE_CHECKING:
     from fp2.stats.rows import DisparityRow
@@ -18,48 +18,45 @@ if TYPE_CHECKING:
 BOTH, NEITHER, PUBLISHED_ONLY, OURS_ONLY, NOT_COMPARED = "both", "neither", "published_only", "ours_only", "none"
 
 REASONS = {
-    "images_as_people": "counting each person once, the same pair does not reach the published threshold",
-    "family": "ours is significant alone, not after the correction over all cuts",
-    "small": "the means of the two groups differ by less than the smallest effect: medians of coarse scores jump",
-    "other_test": "pairs of medians against the largest gap of means: the tests differ, the data decide nothing here",
-    "same_medians": "the pair differs by ranks, but both medians are the same, so its disparity is 0",
-    "negative": "scores below 0: the published disparity does not exist",
-    "strict_pairs": "no single pair passes Bonferroni's threshold over all pairs",
-    "other_groups": "both find a difference, between other groups",
-    "nobody": "nobody has a value of it",
-    "too_few": "fewer than two groups have enough people",
-    "constant": "everybody has the same score",
+    "images_as_people": "with one value per subject, the pair does not reach the published threshold",
+    "family": "the subject-level test is significant before the correction over all cuts, not after it",
+    "small": "the group means differ by less than the smallest effect of interest; medians of discrete scores jump",
+    "other_test": "the tests differ: medians of a pair against the largest difference of means",
+    "same_medians": "the distributions differ, but both medians are equal, so that D = 0",
+    "negative": "D is not defined for scores below 0",
+    "strict_pairs": "no single pair reaches the Bonferroni threshold over all pairs",
+    "other_groups": "both are significant, for different groups",
+    "nobody": "no subject has a value",
+    "too_few": "fewer than two groups have enough subjects",
+    "constant": "all scores are equal",
 }
-"""Code -> what is said of a disagreement."""
+"""Code of a reason -> its text."""
 
 
 def compare(
     pair: PairDisparity | None, groups: Mapping[str, GroupScores], ours: DisparityRow, *, threshold: float | None,
-    alpha: float, yes_no: bool,
+    alpha: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return `agreement` (both, neither, published_only, ours_only, none), `reasons` (codes) and `why` (words).
+    """Return `agreement` (both, neither, published_only, ours_only, none), `reasons` (codes) and `why` (their text).
 
-    `pair` is the published pair of highest disparity, `ours` a row with its verdict.
+    pair : the significant pair of highest published disparity; None if there is none.
+    ours : the row of the subject-level analysis, with its verdict.
     """
-    theirs = pair is not None
-    if ours.status != "ok" and not theirs:
+    if pair is None and ours.status != "ok":
         code = "nobody" if not ours.n_subjects else "too_few" if len(groups) < 2 else "constant"
-        return _said(NOT_COMPARED, [code])
-    if theirs and ours.significant:
-        return _said(BOTH, _of_both(pair, ours))
-    if theirs:
-        return _said(PUBLISHED_ONLY, _of_published(pair, groups, ours, threshold or alpha, alpha))
+        return _result(NOT_COMPARED, [code])
+    if pair is None:
+        return _result(OURS_ONLY, ["strict_pairs"]) if ours.significant else _result(NEITHER, [])
     if ours.significant:
-        return _said(OURS_ONLY, ["strict_pairs"])
-    return _said(NEITHER, [])
+        return _result(BOTH, _of_both(pair, ours))
+    return _result(PUBLISHED_ONLY, _of_published(pair, groups, ours, threshold or alpha, alpha))
 
 
-def _said(agreement: str, reasons: list[str]) -> dict[str, Any]:
+def _result(agreement: str, reasons: list[str]) -> dict[str, Any]:
     return {"agreement": agreement, "reasons": reasons, "why": "; ".join(REASONS[code] for code in reasons)}
 
 
-def _of_both(pair: PairDisparity | None, ours: DisparityRow) -> list[str]:
-    assert pair is not None
+def _of_both(pair: PairDisparity, ours: DisparityRow) -> list[str]:
     reasons = []
     if pair.disparity is None:
         reasons.append("negative")
@@ -71,15 +68,14 @@ def _of_both(pair: PairDisparity | None, ours: DisparityRow) -> list[str]:
 
 
 def _of_published(
-    pair: PairDisparity | None, groups: Mapping[str, GroupScores], ours: DisparityRow, threshold: float, alpha: float
+    pair: PairDisparity, groups: Mapping[str, GroupScores], ours: DisparityRow, threshold: float, alpha: float
 ) -> list[str]:
-    assert pair is not None
     reasons = []
-    if person_level(groups, pair) >= threshold:
+    if p_of_subject_means(groups, pair) >= threshold:
         reasons.append("images_as_people")
     elif ours.p_value is not None and ours.p_value <= alpha:
         reasons.append("family")
-    gap = abs(float(groups[pair.best].subject_means.mean() - groups[pair.worst].subject_means.mean()))
-    if gap < ours.smallest_effect:
+    difference = abs(float(groups[pair.best].subject_means.mean() - groups[pair.worst].subject_means.mean()))
+    if difference < ours.smallest_effect:
         reasons.append("small")
     return reasons or ["other_test"]

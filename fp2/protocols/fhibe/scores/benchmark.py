@@ -1,46 +1,58 @@
-"""FHIBE's benchmarking analysis of any table of scores per person and picture, with our statistics beside it.
+"""FHIBE's benchmarking analysis of scores per subject and image, with a subject-level analysis beside it.
 
-`benchmark` is the one call that everything with a score per person uses (the user's own scores, the narrow tasks). Its
-parameters and the keys of its result are stable: keys are only ever added.
+The published analysis takes images as units: pairwise Mann-Whitney tests and medians (`published`). The subject-level
+one permutes group labels across subjects (`fp2.stats`). Of a binary outcome medians are 0 or 1, so proportions are
+compared instead: means over subjects of each subject's own proportion, with intervals that account for several images
+of one subject. The interval of the ratio of two proportions is MOVER's (Donner and Zou 2012, Statistics in Medicine
+31, section 2.2).
+
+The keys of the result are stable: keys are only ever added.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.cuts import JOIN, LABEL_JOIN, Cut, memberships
+from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores import agreement, published
 from fp2.protocols.fhibe.scores.conditions import keep
-from fp2.protocols.fhibe.scores.rate_ratios import shares_block
+from fp2.protocols.fhibe.scores.sensitive_attributes import abbreviation
+from fp2.protocols.task_tables import ScoreComparison
 from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.stats.proportions import Proportion
     from fp2.stats.rows import DisparityRow
 
-SENSITIVE = ("pronoun", "age", "region", "subregion", "skin_tone")
-"""The paper's sensitive attributes (P, A, AR, AS, ST); ancestry enters an intersection as region or as subregion."""
-ABBREVIATIONS = {"pronoun": "P", "age": "A", "skin_tone": "ST", "region": "AR", "subregion": "AS"}
-_ONE_OF = ({"region", "subregion"},)
-_ORDER = ("pronoun", "age", "skin_tone", "region", "subregion")
 KEYS = ["image_id", "subject_id"]
 
 
-@dataclass(frozen=True)
-class BenchmarkOptions:
-    """How scores are compared.
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkOptions(ScoreComparison):
+    """How one score is compared.
 
-    `value_range` is the scale of the score (None: from 0 to 1, or to its largest value in the whole table); a score of
-    which less is better needs one unless it is yes/no: it is turned by the upper end for the published column, and
-    what lies above that end counts as it (max(0, 1 - LPIPS)). `within` is a condition (see `conditions`).
-    `n_permutations`: None takes what the Holm family of the cuts needs. `top_k` is the length of the table.
+    Attributes
+    ----------
+    higher_is_better, yes_no : bool
+        The direction of the score, and whether it is 0 or 1.
+    value_range : (float, float), optional
+        The scale of the score; None: from 0 to 1, or to its extremes over all subjects. A score of which lower values
+        are better needs one unless it is binary: the published analysis reverses it at the upper end, and values
+        above that end are clipped to it (max(0, 1 - LPIPS)).
+    within : str, optional
+        A condition (`conditions`): subjects and images for which it holds are analysed.
+    top_k : int
+        Rows of the table of highest disparities.
+    smallest_effect : float
+        The smallest effect of interest.
     """
 
     higher_is_better: bool = True
@@ -48,78 +60,72 @@ class BenchmarkOptions:
     value_range: tuple[float, float] | None = None
     within: str | None = None
     top_k: int = 40
-    alpha: float = 0.05
-    min_subjects: int = 10
     smallest_effect: float = 0.05
-    correction: str = "holm"
-    n_permutations: int | None = None
-    n_bootstrap: int = 2000
-    seed: int = 20260101
 
 
 def benchmark(
     scores: pd.DataFrame,
     people: pd.DataFrame,
-    attributes: Sequence[Cut],
+    cuts: Sequence[Cut],
     options: BenchmarkOptions | None = None,
     tick: Callable[[], None] = lambda: None,
+    *,
+    outcome: str | None = None,
 ) -> dict[str, Any]:
-    """Compare groups on one score, as FHIBE's authors do and as we do.
-
-    The interface is stable: other protocols build on it.
+    """Compare groups on one score, by the published analysis and by the subject-level one.
 
     Parameters
     ----------
     scores : DataFrame
-        `image_id, subject_id, score`: one row per person and picture; NaN is no score. Ids may be salted keys.
+        `image_id, subject_id, score`: one row per subject and image; NaN is a missing score. Ids may be salted keys.
     people : DataFrame
         The people table (attributes as lists), with any further columns that `options.within` names.
-    attributes : sequence of Cut
-        What to compare by: single attributes and intersections (`every_intersection`).
+    cuts : sequence of Cut
+        Single attributes and intersections.
     options : BenchmarkOptions
-        Direction, scale, condition, level, sizes.
     tick : callable
-        Told after each cut.
+        Called after each cut.
+    outcome : str, optional
+        Name of the outcome in the table of highest disparities.
 
     Returns
     -------
     dict
-        JSON-able and finite. `n_images, n_subjects` (with a score, within the condition), `n_unknown` (scores of nobody
-        in `people`), `n_without` (people without a score), `n_clipped` (scores above the upper end, counted as it),
-        `within`, `negative`, `direction`, `overall` (mean over people; None where the condition leaves nobody, and then
-        there are no rows), `rows` (per cut: `cut, abbreviation, n_groups, n_pairs, threshold, pairs` (the significant
-        ones), `published` (the pair of highest disparity, or None), `shares` (yes/no only), `ours` (a disparity row
-        with Holm's correction over these cuts), `agreement`, `why`), and `top` (Extended Data Table 2's form:
-        `intersection, disparity, worst, best`).
-
-    A cut that nobody has a value for is a row of status `too_few_subjects`.
+        Finite JSON values. `n_images, n_subjects` (with a score, within the condition), `n_unknown` (scores of
+        subjects not in `people`), `n_without` (missing scores), `n_clipped` (scores above the upper end), `within`,
+        `negative`, `direction`, `overall` (mean over subjects; None where no subject is left, and then there are no
+        rows), `rows` (per cut: `cut, abbreviation, n_groups, n_pairs, threshold, pairs` (the significant ones),
+        `published` (the significant pair of highest disparity, or None), `shares` (binary outcomes only), `ours` (a
+        disparity row, corrected over the cuts), `agreement`, `reasons`, `why`), and `top` (as the paper's Extended
+        Data Table 2: `intersection, disparity, worst, best`). A cut of which no subject has a value is a row of status
+        `too_few_subjects`.
 
     Raises
     ------
     Fp2Error
-        For a repeated (image, subject), scores outside their range or none at all, a condition that cannot be read,
-        a score of which less is better without a range, or an unknown attribute.
+        For a repeated (image, subject), scores outside their range or none at all, an invalid condition, a score of
+        which lower values are better without a range, or an unknown attribute.
     """
     options = options or BenchmarkOptions()
     whole = _joined(scores, people)
     if options.yes_no and not whole["score"].dropna().isin((0.0, 1.0)).all():
-        raise Fp2Error("a yes/no outcome holds values other than 0 and 1", where="scores", fix="Leave out yes_no")
-    low, high = _range(whole["score"], options)  # of everybody, so that a condition does not change the scale
+        raise Fp2Error("a binary outcome has values other than 0 and 1", where="scores", fix="Omit yes_no")
+    scale = _range(whole["score"], options)  # over all subjects, so that a condition does not change the scale
     negative = bool((whole["score"] < 0).any()) and options.higher_is_better
     joined = keep(whole, options.within).reset_index(drop=True)
-    n_clipped = 0 if options.higher_is_better else int((joined["score"] > high).sum())
-    joined["score"] = joined["score"].clip(upper=high)
-    values = published.turned(joined["score"], higher_is_better=options.higher_is_better, high=high)
+    n_clipped = 0 if options.higher_is_better else int((joined["score"] > scale[1]).sum())
+    joined["score"] = joined["score"].clip(upper=scale[1])
+    joined["reversed"] = published.reverse(joined["score"], higher_is_better=options.higher_is_better, high=scale[1])
     found = []
-    for cut in attributes if joined["score"].notna().any() else ():
-        found.append(_one_cut(cut, joined, values, options, (low, high), len(attributes), negative))
+    for cut in cuts if joined["score"].notna().any() else ():
+        found.append(_compare(cut, joined, options, scale, len(cuts), negative))
         tick()
     rows = _with_verdicts(found, options)
     known = joined.dropna(subset=["score"])
     return {
         "direction": "higher is better" if options.higher_is_better else "lower is better",
         "yes_no": options.yes_no,
-        "value_range": [low, high],
+        "value_range": list(scale),
         "within": options.within,
         "negative": negative,
         "n_images": int(known["image_id"].nunique()),
@@ -129,35 +135,18 @@ def benchmark(
         "n_clipped": n_clipped,
         "overall": float(known.groupby("subject_id")["score"].mean().mean()) if len(known) else None,
         "rows": rows,
-        "top": top_table(rows, options.top_k),
+        "top": top_table(rows, options.top_k, outcome),
         "n_cases": sum(row["published"] is not None for row in rows),
     }
 
 
-def every_intersection(attributes: Sequence[str], depth: int | None = None) -> tuple[Cut, ...]:
-    """Return every attribute and every intersection of up to `depth` of them (all of them without it).
-
-    Region and subregion of ancestry are never in one intersection. The order of parts is the paper's table's.
-    """
-    ordered = sorted(dict.fromkeys(attributes), key=lambda a: (_ORDER.index(a) if a in _ORDER else len(_ORDER), a))
-    cuts = []
-    for size in range(1, (depth or len(ordered)) + 1):
-        for parts in itertools.combinations(ordered, size):
-            if not any(len(group & set(parts)) > 1 for group in _ONE_OF):
-                cuts.append(Cut(JOIN.join(parts), parts))
-    return tuple(cuts)
-
-
-def top_table(rows: Sequence[dict[str, Any]], top_k: int, **labels: str) -> list[dict[str, Any]]:
-    """Return the cuts of highest significant disparity in the form of the paper's Extended Data Table 2.
-
-    `labels` (such as `task` and `model`) are put before each line.
-    """
+def top_table(rows: Sequence[dict[str, Any]], top_k: int, outcome: str | None = None) -> list[dict[str, Any]]:
+    """Return the cuts of highest significant disparity in the form of the paper's Extended Data Table 2."""
     found = [row for row in rows if row["published"] is not None and row["published"]["disparity"] is not None]
     found.sort(key=lambda row: (-row["published"]["disparity"], row["cut"]))
     return [
         {
-            **labels,
+            **({"outcome": outcome} if outcome else {}),
             "intersection": row["abbreviation"],
             "cut": row["cut"],
             "disparity": row["published"]["disparity"],
@@ -167,18 +156,6 @@ def top_table(rows: Sequence[dict[str, Any]], top_k: int, **labels: str) -> list
         }
         for row in found[:top_k]
     ]
-
-
-def disparity_rows(block: dict[str, Any], probe: str, scorer: str) -> list[dict[str, Any]]:
-    """Return a benchmark's own rows as `results["disparities"]` has them, under a probe and a scorer."""
-    family = len(block["rows"])
-    return [
-        {
-            "probe": probe, "scorer": scorer, "cut": row["cut"], "family_size": family, **row["ours"],
-            "bounds_low": None, "bounds_high": None,
-        }
-        for row in block["rows"]
-    ]  # fmt: skip
 
 
 def _pairs(frame: pd.DataFrame) -> pd.Series[Any]:
@@ -192,14 +169,13 @@ def _joined(scores: pd.DataFrame, people: pd.DataFrame) -> pd.DataFrame:
     repeated = scores.duplicated(KEYS)
     if repeated.any():
         first = scores.loc[repeated, KEYS].iloc[0]
-        raise Fp2Error(
-            f"two scores for one person in one picture: {first['image_id']!r}, {first['subject_id']!r}", where="scores"
-        )
+        what = f"two scores of one subject in one image: {first['image_id']!r}, {first['subject_id']!r}"
+        raise Fp2Error(what, where="scores")
     own = people.drop(columns="score", errors="ignore")
     joined = own.merge(scores[[*KEYS, "score"]], on=KEYS, how="left")
     if joined["score"].notna().sum() == 0:
-        fix = "image_id and subject_id are those of the data set"
-        raise Fp2Error("none of the scores belongs to a person of the data set", where="scores", fix=fix)
+        fix = "Use the image_id and subject_id of the data set"
+        raise Fp2Error("no score belongs to a subject of the data set", where="scores", fix=fix)
     return joined
 
 
@@ -207,24 +183,23 @@ def _range(values: pd.Series[Any], options: BenchmarkOptions) -> tuple[float, fl
     """Return the scale of the score."""
     lowest, highest = float(values.min()), float(values.max())
     if not np.isfinite([lowest, highest]).all():
-        raise Fp2Error("a score is infinite", where="scores", fix="Leave the cell empty where there is no score")
+        raise Fp2Error("a score is infinite", where="scores", fix="Leave the cell of a missing score empty")
     given = (0.0, 1.0) if options.yes_no and options.value_range is None else options.value_range
     if given is None and not options.higher_is_better:
-        fix = "Give it: scores are turned by its upper end"
-        raise Fp2Error("less is better of a score whose range is not known", where="value_range", fix=fix)
+        what = "lower values are better, and the range of the score is not known"
+        raise Fp2Error(what, where="value_range", fix="Give the range: scores are reversed at its upper end")
     if given is None:
         return (min(0.0, lowest), max(1.0, highest))
     low, high = given
     if lowest < low or (highest > high and options.higher_is_better):
-        raise Fp2Error(
-            f"scores run from {lowest:g} to {highest:g}, outside the range [{low:g}, {high:g}]", where="scores"
-        )
+        what = f"scores run from {lowest:g} to {highest:g}, outside the range [{low:g}, {high:g}]"
+        raise Fp2Error(what, where="scores")
     return float(low), float(high)
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """What one cut gave: the published column, and our row before its family is corrected."""
+class _Compared:
+    """One cut: the published analysis, and the subject-level row before it is corrected within its family."""
 
     row: dict[str, Any]
     ours: DisparityRow
@@ -232,15 +207,15 @@ class _Cut:
     groups: dict[str, published.GroupScores]
 
 
-def _one_cut(
-    cut: Cut, joined: pd.DataFrame, values: np.ndarray, options: BenchmarkOptions, scale: tuple[float, float],
-    n_cuts: int, negative: bool,
-) -> _Cut:  # fmt: skip
+def _compare(
+    cut: Cut, joined: pd.DataFrame, options: BenchmarkOptions, scale: tuple[float, float], n_cuts: int, negative: bool
+) -> _Compared:
     from fp2.stats.adjustment import default_permutations
     from fp2.stats.disparities import disparity
 
-    table = _members(joined, cut).merge(joined[[*KEYS, "score"]].assign(turned=values), on=KEYS)
-    groups = published.group_scores(table[["group", "subject_id"]].assign(score=table["turned"]), options.min_subjects)
+    table = _members(joined, cut).merge(joined[[*KEYS, "score", "reversed"]], on=KEYS)
+    scores = table[["group", "subject_id"]].assign(score=table["reversed"])
+    groups = published.group_scores(scores, options.min_subjects)
     pairs = published.all_pairs(groups, by_share=options.yes_no, negative=negative)
     significant, threshold = published.highest(pairs, options.alpha)
     best = significant[0] if significant else None
@@ -255,13 +230,13 @@ def _one_cut(
     )  # fmt: skip
     row: dict[str, Any] = {
         "cut": cut.name,
-        "abbreviation": "x".join(ABBREVIATIONS.get(part, part) for part in cut.by),
+        "abbreviation": abbreviation(cut),
         "n_parts": len(cut.by),
         "n_groups": len(groups),
         "n_pairs": len(pairs),
         "threshold": threshold,
         "groups": [
-            {"group": g.name, "n_subjects": g.n_subjects, "n_images": len(g.scores), "median": g.centre,
+            {"group": g.name, "n_subjects": g.n_subjects, "n_images": len(g.scores), "median": g.median,
              "mean": float(g.scores.mean())}
             for g in groups
         ],
@@ -270,46 +245,89 @@ def _one_cut(
         "published": None if best is None else best.to_dict(),
     }  # fmt: skip
     if options.yes_no:
-        worst_best = (best.worst, best.best) if best else (ours.worst_group, ours.best_group)
-        row["shares"] = shares_block(
-            own, arrays["group"], arrays["subject_id"], alpha=options.alpha, min_subjects=options.min_subjects,
-            worst=worst_best[0], best=worst_best[1],
-        )  # fmt: skip
-    return _Cut(row, ours, significant, {group.name: group for group in groups})
+        worst, highest = (best.worst, best.best) if best else (ours.worst_group, ours.best_group)
+        row["shares"] = _proportions(own, arrays["group"], arrays["subject_id"], options, worst, highest)
+    return _Compared(row, ours, significant, {group.name: group for group in groups})
 
 
 def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
-    """Return `memberships`, of those of the cut's chosen groups that somebody is in: a condition may empty some."""
+    """Return `memberships`, without chosen groups of the cut that a condition left empty."""
     if not cut.groups:
         return memberships(joined, cut)
-    there = {
+    present = {
         name: {value for cell in joined.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name, _ in cut.groups
     }
-    groups = tuple((name, tuple(value for value in values if value in there[name])) for name, values in cut.groups)
+    groups = tuple((name, tuple(value for value in values if value in present[name])) for name, values in cut.groups)
     return memberships(joined, Cut(cut.name, cut.by, groups))
 
 
-def _with_verdicts(found: Sequence[_Cut], options: BenchmarkOptions) -> list[dict[str, Any]]:
-    """Correct our rows over all cuts, and say where the two columns disagree."""
+def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:
+    """Return the rows, corrected over all cuts, with the agreement of the two analyses."""
     from fp2.stats.adjustment import adjust
 
     adjusted = adjust([cut.ours for cut in found], options.correction, options.alpha)
     rows = []
     for cut, ours in zip(found, adjusted, strict=True):
         pair = cut.pairs[0] if cut.pairs else None
-        said = agreement.compare(
-            pair, cut.groups, ours, threshold=cut.row["threshold"], alpha=options.alpha, yes_no=options.yes_no
-        )
-        rows.append({**cut.row, "ours": ours.to_dict(), **said})
+        agreed = agreement.compare(pair, cut.groups, ours, threshold=cut.row["threshold"], alpha=options.alpha)
+        rows.append({**cut.row, "ours": ours.to_dict(), **agreed})
     return rows
 
 
-def short_group(name: str) -> str:
-    """Return a group's name as the paper's table writes it: `He/him/his x 60+ x V` -> `He x 60+ x Type V`."""
-    return LABEL_JOIN.join(_SHORT.get(part, part) for part in name.split(LABEL_JOIN))
+def _proportions(
+    values: np.ndarray, groups: np.ndarray, subjects: np.ndarray, options: BenchmarkOptions, worst: str | None,
+    best: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return each group's proportion with its interval, and difference and ratio of the pair (worst, best).
+
+    values (0, 1 or NaN), groups, subjects (n,): one entry per (image, group).
+    """
+    from fp2.stats.proportions import proportions_by_group
+
+    found = proportions_by_group(
+        values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects
+    )  # fmt: skip
+    by_name = {group.group: group for group in found.groups}
+    rows = [
+        {"group": g.group, "share": g.rate, "ci_low": g.ci_low, "ci_high": g.ci_high, "n_subjects": g.n_subjects,
+         "n_images": g.n_images}
+        for g in found.groups
+    ]  # fmt: skip
+    if worst not in by_name or best not in by_name:
+        return {"groups": rows, "pair": None}
+    a, b = by_name[str(worst)], by_name[str(best)]
+    gap = next(pair for pair in found.pairs if {pair.first, pair.second} == {worst, best})
+    sign, ends = (1.0, (gap.ci_low, gap.ci_high)) if gap.first == worst else (-1.0, (-gap.ci_high, -gap.ci_low))
+    low, high = ratio_interval(a, b)
+    return {
+        "groups": rows,
+        "pair": {
+            "worst": worst,
+            "best": best,
+            "difference": sign * gap.difference,
+            "difference_low": ends[0],
+            "difference_high": ends[1],
+            "ratio": a.rate / b.rate if b.rate > 0 else None,
+            "ratio_low": low,
+            "ratio_high": high,
+            "dependent_groups": gap.dependent_groups,
+        },
+    }
 
 
-_SHORT = {
-    "She/her/hers": "She", "He/him/his": "He", "They/them/their": "They",
-    **{tone: f"Type {tone}" for tone in ("I", "II", "III", "IV", "V", "VI")},
-}  # fmt: skip
+def ratio_interval(a: Proportion, b: Proportion) -> tuple[float | None, float | None]:
+    """Return the interval of a.rate / b.rate from the intervals of the two proportions (MOVER).
+
+    The groups are taken as independent. None for an end that does not exist: without an upper end if b's interval
+    reaches 0, without both if b's rate is 0.
+    """
+    if b.rate <= 0:
+        return None, None
+    if a.rate <= 0:
+        return 0.0, a.ci_high / b.ci_low if b.ci_low > 0 else None
+    product = a.rate * b.rate
+    below = a.ci_low * (2 * a.rate - a.ci_low)
+    low = below / (product + math.sqrt(max(0.0, product**2 - below * b.ci_high * (2 * b.rate - b.ci_high))))
+    under = b.ci_low * (2 * b.rate - b.ci_low)
+    above = product**2 - a.ci_high * (2 * a.rate - a.ci_high) * under
+    return low, (product + math.sqrt(max(0.0, above))) / under if under > 0 else None

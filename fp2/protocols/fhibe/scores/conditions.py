@@ -1,4 +1,6 @@
-"""Conditions on people, such as `visible_keypoints >= 25 and pronoun == 'He/him/his'`: read by a parser, never run.
+"""Conditions on subjects and images, such as `visible_keypoints >= 25 and pronoun == 'He/him/his'`.
+
+They are parsed, and never run as code.
 
 Grammar:
 
@@ -8,9 +10,9 @@ Grammar:
     operator   = "==" | "!=" | "<" | "<=" | ">" | ">="
     value      = number | quoted text | bare word
 
-A name is a column: an attribute (`pronoun`) or a feature (`visible_keypoints`). A cell of an attribute holds several
-values: `==` and `in` are true if one of them fits, `!=` and `not in` if none does. What is missing makes a comparison
-neither true nor false (Kleene's logic), and only rows for which the whole condition is surely true are kept.
+A name is a column: an attribute (`pronoun`) or a feature (`visible_keypoints`). An attribute may have several values:
+`==` and `in` are true if one of them matches, `!=` and `not in` if none does. A comparison with a missing value is
+neither true nor false (Kleene's three-valued logic); rows for which the whole condition is true are kept.
 """
 
 from __future__ import annotations
@@ -34,25 +36,25 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _WORDS = ("and", "or", "not", "in")
-_HOW = "Write it as visible_keypoints>=25, pronoun=='He/him/his' or age in ('50-59','60+'), joined by and, or, not"
+_FIX = "Write it as visible_keypoints>=25, pronoun=='He/him/his' or age in ('50-59','60+'), joined by and, or, not"
 _MOST = 2000  # characters
 
 Token = tuple[str, Any]
 
 
 def keep(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
-    """Return the rows of `frame` for which `condition` is surely true; all of them without a condition.
+    """Return the rows of `frame` for which `condition` is true; all rows without a condition.
 
     Raises
     ------
     Fp2Error
-        If the condition cannot be read, names an unknown column or compares words with numbers.
+        If the condition is invalid, names an unknown column or compares text with numbers.
     """
     return frame if not condition else frame[holds(frame, condition).fillna(False).astype(bool)]
 
 
 def holds(frame: pd.DataFrame, condition: str) -> pd.Series[Any]:
-    """Return true, false or missing (nullable `boolean`) for each row of `frame`; raises as `keep`."""
+    """Return true, false or missing (dtype `boolean`) for each row of `frame`; raises as `keep`."""
     parser = _Parser(condition, frame)
     found = parser.condition()
     parser.end()
@@ -60,7 +62,7 @@ def holds(frame: pd.DataFrame, condition: str) -> pd.Series[Any]:
 
 
 def names_in(condition: str) -> list[str]:
-    """Return the columns that a condition names, in the order in which they come; raises as `keep`."""
+    """Return the columns that a condition names, in order; raises as `keep`."""
     tokens = list(_tokens(condition))
     follows = [*tokens[1:], ("end", "")]
     starts = {*_COMPARE, "in", "not"}
@@ -80,14 +82,14 @@ def _tokens(text: str) -> Iterator[Token]:
     while place < len(text.rstrip()):
         match = _TOKEN.match(text, place)
         if match is None:
-            raise Fp2Error(f"cannot read {text[place:].strip()[:30]!r}", where=f"within={text}", fix=_HOW)
+            raise Fp2Error(f"cannot parse {text[place:].strip()[:30]!r}", where=f"within={text}", fix=_FIX)
         place, kind = match.end(), str(match.lastgroup)
         token = match[kind]
         yield kind, float(token) if kind == "number" else token[1:-1] if kind == "text" else token
 
 
 class _Parser:
-    """Reads one condition from left to right and answers it for every row on the way."""
+    """A recursive-descent parser that evaluates the condition for every row."""
 
     def __init__(self, text: str, frame: pd.DataFrame) -> None:
         self.text, self.frame = text, frame
@@ -122,7 +124,7 @@ class _Parser:
     def comparison(self) -> pd.Series[Any]:
         kind, name = self.next()
         if kind != "word" or name in _WORDS:
-            raise self.error(f"{name!r} is no column's name")
+            raise self.error(f"{name!r} is not a column name")
         cells = self.column(str(name))
         if self.taken("not"):
             self.need("in")
@@ -131,7 +133,7 @@ class _Parser:
             return self.inside(cells, str(name))
         _, sign = self.next()
         if sign not in _COMPARE:
-            raise self.error(f"{name} is compared with nothing")
+            raise self.error(f"an operator is missing after {name}")
         return _compared(cells, str(sign), self.value(), self.error, str(name))
 
     def inside(self, cells: pd.Series[Any], name: str) -> pd.Series[Any]:
@@ -173,39 +175,41 @@ class _Parser:
 
     def end(self) -> None:
         if self.tokens[self.place][0] != "end":
-            raise self.error(f"{self.tokens[self.place][1]!r} is one word too many")
+            raise self.error(f"{self.tokens[self.place][1]!r} is not expected")
 
     def error(self, what: str) -> Fp2Error:
-        return Fp2Error(f"the condition cannot be read: {what}", where=f"within={self.text}", fix=_HOW)
+        return Fp2Error(f"invalid condition: {what}", where=f"within={self.text}", fix=_FIX)
 
 
 def _compared(
     cells: pd.Series[Any], sign: str, value: Any, error: Callable[[str], Fp2Error], name: str
 ) -> pd.Series[Any]:
-    """Return one comparison for every cell; a cell that holds several values fits if one does (`!=`: if none does)."""
+    """Return one comparison for every cell; a cell with several values matches if one does (`!=`: if none does)."""
     import pandas as pd
 
     if _holds_lists(cells):
-        return pd.Series([_any_fits(cell, sign, value, error, name) for cell in cells], cells.index, dtype="boolean")
+        return pd.Series([_any_matches(cell, sign, value, error, name) for cell in cells], cells.index, dtype="boolean")
     if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells):
         if not isinstance(value, float):
             raise error(f"{name} is a number, {value!r} is not")
         compared = _COMPARE[sign](cells.astype("float64"), value)
     else:
         if sign not in ("==", "!="):
-            raise error(f"{name} holds words, which are neither less nor more")
-        compared = _COMPARE[sign](cells.astype("str"), _word(value))
+            raise error(f"{name} is text, which has no order")
+        compared = _COMPARE[sign](cells.astype("str"), _text(value))
     known: pd.Series[Any] = compared.astype("boolean").mask(cells.isna())
     return known
 
 
-def _any_fits(cell: Sequence[str], sign: str, value: Any, error: Callable[[str], Fp2Error], name: str) -> bool | None:
+def _any_matches(
+    cell: Sequence[str], sign: str, value: Any, error: Callable[[str], Fp2Error], name: str
+) -> bool | None:
     if not len(cell):
         return None
     if sign not in ("==", "!="):
-        raise error(f"{name} holds words, which are neither less nor more")
-    fits = any(item == _word(value) for item in cell)
-    return fits if sign == "==" else not fits
+        raise error(f"{name} is text, which has no order")
+    matches = any(item == _text(value) for item in cell)
+    return matches if sign == "==" else not matches
 
 
 def _holds_lists(cells: pd.Series[Any]) -> bool:
@@ -213,5 +217,5 @@ def _holds_lists(cells: pd.Series[Any]) -> bool:
     return first is not None and not isinstance(first, str) and hasattr(first, "__len__")
 
 
-def _word(value: Any) -> str:
+def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Predictors as a matrix: numbers as they are, attributes as one 0/1 column per value that enough people have."""
+"""The design matrix of error models and patterns: numbers, and a 0/1 column per frequent value of an attribute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IS = " = "
 
 @dataclass(frozen=True)
 class Column:
-    """One column: whose feature it is, and the attribute's value it stands for (None for a number)."""
+    """A column: its feature, and the value of an attribute that it indicates (None: a number)."""
 
     feature: str
     value: str | None = None
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Design:
-    """matrix (n, p) with NaN for missing numbers; `columns` (p,); `features`: what columns are grouped by."""
+    """A matrix (n, p), NaN for missing numbers, and its columns (p,), grouped by feature."""
 
     matrix: FloatArray
     columns: tuple[Column, ...]
@@ -57,8 +57,8 @@ class Design:
 def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequence[str], min_subjects: int) -> Design:
     """Return the predictors of the rows of `table`.
 
-    A number that is missing everywhere or the same for all is left out, and so is a value of an attribute that fewer
-    than `min_subjects` people have, or that fewer than `min_subjects` people lack.
+    Left out are numbers that are missing or constant, values of attributes that fewer than `min_subjects` subjects
+    have or lack, and columns that equal an earlier one or its complement (`bald` and `hairstyle = None`).
     """
     subjects = table["subject_id"].to_numpy(dtype=object)
     matrix: list[FloatArray] = []
@@ -78,7 +78,7 @@ def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequenc
             if _rarest(flags, subjects) >= min_subjects:
                 matrix.append(flags)
                 columns.append(Column(name, value))
-    kept = _without_copies(matrix)
+    kept = _distinct(matrix)
     return Design(
         np.column_stack([matrix[place] for place in kept]) if kept else np.empty((len(table), 0)),
         tuple(columns[place] for place in kept),
@@ -86,20 +86,20 @@ def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequenc
 
 
 def _rarest(values: FloatArray, subjects: NDArray[np.object_]) -> int:
-    """Return how many people have the rarer side of a 0/1 column; of any other number, how many have one at all."""
+    """Return how many subjects have the rarer value of a 0/1 column; of another column, how many have a value."""
     known = ~np.isnan(values)
     if not np.isin(values[known], (0.0, 1.0)).all():
         return len(set(subjects[known]))
     return min(len(set(subjects[values == side])) for side in (0.0, 1.0))
 
 
-def _without_copies(matrix: Sequence[FloatArray]) -> list[int]:
-    """Return the columns that are no copy of an earlier one, nor its opposite: `bald` and `hairstyle = None`, say."""
+def _distinct(matrix: Sequence[FloatArray]) -> list[int]:
+    """Return the columns that equal neither an earlier one nor its complement."""
     seen: set[bytes] = set()
     kept = []
     for place, values in enumerate(matrix):
-        opposite = 1.0 - values if np.isin(values, (0.0, 1.0)).all() else values
-        if values.tobytes() not in seen and opposite.tobytes() not in seen:
+        complement = 1.0 - values if np.isin(values, (0.0, 1.0)).all() else values
+        if values.tobytes() not in seen and complement.tobytes() not in seen:
             kept.append(place)
         seen.add(values.tobytes())
     return kept

@@ -1,7 +1,7 @@
-"""What can be counted or measured in a picture of a person: the predictors of error models and of conditions.
+"""Features of a subject in an image: predictors of error models and variables of conditions.
 
-Read from the annotation beside the picture (keypoints, segments, boxes) where there is one, from the people table's
-boxes otherwise, and from the pixels. What a data set does not have is missing, never guessed.
+They are read from the annotation beside the image (keypoints, segments, boxes), else from the boxes of the people
+table, and from the pixels. What a data set does not have is missing.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ import numpy.typing as npt
 from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
+from fp2.protocols.fhibe.scores.conditions import holds
 from fp2.tables import PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NUMBERS: dict[str, str] = {
-    "visible_keypoints": "keypoints that are annotated and seen",
-    "bald": "1 if the segments show no head hair (a shaved head, or hair that is covered), else 0",
-    "visible_hair": "area of visible head hair, as a share of the person's box",
+    "visible_keypoints": "number of annotated, visible keypoints",
+    "bald": "1 if the segments have no head hair (a shaved head, or covered hair), else 0",
+    "visible_hair": "area of visible head hair / area of the person box",
     "headwear": "1 if a segment is headwear, else 0",
     "eyewear": "1 if a segment is eyewear, else 0",
-    "facial_skin": "area of visible face skin, as a share of the face box",
-    "box_share": "area of the person's box, as a share of the picture",
-    "box_aspect": "width / height of the person's box",
-    "face_share": "height of the face box, as a share of the picture's height",
-    "face_distance": "distance of the face box's middle from the picture's, as a share of its diagonal",
-    "image_aspect": "width / height of the picture",
-    "people_in_picture": "annotated people in the picture",
-    "brightness": "mean luma in the person's box, 0 to 1",
-    "contrast": "standard deviation of luma in the person's box",
-    "figure_ground": "difference of mean luma inside and outside the person's box, without sign",
+    "facial_skin": "area of visible facial skin / area of the face box",
+    "box_share": "area of the person box / area of the image",
+    "box_aspect": "width / height of the person box",
+    "face_share": "height of the face box / height of the image",
+    "face_distance": "distance of the face box's centre from the image's / diagonal of the image",
+    "image_aspect": "width / height of the image",
+    "people_in_picture": "number of annotated people in the image",
+    "brightness": "mean luma in the person box, 0 to 1",
+    "contrast": "standard deviation of luma in the person box",
+    "figure_ground": "absolute difference of mean luma inside and outside the person box",
     "face_brightness": "mean luma in the face box, 0 to 1",
-    "sharpness": "mean step of luma between neighbouring pixels in the person's box",
+    "sharpness": "mean absolute difference of luma between horizontally adjacent pixels in the person box",
 }
-"""Name -> meaning. Luma is ITU-R BT.601's, on the picture scaled down to a long side of 256 pixels."""
+"""Name -> definition. Luma is ITU-R BT.601's, of the image scaled down to a long side of 256 pixels."""
 PIXELS = ("brightness", "contrast", "figure_ground", "face_brightness", "sharpness")
 _SIDE = 256
 _CREATE = """
@@ -54,6 +55,7 @@ CREATE TABLE IF NOT EXISTS picture_numbers (
 """
 _BATCH = 64
 Box = tuple[float, float, float, float]
+"""Left edge, top edge, width and height in pixels."""
 Luma = npt.NDArray[np.float64]
 
 
@@ -61,42 +63,42 @@ def measure(
     people: pd.DataFrame, memory: sqlite3.Connection | None = None, *, pixels: bool = True,
     tick: Callable[[], None] = lambda: None,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return one column per entry of `NUMBERS`, on the index of `people`; NaN where there is nothing to measure.
+    """Return one column per entry of `NUMBERS`, on the index of `people`; NaN is missing.
 
     Parameters
     ----------
     people : DataFrame
         The people table, with paths of this machine.
     memory : Connection, optional
-        An open SQLite database that remembers what was measured in pixels, by path, boxes, size and time of the file.
+        An open SQLite database that caches what is measured in pixels, by path, boxes, size and time of the file.
     pixels : bool
-        Whether to open the pictures at all.
+        Whether images are opened.
     tick : callable
-        Told after each row.
+        Called after each row.
     """
     import pandas as pd
 
-    seen = _Memory(memory)
+    cache = _PixelCache(memory)
     rows = []
     row: Any
     for row in people.itertuples(index=False):
         path = Path(row.image_path)
-        shape = _geometry(path, str(row.subject_id))
-        person = _box(row, "box") or shape.person_box
-        face = shape.face_box or _box(row, "face")
+        shape = geometry_of(path, str(row.subject_id))
+        person = table_box(row, "box") or shape.person_box
+        face = shape.face_box or table_box(row, "face")
         numbers = {"people_in_picture": float(row.n_people), **_of_shape(shape, person, face)}
         if pixels:
-            numbers |= seen.numbers(path, person, face)
+            numbers |= cache.numbers(path, person, face)
         rows.append(numbers)
         tick()
-    seen.keep()
+    cache.write()
     return pd.DataFrame(rows, columns=list(NUMBERS), index=people.index, dtype="float64")
 
 
 def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
-    """Return the attributes of `people` that may explain errors: without place, time, twins of others, and `sensitive`.
+    """Return the attributes of `people` that may predict errors: no place, no time, none of `sensitive`.
 
-    Of a natural and an apparent form of the same thing the apparent one is taken: it is what the picture shows.
+    Of the natural and the apparent form of one attribute the apparent one is taken, which the image shows.
     """
     names = attribute_columns(people)
     doubled = {name for name in names if name.replace("natural_", "apparent_") in names and name.startswith("natural_")}
@@ -106,21 +108,35 @@ def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
     return [name for name in names if name not in hidden]
 
 
-def _geometry(path: Path, subject_id: str) -> Geometry:
-    """Return what the annotation beside a picture says of a person; nothing where there is none."""
+def check_conditions(people: pd.DataFrame, conditions: Sequence[str]) -> None:
+    """Refuse conditions that are invalid or name neither a feature nor a column of `people`, before any is measured.
+
+    Raises
+    ------
+    Fp2Error
+        For the first mistake.
+    """
+    unmeasured = people.assign(**dict.fromkeys(NUMBERS, math.nan)) if conditions else people
+    for condition in conditions:
+        holds(unmeasured, condition)
+
+
+def geometry_of(path: Path, subject_id: str) -> Geometry:
+    """Return the annotation of a subject beside an image; empty if there is none."""
     try:
         return read_geometry(annotation_path(path), subject_id)
     except Fp2Error:
         return Geometry()
 
 
-def _box(row: object, what: str) -> Box | None:
-    values = [float(getattr(row, f"{what}_{side}", math.nan)) for side in "xywh"]
-    return None if any(math.isnan(value) for value in values) else (values[0], values[1], values[2], values[3])
+def table_box(row: object, what: str) -> Box | None:
+    """Return the box `what` (`box` or `face`) of a row of the people table; None if it has none."""
+    x, y, width, height = (float(getattr(row, f"{what}_{side}", math.nan)) for side in "xywh")
+    return None if any(map(math.isnan, (x, y, width, height))) else (x, y, width, height)
 
 
 def _of_shape(shape: Geometry, person: Box | None, face: Box | None) -> dict[str, float]:
-    """Return what follows from keypoints, segments, boxes and the picture's size."""
+    """Return what follows from keypoints, segments, boxes and the size of the image."""
     found: dict[str, float] = {}
     if shape.keypoints:
         found["visible_keypoints"] = float(sum(point.visible for point in shape.keypoints.values()))
@@ -140,9 +156,9 @@ def _of_shape(shape: Geometry, person: Box | None, face: Box | None) -> dict[str
         if person:
             found["box_share"] = person[2] * person[3] / (width * height)
         if face:
-            middle = (face[0] + face[2] / 2 - width / 2, face[1] + face[3] / 2 - height / 2)
+            centre = (face[0] + face[2] / 2 - width / 2, face[1] + face[3] / 2 - height / 2)
             found["face_share"] = face[3] / height
-            found["face_distance"] = math.hypot(*middle) / math.hypot(width, height)
+            found["face_distance"] = math.hypot(*centre) / math.hypot(width, height)
     return found
 
 
@@ -156,17 +172,17 @@ def _area(polygons: Sequence[npt.NDArray[np.float64]]) -> float:
 
 
 def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str, float]:
-    """Return what is measured in the pixels of one picture; nothing where it cannot be read."""
+    """Return what is measured in the pixels of an image; nothing if it cannot be read."""
     try:
         image = open_rgb(path)
-    except Exception:  # as `digest_image`: whatever is wrong with a picture, its numbers are missing
+    except Exception:  # decoders raise many kinds; the image then has no pixel features
         return {}
     scale = min(1.0, _SIDE / max(image.size))
     small = image.convert("L").resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
     luma = np.asarray(small, dtype=np.float64) / 255
     inside = _inside(luma.shape, person, scale)
     body, ground = luma[inside], luma[~inside]
-    found = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _steps(luma, inside)}
+    found = {"brightness": float(body.mean()), "contrast": float(body.std()), "sharpness": _sharpness(luma, inside)}
     if ground.size:
         found["figure_ground"] = abs(float(body.mean() - ground.mean()))
     if face:
@@ -175,7 +191,7 @@ def pixel_numbers(path: Path, person: Box | None, face: Box | None) -> dict[str,
 
 
 def _inside(shape: tuple[int, ...], box: Box | None, scale: float) -> npt.NDArray[np.bool_]:
-    """Return the pixels of a box, at least one; without a box the whole picture."""
+    """Return the pixels of a box, at least one; all pixels without a box."""
     height, width = shape
     inside = np.zeros((height, width), dtype=bool)
     x, y, w, h = box or (0.0, 0.0, width / scale, height / scale)
@@ -185,13 +201,13 @@ def _inside(shape: tuple[int, ...], box: Box | None, scale: float) -> npt.NDArra
     return inside
 
 
-def _steps(luma: Luma, inside: npt.NDArray[np.bool_]) -> float:
+def _sharpness(luma: Luma, inside: npt.NDArray[np.bool_]) -> float:
     steps = np.abs(np.diff(luma, axis=1))[inside[:, 1:] & inside[:, :-1]]
     return float(steps.mean()) if steps.size else math.nan
 
 
-class _Memory:
-    """Pixel numbers, remembered in the table `picture_numbers`; without a database, in nothing."""
+class _PixelCache:
+    """Pixel features in the table `picture_numbers`; without a database nothing is kept."""
 
     def __init__(self, connection: sqlite3.Connection | None) -> None:
         self._connection = connection
@@ -213,18 +229,19 @@ class _Memory:
         if found:
             self._new.append((*key, *stamp, json.dumps(found)))
         if len(self._new) >= _BATCH:
-            self.keep()
+            self.write()
         return found
 
-    def keep(self) -> None:
-        """Write what was measured since the last time."""
+    def write(self) -> None:
+        """Write what was measured since the last call."""
         if self._connection is None or not self._new:
             return
         try:
             with self._connection:
                 self._connection.executemany("INSERT OR REPLACE INTO picture_numbers VALUES (?, ?, ?, ?, ?)", self._new)
         except sqlite3.OperationalError as error:
-            raise Fp2Error(f"what was measured cannot be kept: {error}", fix="Is the disk full or read-only?") from None
+            fix = "Check that the disk is writable and has space"
+            raise Fp2Error(f"features cannot be stored: {error}", fix=fix) from None
         self._new.clear()
 
     @staticmethod

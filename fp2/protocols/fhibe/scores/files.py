@@ -1,150 +1,100 @@
-"""Scores per person and picture: the user's own file, matched to the people of a data set, or simulated ones.
+"""Scores per subject and image from the user's file, matched to the people of a data set.
 
-A file is CSV, TSV, Parquet or JSON Lines with one row per person and picture: `image_id`, `subject_id` (may be left out
-where every picture has one person) and one column per score; optional columns name the model and the task. In a long
-table they are one row each. A run's own `scores.parquet` (long form, salted keys) is read as well: see `own_run`.
+A file is CSV, TSV, Parquet or JSON Lines with one row per subject and image: `image_id`, `subject_id` (optional if
+every image shows one person) and one column per score; optional columns name the model and the task, of which a long
+table has a row each. The `scores.parquet` of a run (long form, salted keys) is read as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
-from fp2.protocols.fhibe.scores.conditions import holds
-from fp2.protocols.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
+from fp2.protocols.fhibe.scores.options import COLUMNS, ScoresOptions
 from fp2.protocols.task_tables import LONG
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Found = tuple["pd.DataFrame", list[str]]
+"""Scores (columns `LONG`), and notes on what was left out."""
 
-def read_scores(
-    path: Path, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None = None
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the file's scores (columns `LONG`; an empty cell is no score) and lines on what was left out.
 
-    `salt` is this machine's: with it, keys that a run wrote here in place of ids are matched to the people.
+def read_scores(path: Path, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None = None) -> Found:
+    """Return the scores of a file (NaN: an empty cell), and notes on what was left out.
+
+    Parameters
+    ----------
+    salt : bytes, optional
+        This machine's: with it, salted keys of a run are matched to the people.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be read, lacks a column, holds words where a score should be, scores somebody twice, or has
-        nobody of the data set.
+        If the file cannot be read, lacks a column, has text in place of a score or two scores of one subject and
+        image, or has no subject of the data set.
     """
+    frame = read_table(path)
+    if {str(name) for name in frame.columns} >= set(LONG):
+        long, notes = _of_run(frame, people, options, salt, path)
+        return _of_people(long, people, path, notes, 1)
+    return _of_people(_of_columns(frame, people, options, path), people, path, [], len(options.metrics))
+
+
+def _of_people(long: pd.DataFrame, people: pd.DataFrame, path: Path, notes: list[str], n_metrics: int) -> Found:
+    """Return the rows of subjects in the data set, and a note of how many others there are."""
+    known = set(zip(people["image_id"], people["subject_id"], strict=True))
+    inside = [pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)]
+    if not any(inside):
+        fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for example"
+        raise Fp2Error("no row of the scores is of a subject of the data set", where=str(path), fix=fix)
+    if n_out := (len(inside) - sum(inside)) // n_metrics:
+        notes = [*notes, f"{n_out} row(s) of the scores are of no subject in the data set and were left out"]
+    return long[inside].reset_index(drop=True), notes
+
+
+# -- a table with a column per score
+
+
+def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    frame = read_table(path)
-    if set(map(str, frame.columns)) >= LONG_FORM:
-        long, notes = own_run(frame, people, options, salt, path)
-        return _of_people(long, people, path, notes)
     names = {ours: options.columns.get(ours, usual) for ours, usual in COLUMNS.items()}
     present = [str(name) for name in frame.columns]
-    metrics = _metrics(options, names, present, path)
+    _check_metrics(options, names, present, path)
     ids = _ids(frame, names, present, people, path)
     outcome = _outcomes(frame, names, present, options, path)
     parts = []
-    for metric in metrics:
-        column = metric.column or metric.name
-        values = [_number(cell, column, row, path) for row, cell in enumerate(frame[column].tolist(), start=1)]
+    for metric in options.metrics:
+        cells = enumerate(frame[metric.source].tolist(), start=1)
+        values = [_number(cell, metric.source, row, path) for row, cell in cells]
         parts.append(ids.assign(probe=outcome, scorer=metric.name, value=values))
     long = pd.concat(parts, ignore_index=True)[LONG]
     twice = long.duplicated(LONG[:4])
     if twice.any():
         first = long[twice].iloc[0]
-        raise Fp2Error(
-            f"{first['image_id']!r}, {first['subject_id']!r} has two scores of {first['scorer']!r}", where=str(path)
-        )
-    return _of_people(long, people, path, [], len(metrics))
+        what = f"{first['image_id']!r}, {first['subject_id']!r} has two scores of {first['scorer']!r}"
+        raise Fp2Error(what, where=str(path))
+    return long
 
 
-def _of_people(
-    long: pd.DataFrame, people: pd.DataFrame, path: Path, notes: list[str], n_metrics: int = 1
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that are of somebody in the data set, and the notes with how many are not."""
-    known = set(zip(people["image_id"], people["subject_id"], strict=True))
-    ours = [pair in known for pair in zip(long["image_id"], long["subject_id"], strict=True)]
-    if not any(ours):
-        fix = f"The data set has {people['image_id'].iloc[0]!r}, {people['subject_id'].iloc[0]!r}, for one"
-        raise Fp2Error("no row of the scores is a person of the data set", where=str(path), fix=fix)
-    if n_out := (len(ours) - sum(ours)) // n_metrics:
-        notes = [*notes, f"{n_out} row(s) of the scores are of nobody in the data set and were left out"]
-    return long[ours].reset_index(drop=True), notes
-
-
-LONG_FORM = {"image_id", "subject_id", "probe", "scorer", "value"}
-"""Columns by which a run's own `scores.parquet` is known."""
-
-
-def own_run(
-    frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None, path: Path
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the scores (columns `LONG`) of a run of this project, one per person, picture, probe and metric.
-
-    A metric's scorer is its `column`, else its name. Several answers to one probe about one picture (wordings, repeats)
-    count as their mean. Answers to changed pictures (variants) are left out where the run also has originals; a missing
-    value (a refusal) is no score.
-
-    Raises
-    ------
-    Fp2Error
-        For a metric that no scorer of the run is called by, or none at all.
-    """
-    import pandas as pd
-
-    scorers = [str(name) for name in frame["scorer"].unique()]
-    if not options.metrics:
-        said = ", ".join(f"{name}: {{higher_is_better: true}}" for name in scorers[:3])
-        fix = f"Add 'task.options.metrics={{{said}}}' with the direction of each"
-        raise Fp2Error("which scorers, and which way is better?", where=str(path), fix=fix)
-    notes = []
-    if "variant" in frame and (original := frame["variant"] == "original").any():
-        if n_changed := int((~original).sum()):
-            notes.append(f"{n_changed} row(s) of the scores are of changed pictures and were left out")
-        frame = frame.loc[original]
-    parts = []
-    for metric in options.metrics:
-        name = metric.column or metric.name
-        if name not in scorers:
-            raise Fp2Error(f"the run has no scorer {name!r}", where=str(path), fix=nearest(name, scorers))
-        own = frame[frame["scorer"].astype(str) == name]
-        values = [_number(cell, "value", row, path) for row, cell in enumerate(own["value"].tolist(), start=1)]
-        ids = {column: own[column].astype(str).tolist() for column in ("image_id", "subject_id", "probe")}
-        parts.append(pd.DataFrame({**ids, "scorer": metric.name, "value": values}))
-    long = pd.concat(parts, ignore_index=True)[LONG]
-    long = long.groupby(LONG[:4], sort=False)["value"].mean().reset_index()
-    for column, kind in (("image_id", "image"), ("subject_id", "subject")):
-        long[column] = _without_salt(long[column].tolist(), people[column].tolist(), salt, kind)
-    return long[LONG], notes
-
-
-def _without_salt(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
-    """Return the ids that keys stand for; what is no key of somebody in `known` stays as it is."""
-    from fp2.store.salted_keys import salted
-
-    ids = list(dict.fromkeys(known))
-    if salt is None or set(given) & set(ids):
-        return given
-    of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
-    return [of_key.get(key, key) for key in given]
-
-
-def _metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> list[Metric]:
+def _check_metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> None:
     if not options.metrics:
         others = [name for name in present if name not in names.values()]
-        said = ", ".join(f"{name}: {{higher_is_better: true}}" for name in others[:3])
-        fix = f"Add 'task.options.metrics={{{said}}}' with the direction of each"
-        raise Fp2Error("which columns are scores, and which way is better?", where=str(path), fix=fix)
+        raise Fp2Error("no metric is named, and no direction", where=str(path), fix=_name_metrics(others))
     for metric in options.metrics:
-        if (metric.column or metric.name) not in present:
-            fix = nearest(metric.column or metric.name, present)
-            raise Fp2Error(f"the file has no column {metric.column or metric.name!r}", where=str(path), fix=fix)
-    return list(options.metrics)
+        if metric.source not in present:
+            fix = nearest(metric.source, present)
+            raise Fp2Error(f"the file has no column {metric.source!r}", where=str(path), fix=fix)
+
+
+def _name_metrics(names: list[str]) -> str:
+    named = ", ".join(f"{name}: {{higher_is_better: true}}" for name in names[:3])
+    return f"Add 'task.options.metrics={{{named}}}' with the direction of each score"
 
 
 def _ids(
@@ -161,7 +111,7 @@ def _ids(
         return pd.DataFrame({"image_id": images, "subject_id": [str(cell).strip() for cell in frame[subject].tolist()]})
     if people["image_id"].duplicated().any():
         fix = f"Add the column {subject!r}, or name it: task.options.columns.subject=COLUMN"
-        raise Fp2Error("some pictures have two people, and the file does not say whose score it is", fix=fix)
+        raise Fp2Error("some images show two people, and the file does not name the subject", where=str(path), fix=fix)
     of_image = dict(zip(people["image_id"], people["subject_id"], strict=True))
     return pd.DataFrame({"image_id": images, "subject_id": [of_image.get(name, "") for name in images]})
 
@@ -169,7 +119,7 @@ def _ids(
 def _outcomes(
     frame: pd.DataFrame, names: Mapping[str, str | None], present: list[str], options: ScoresOptions, path: Path
 ) -> list[str]:
-    """Return each row's outcome: `task / model`, one of them, or the option `name`."""
+    """Return each row's outcome: `task / model`, one of the two, or the option `name`."""
     parts = []
     for ours in ("task", "model"):
         column = names[ours]
@@ -179,13 +129,11 @@ def _outcomes(
             fix = nearest(column, present)
             raise Fp2Error(f"the file has no column {column!r} (for {ours})", where=str(path), fix=fix)
         parts.append([str(cell).strip() for cell in frame[column].tolist()])
-    if not parts:
-        return [options.name] * len(frame)
-    return [" / ".join(row) for row in zip(*parts, strict=True)]
+    return [" / ".join(row) for row in zip(*parts, strict=True)] if parts else [options.name] * len(frame)
 
 
 def _number(cell: Any, column: str, row: int, path: Path) -> float:
-    """Return a score; an empty cell, None or NaN is none."""
+    """Return a score; NaN for an empty cell."""
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return math.nan
     if isinstance(cell, str) and cell.strip().lower() in ("true", "false"):
@@ -193,70 +141,50 @@ def _number(cell: Any, column: str, row: int, path: Path) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError):
-        raise Fp2Error(f"column {column!r} holds {cell!r} in row {row}, which is no number", where=str(path)) from None
+        raise Fp2Error(f"{cell!r} in row {row} of column {column!r} is not a number", where=str(path)) from None
 
 
-SIMULATED = ("base", "between", "within", "effects", "missing")
+# -- the scores of a run
 
 
-def simulated_scores(
-    people: pd.DataFrame, metrics: Sequence[Metric], truth: Mapping[str, Any], name: str, seed: int
-) -> pd.DataFrame:
-    """Return scores (columns `LONG`) drawn from a stated truth.
+def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, salt: bytes | None, path: Path) -> Found:
+    """Return the scores of a run of this project, one per subject, image, probe and metric.
 
-    truth : metric -> {base, between, within, effects, missing}: `base` for everybody, a person's own deviation (SD
-    `between`), a picture's (SD `within`), and `effects`, each `{where: condition, add: amount}`; `missing` is the share
-    of people and pictures without a score. Scores are clipped to the metric's range (0 to 1 without one); of a
-    yes/no metric the sum is the probability of 1.
-
-    Raises
-    ------
-    Fp2Error
-        For unknown keys or metrics, or a condition that cannot be read.
+    Several answers to one probe about one image (templates, repeats) count as their mean. Image variants are left out
+    if the run has original images too; a missing value (a refusal) is a missing score.
     """
     import pandas as pd
 
+    scorers = [str(name) for name in frame["scorer"].unique()]
+    if not options.metrics:
+        raise Fp2Error("no scorer is named, and no direction", where=str(path), fix=_name_metrics(scorers))
+    notes = []
+    if "variant" in frame and (original := frame["variant"] == "original").any():
+        if n_others := int((~original).sum()):
+            notes.append(f"{n_others} row(s) of the scores are of image variants and were left out")
+        frame = frame.loc[original]
     parts = []
-    for place, metric in enumerate(metrics):
-        own = truth.get(metric.name)
-        where = f"{WHERE}.simulate.{metric.name}"
-        if not isinstance(own, Mapping):
-            raise Fp2Error("the metric has no truth", where=where, fix="Give base, between, within, effects")
-        for key in own:
-            if key not in SIMULATED:
-                raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(key, SIMULATED))
-        rng = np.random.default_rng([seed, 4, place])
-        subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
-        value = np.full(len(people), _amount(own, "base", 0.8, where))
-        for add, condition in _effects(own.get("effects"), where):
-            value += add * holds(people, condition).fillna(False).to_numpy(dtype=bool)
-        value += rng.normal(0.0, _amount(own, "between", 0.05, where, least=0), subjects.max() + 1)[subjects]
-        value += rng.normal(0.0, _amount(own, "within", 0.05, where, least=0), len(people))
-        low, high = metric.range or (0.0, 1.0)
-        value = value.clip(low, high)
-        if metric.yes_no:
-            value = (rng.random(len(people)) < value).astype(np.float64)
-        value[rng.random(len(people)) < _amount(own, "missing", 0.0, where, least=0)] = np.nan
-        ids = people[["image_id", "subject_id"]].reset_index(drop=True)
-        parts.append(ids.assign(probe=name, scorer=metric.name, value=value))
-    return pd.concat(parts, ignore_index=True)[LONG]
+    for metric in options.metrics:
+        if metric.source not in scorers:
+            fix = nearest(metric.source, scorers)
+            raise Fp2Error(f"the run has no scorer {metric.source!r}", where=str(path), fix=fix)
+        own = frame[frame["scorer"].astype(str) == metric.source]
+        values = [_number(cell, "value", row, path) for row, cell in enumerate(own["value"].tolist(), start=1)]
+        ids = {column: own[column].astype(str).tolist() for column in ("image_id", "subject_id", "probe")}
+        parts.append(pd.DataFrame({**ids, "scorer": metric.name, "value": values}))
+    long = pd.concat(parts, ignore_index=True)[LONG]
+    long = long.groupby(LONG[:4], sort=False)["value"].mean().reset_index()
+    for column, kind in (("image_id", "image"), ("subject_id", "subject")):
+        long[column] = _unsalted(long[column].tolist(), people[column].tolist(), salt, kind)
+    return long[LONG], notes
 
 
-def _effects(given: Any, where: str) -> list[tuple[float, str]]:
-    """Return (amount, condition) of each effect; raise Fp2Error for one that lacks either."""
-    fix = "Write effects: [{where: 'pronoun == X', add: -0.1}]"
-    if not isinstance(given or [], (list, tuple)):
-        raise Fp2Error(f"effects is {given!r}", where=f"{where}.effects", fix=fix)
-    found = []
-    for effect in given or []:
-        if not isinstance(effect, Mapping) or set(effect) != {"where", "add"} or not isinstance(effect["where"], str):
-            raise Fp2Error(f"an effect is {effect!r}, and needs 'where' and 'add'", where=f"{where}.effects", fix=fix)
-        found.append((_amount(effect, "add", 0.0, f"{where}.effects"), effect["where"]))
-    return found
+def _unsalted(given: list[str], known: list[str], salt: bytes | None, kind: Any) -> list[str]:
+    """Return the ids that salted keys stand for; a key of no known id is returned unchanged."""
+    from fp2.store.salted_keys import salted
 
-
-def _amount(given: Mapping[str, Any], name: str, usual: float, where: str, least: float = -math.inf) -> float:
-    value = given.get(name, usual)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
-        raise Fp2Error(f"{name} is {value!r}", where=where, fix="Give a number" + (", 0 or more" if least == 0 else ""))
-    return float(value)
+    ids = list(dict.fromkeys(known))
+    if salt is None or set(given) & set(ids):
+        return given
+    of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
+    return [of_key.get(key, key) for key in given]

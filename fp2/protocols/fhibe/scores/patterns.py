@@ -1,64 +1,81 @@
-"""Error patterns: which values of attributes come together with a low score, as association rules.
+"""Error patterns: values of attributes that come with a low score, as association rules.
 
-The paper mines rules with FP-growth and looks into the attributes that they name. Rules that are mined are always many
-and partly luck, so here they are found on one half of the people and tested on the other:
+Xiang et al. 2025, Methods, "Error patterns": rules are mined with FP-growth, and the disparities by the attributes that
+they name are followed up. Mined rules are many, and partly due to chance, so that they are mined on one half of the
+subjects and tested on the other:
 
-1. an item is a value of an attribute or the low, middle or high third of a number; a score is low at or below the
-   quantile `low` of the scores, and never the best score (where most scores are the best, low is all below it); of a
-   yes/no outcome: where it failed;
-2. FP-growth on the discovery half gives frequent item sets; a rule says "these items -> low score". Kept are the rules
-   with enough support, confidence above the base rate, and a better lift than every shorter rule inside them;
-3. each rule is tested on the held-out half by permuting whole people: those with the same number of pictures exchange
-   all their scores. One permutation serves all rules; p-values are one-sided (more low scores where the rule holds) and
-   corrected together by Benjamini-Hochberg. `held` is a rule with q <= alpha and a lift above 1 there.
+1. an item is a value of an attribute, or the low, middle or high third of a number. A score is low at or below the
+   quantile `low` of the scores; if that is the best score, below it; a binary outcome is low where it failed;
+2. FP-growth on the discovery half gives frequent item sets; a rule is "these items -> low score". Rules are kept with
+   enough support, enough lift, and a better confidence than every shorter rule inside them;
+3. each rule is tested on the held-out half by a permutation test: subjects with the same number of images exchange
+   their scores. The same permutations serve all rules; p-values are one-sided and adjusted together by
+   Benjamini-Hochberg. A rule is replicated (`held`) with an adjusted p-value of at most alpha and a lift above 1 there.
 
-Source: Han, Pei and Yin 2000 (FP-growth, from mlxtend); lift: Brin et al. 1997.
+Sources: FP-growth: Han, Pei and Yin 2000 (mlxtend); lift: Brin et al. 1997.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fp2.cuts import JOIN, Cut
+from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.design import IS, Design
+from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-_CHUNK = 200
-_COMMON = 0.8  # what more pictures have is no news in a rule
+Rule = dict[str, Any]
+_CHUNK = 200  # permutations at once
+_COMMON = 0.8  # an item of more images than this says little
 _THIRDS = ("low", "middle", "high")
 
 
 @dataclass(frozen=True)
 class PatternOptions:
-    """low: quantile of a low score; `longest` rule in items; `most` rules tested; `smallest_lift` to be looked at.
+    """`task.options.patterns`; level, seed and smallest group are those of the analysis unless they are given.
 
-    `looked_into`: of how many features of the rules that held the disparities are worked out (None: of all).
+    Attributes
+    ----------
+    low : float
+        Quantile up to which a score is low.
+    support, smallest_lift : float
+        Least support and lift of a rule on the discovery half.
+    longest, most : int
+        Items of a rule, and rules that are tested, at most.
+    permutations : int
+    looked_into : int, optional
+        Features of replicated rules whose disparities are followed up; None: all.
     """
 
-    low: float = 0.25
-    support: float = 0.02
-    smallest_lift: float = 1.2
-    longest: int = 2
-    most: int = 200
-    permutations: int = 2000
-    looked_into: int | None = None
-    min_subjects: int = 10
-    alpha: float = 0.05
-    seed: int = 20260101
+    low: Annotated[float, Range(1e-6, 1 - 1e-6)] = 0.25
+    support: Annotated[float, Range(1e-6, 1)] = 0.02
+    smallest_lift: Annotated[float, Range(0)] = 1.2
+    longest: Annotated[int, Range(1)] = 2
+    most: Annotated[int, Range(1)] = 200
+    permutations: Annotated[int, Range(1)] = 2000
+    looked_into: Annotated[int, Range(0)] | None = None
+    min_subjects: Annotated[int, Range(2)] = 10
+    alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05
+    seed: Annotated[int, Range(0)] = 20260101
+
+    __pydantic_config__ = FORBID_EXTRA
 
 
 @dataclass(frozen=True)
 class Items:
-    """held (n, k): which row has which item; names (k,) as (feature, value)."""
+    """Which row has which item: held (n, k), names (k,) as (feature, value)."""
 
     held: BoolArray
     names: tuple[tuple[str, str], ...]
@@ -67,26 +84,33 @@ class Items:
 def find_patterns(
     table: pd.DataFrame, design: Design, options: PatternOptions, *, yes_no: bool = False, higher_is_better: bool = True
 ) -> dict[str, Any]:
-    """Return the rules found and how they did on the other half of the people.
+    """Return the rules of the discovery half, and what the held-out half says of them.
 
-    `table` has `subject_id, score` without missing scores, in the rows of `design`. The result is JSON-able: `status`
-    (`ok`, `constant`, or `too_few`: people, features, or no low score in one of the halves), `threshold` (low is up to
-    it), `low_share` (of all pictures), `base_rate`, `base_rate_held`, `n_rules`, `n_held` and `rules`, best first:
-    `items` ([feature, value] each), `support, confidence, lift, n_subjects` on the discovery half, `held_support,
-    held_confidence, held_lift, held_subjects, p, q, held` on the other, and `features`.
+    Parameters
+    ----------
+    table : DataFrame
+        `subject_id, score`, without missing scores, in the rows of `design`.
+
+    Returns
+    -------
+    dict
+        JSON values. `status` (`ok`, `constant`, or `too_few`: subjects, features, or no low score in one of the
+        halves), `threshold`, `low_share` (of all images), `base_rate`, `base_rate_held`, `n_rules`, `n_held` and
+        `rules`, best first: `items` ([feature, value] each), `support, confidence, lift, n_subjects` on the discovery
+        half, `held_support, held_confidence, held_lift, held_subjects, p, q, held` on the other, and `features`.
     """
     y = table["score"].to_numpy(dtype=np.float64) * (1.0 if higher_is_better else -1.0)
-    people, subject = np.unique(table["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)
-    sizes = {"n_images": len(y), "n_subjects": len(people)}
-    if len(people) < 4 * options.min_subjects or not design.columns:
+    names, subject = np.unique(table["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)
+    sizes = {"n_images": len(y), "n_subjects": len(names)}
+    if len(names) < 4 * options.min_subjects or not design.columns:
         return {"status": "too_few", **sizes}
     if np.ptp(y) == 0:
         return {"status": "constant", **sizes}
     threshold = float(y.min()) if yes_no else float(np.quantile(y, options.low))
-    if threshold >= y.max():  # most scores are the best one: what is below it is low, however little that is
+    if threshold >= y.max():
         threshold = float(y[y < y.max()].max())
     low = y <= threshold
-    half = _half(len(people), options.seed)[subject]
+    half = _discovery(len(names), options.seed)[subject]
     if not low[half].any() or not low[~half].any():
         return {"status": "too_few", **sizes}
     items = make_items(design, ~half)
@@ -105,8 +129,8 @@ def find_patterns(
     }
 
 
-def _half(n: int, seed: int) -> BoolArray:
-    """Return which people are in the discovery half."""
+def _discovery(n: int, seed: int) -> BoolArray:
+    """Return which of n subjects are in the discovery half."""
     chosen = np.zeros(n, dtype=bool)
     chosen[np.random.default_rng([seed, 2]).permutation(n)[: n // 2]] = True
     return chosen
@@ -120,13 +144,13 @@ def make_items(design: Design, held_out: BoolArray) -> Items:
         values = design.matrix[:, k]
         known = ~np.isnan(values)
         if not (known & ~held_out).any():
-            continue  # nothing to find there
+            continue
         if np.isin(values[known], (0.0, 1.0)).all():
             sides = [values == 1.0] if column.value is not None else [values == 0.0, values == 1.0]
             words = [column.value] if column.value is not None else ["no", "yes"]
         else:
-            cuts = np.quantile(values[known & ~held_out], [1 / 3, 2 / 3])
-            place = np.digitize(values, cuts, right=True)
+            bounds = np.quantile(values[known & ~held_out], [1 / 3, 2 / 3])
+            place = np.digitize(values, bounds, right=True)
             sides, words = [known & (place == third) for third in range(3)], list(_THIRDS)
         for side, word in zip(sides, words, strict=True):
             if 0 < side[~held_out].mean() <= _COMMON:
@@ -135,19 +159,16 @@ def make_items(design: Design, held_out: BoolArray) -> Items:
     return Items(np.column_stack(held) if held else np.empty((len(held_out), 0), dtype=bool), tuple(names))
 
 
-Rule = dict[str, Any]
-
-
-def _mine(items: Items, low: BoolArray, half: BoolArray, subject: NDArray[np.intp], options: PatternOptions) -> list[
-    Rule
-]:  # fmt: skip
-    """Return the rules of the discovery half, best lift first."""
+def _mine(
+    items: Items, low: BoolArray, half: BoolArray, subject: NDArray[np.intp], options: PatternOptions
+) -> list[Rule]:
+    """Return the rules of the discovery half, highest lift first."""
     import pandas as pd
     from mlxtend.frequent_patterns import fpgrowth
 
     inside, is_low = items.held[half], low[half]
     base = float(is_low.mean())
-    # only rows with a low score are mined: support of (items and low) is all that is asked of them
+    # rows with a low score are enough: of item sets only the support together with a low score is needed
     frame = pd.DataFrame(inside[is_low], columns=range(inside.shape[1]))
     least = min(1.0, options.support / base)
     frequent = fpgrowth(frame, min_support=least, use_colnames=True, max_len=options.longest)
@@ -158,20 +179,20 @@ def _mine(items: Items, low: BoolArray, half: BoolArray, subject: NDArray[np.int
         if len(set(features)) < len(features):
             continue
         where = inside[:, places].all(axis=1)
-        n_people = len(np.unique(subject[half][where]))
+        n_subjects = len(np.unique(subject[half][where]))
         confidence = float(is_low[where].mean())
-        if n_people >= options.min_subjects and confidence / base >= options.smallest_lift:
+        if n_subjects >= options.min_subjects and confidence / base >= options.smallest_lift:
             rules.append(
                 {"places": places, "support": float((where & is_low).mean()), "confidence": confidence,
-                 "lift": confidence / base, "n_subjects": n_people}
+                 "lift": confidence / base, "n_subjects": n_subjects}
             )  # fmt: skip
-    return _without_passengers(sorted(rules, key=lambda r: (len(r["places"]), -r["lift"])))[: options.most]
+    return _without_redundant(sorted(rules, key=lambda r: (len(r["places"]), -r["lift"])))[: options.most]
 
 
-def _without_passengers(rules: Sequence[Rule]) -> list[Rule]:
-    """Drop a rule that is hardly better than a shorter one inside it: its further items only ride along.
+def _without_redundant(rules: Sequence[Rule]) -> list[Rule]:
+    """Drop rules whose confidence does not exceed that of a shorter rule inside them by two standard errors.
 
-    Better means by more than two standard errors of the shorter rule's confidence among as many people.
+    The standard error is that of the shorter rule's confidence among as many subjects.
     """
     kept: list[Rule] = []
     for rule in rules:
@@ -186,17 +207,17 @@ def _test(
     rules: Sequence[Rule], items: Items, low: BoolArray, rows: BoolArray, subject: NDArray[np.intp],
     options: PatternOptions,
 ) -> list[Rule]:  # fmt: skip
-    """Return the rules with what the held-out half says of them."""
+    """Return the rules with their numbers on the held-out half (`rows`); replicated ones first."""
     from fp2.stats.adjustment import adjust_p_values
 
     if not rules:
         return []
     where = np.column_stack([items.held[rows][:, rule["places"]].all(axis=1) for rule in rules])
-    is_low, people = low[rows], subject[rows]
+    is_low, subjects = low[rows], subject[rows]
     base, sizes = float(is_low.mean()), where.sum(axis=0)
-    enough = np.array([len(np.unique(people[where[:, k]])) for k in range(len(rules))])
-    p_values = permutation_p(where, is_low, people, options.permutations, options.seed)
-    tested = [bool(n >= options.min_subjects) for n in enough]
+    n_subjects = np.array([len(np.unique(subjects[where[:, k]])) for k in range(len(rules))])
+    p_values = permutation_p(where, is_low, subjects, options.permutations, options.seed)
+    tested = [bool(n >= options.min_subjects) for n in n_subjects]
     adjusted = adjust_p_values([p if t else None for p, t in zip(p_values, tested, strict=True)], "bh")
     out = []
     for k, rule in enumerate(rules):
@@ -213,7 +234,7 @@ def _test(
                 "held_support": float((where[:, k] & is_low).mean()),
                 "held_confidence": confidence,
                 "held_lift": lift,
-                "held_subjects": int(enough[k]),
+                "held_subjects": int(n_subjects[k]),
                 "p": float(p_values[k]) if tested[k] else None,
                 "q": q,
                 "held": bool(q is not None and q <= options.alpha and lift is not None and lift > 1),
@@ -227,10 +248,10 @@ def _test(
 def permutation_p(
     where: BoolArray, low: BoolArray, subject: NDArray[np.intp], n_permutations: int, seed: int
 ) -> FloatArray:
-    """Return one-sided p-values of "more low scores where the rule holds", whole people permuted.
+    """Return one-sided p-values of "more low scores under the rule", permuting scores across subjects.
 
-    where (n, k), low (n,), subject (n,). People with the same number of rows exchange all their scores. The statistic
-    is the number of low scores under the rule: the rule's rows and the base rate are the same in every permutation.
+    where (n, k), low (n,), subject (n,). Subjects with the same number of rows exchange all their scores. The statistic
+    is the number of low scores under the rule; its rows and the base rate are the same in every permutation.
     """
     order = np.argsort(subject, kind="stable")
     placed, outcome = where[order].astype(np.float32), low[order].astype(np.float32)
@@ -243,10 +264,61 @@ def permutation_p(
     for start in range(0, n_permutations, _CHUNK):
         n = min(_CHUNK, n_permutations - start)
         moved = np.empty((n, len(outcome)), dtype=np.float32)
-        for block in blocks:  # (people, rows each)
+        for block in blocks:  # (subjects, rows of each)
             own = outcome[block]
-            people = rng.permuted(np.broadcast_to(np.arange(len(block)), (n, len(block))), axis=1)
-            moved[:, block.ravel()] = own[people].reshape(n, -1)
+            drawn = rng.permuted(np.broadcast_to(np.arange(len(block)), (n, len(block))), axis=1)
+            moved[:, block.ravel()] = own[drawn].reshape(n, -1)
         reached += (moved @ placed >= observed - 1e-3).sum(axis=0)
     found: FloatArray = (1.0 + reached) / (1.0 + n_permutations)
     return found
+
+
+def follow_up(
+    patterns: dict[str, Any], scores: pd.DataFrame, people: pd.DataFrame, sensitive: Sequence[str],
+    how: BenchmarkOptions, most: int | None, tick: Callable[[], None],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the disparities by each feature of the replicated rules, alone and with every sensitive attribute.
+
+    most : features that are followed up; None: all. `tick` is called after each cut.
+    """
+    rules = (rule for rule in patterns.get("rules", ()) if rule["held"])
+    names = list(dict.fromkeys(name for rule in rules for name in rule["features"]))
+    found = []
+    for name in names[:most]:
+        table, attribute = as_attribute(people, name)
+        crossed = [(attribute, other) for other in sensitive if other != attribute]
+        cuts = [Cut(attribute, (attribute,)), *(Cut(JOIN.join(by), by) for by in crossed)]
+        block = benchmark(scores, table, cuts, replace(how, n_bootstrap=0), tick)
+        rows = [_followed_up(row) for row in block["rows"]]
+        found.append({"feature": name, "attribute": attribute, "rows": rows})
+    return found
+
+
+def _followed_up(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "cut": row["cut"],
+        "groups": [{k: g[k] for k in ("group", "n_subjects", "n_images", "mean")} for g in row["ours"]["groups"]],
+        "gap": row["ours"]["raw"],
+        "chance": row["ours"]["null_mean"],
+        "p": row["ours"]["adjusted_p"],
+        "verdict": row["ours"]["verdict"],
+        "worst": row["ours"]["worst_group"],
+        "best": row["ours"]["best_group"],
+        "disparity": (row["published"] or {}).get("disparity"),
+    }
+
+
+def as_attribute(people: pd.DataFrame, feature: str) -> tuple[pd.DataFrame, str]:
+    """Return people with a feature as an attribute: 0/1 becomes no and yes, another number its thirds."""
+    import pandas as pd
+
+    if feature in attribute_columns(people):
+        return people, feature
+    values = people[feature].to_numpy(dtype=np.float64)
+    known = values[~np.isnan(values)]
+    name, words, bounds = feature, ["no", "yes"], np.array([0.5])
+    if not np.isin(known, (0.0, 1.0)).all():
+        bounds = np.quantile(known, [1 / 3, 2 / 3])
+        name, words = f"third_of_{feature}", [f"low (to {bounds[0]:.3g})", "middle", f"high (above {bounds[1]:.3g})"]
+    cells = [[] if np.isnan(v) else [words[int(np.digitize(v, bounds, right=True))]] for v in values]
+    return people.assign(**{ATTRIBUTE_PREFIX + name: pd.Series(cells, index=people.index, dtype="object")}), name

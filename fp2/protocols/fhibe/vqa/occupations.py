@@ -1,14 +1,17 @@
-"""Which occupations are stated more often for one group than for everybody else: subject-level, with correction.
+"""Occupations that are stated more often for one group than for all other subjects.
 
-A person's value for an occupation is the share of their answers that state it. Each group is compared with the people
-outside it by the Mann-Whitney test; Holm's correction is over all occupations, groups and cuts of the run. The paper
-shows shares only.
+A subject's value for an occupation is the share of their answers that state it. Each group is compared with the
+subjects outside it by the Mann-Whitney test, with Holm's correction over all occupations, groups and cuts of the run.
+The paper reports shares only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from fp2.cuts import memberships
+from fp2.protocols.fhibe.vqa.answers import on_topic_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,26 +20,25 @@ if TYPE_CHECKING:
 
 
 def occupations_block(
-    said: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], least: int, alpha: float, min_subjects: int
+    answers: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], min_stated: int, alpha: float, min_subjects: int
 ) -> dict[str, Any]:
-    """Return `stated` (each occupation's share and people), `rows` (occupation x group, with tests), `family_size`.
+    """Return `stated` (each occupation's share and subjects), `rows` (occupation x group, with tests), `family_size`.
 
-    Only occupations that were stated of at least `least` people are tested, and only groups of `min_subjects`.
+    Occupations that were stated for at least `min_stated` subjects are tested, in groups of at least `min_subjects`.
     """
     from fp2.stats.adjustment import adjust_p_values
 
-    shares = person_shares(said)
+    shares = subject_shares(answers)
     if shares.empty:
         return {"stated": [], "rows": [], "family_size": 0, "alpha": alpha}
     counts = (shares > 0).sum()
-    tested = [name for name in shares.columns if counts[name] >= least]
+    tested = [name for name in shares.columns if counts[name] >= min_stated]
     stated = [
         {"occupation": str(name), "share": float(shares[name].mean()), "n_subjects": int(counts[name])}
         for name in sorted(tested, key=lambda name: -shares[name].mean())
     ]
-    rows = [row for cut in cuts for row in _of_cut(shares[tested], people, cut, min_subjects)]
-    corrected = adjust_p_values([row["p_value"] for row in rows], "holm")
-    for row, p in zip(rows, corrected, strict=True):
+    rows = [row for cut in cuts for row in _by_group(shares[tested], people, cut, min_subjects)]
+    for row, p in zip(rows, adjust_p_values([row["p_value"] for row in rows], "holm"), strict=True):
         row["adjusted_p"] = p
         row["over"] = bool(p is not None and p <= alpha and row["difference"] > 0)
     return {
@@ -48,14 +50,13 @@ def occupations_block(
     }
 
 
-def person_shares(said: pd.DataFrame) -> pd.DataFrame:
-    """Return subjects x occupations: the share of a person's answers on topic that state the occupation."""
+def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return subjects x occupations: the share of a subject's answers on topic that state the occupation."""
     import pandas as pd
 
-    from fp2.protocols.fhibe.vqa.protocol import on_topic_only
     from fp2.scorers.vqa_text import occupation
 
-    rows = on_topic_only(said[said["probe"] == "neutral"])
+    rows = on_topic_only(answers[answers["probe"] == "neutral"])
     if rows.empty:
         return pd.DataFrame()
     named = pd.Series([occupation(text) for text in rows["text"]], name="occupation")
@@ -63,28 +64,26 @@ def person_shares(said: pd.DataFrame) -> pd.DataFrame:
     return counts.div(counts.sum(axis=1), axis=0)
 
 
-def _of_cut(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int) -> list[dict[str, Any]]:
-    from fp2.cuts import memberships
-
+def _by_group(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int) -> list[dict[str, Any]]:
     table = memberships(people, cut)[["subject_id", "group"]].drop_duplicates()
     table = table[table["subject_id"].isin(shares.index)]
-    everybody = shares.loc[shares.index.isin(table["subject_id"])]
+    known = shares.loc[shares.index.isin(table["subject_id"])]
     rows = []
     for group, part in table.groupby("group", sort=True):
-        inside = everybody.index.isin(part["subject_id"])
-        if inside.sum() < min_subjects or (~inside).sum() < min_subjects:
-            continue
-        rows += [_row(cut.name, str(group), str(name), everybody[name].to_numpy(), inside) for name in shares.columns]
+        inside = known.index.isin(part["subject_id"])
+        if inside.sum() >= min_subjects and (~inside).sum() >= min_subjects:
+            columns = ((str(name), known[name].to_numpy()) for name in shares.columns)
+            rows += [_row(cut.name, str(group), name, values, inside) for name, values in columns]
     return rows
 
 
 def _row(cut: str, group: str, name: str, values: Any, inside: Any) -> dict[str, Any]:
     from scipy.stats import mannwhitneyu
 
-    mine, rest = values[inside], values[~inside]
+    own, rest = values[inside], values[~inside]
     constant = bool((values == values[0]).all())
-    p = None if constant else float(mannwhitneyu(mine, rest, alternative="two-sided", method="asymptotic").pvalue)
-    share, others = float(mine.mean()), float(rest.mean())
+    p = None if constant else float(mannwhitneyu(own, rest, alternative="two-sided", method="asymptotic").pvalue)
+    share, others = float(own.mean()), float(rest.mean())
     return {
         "cut": cut, "group": group, "occupation": name, "share": share, "others": others,
         "difference": share - others, "ratio": share / others if others > 0 else None,

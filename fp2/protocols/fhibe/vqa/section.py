@@ -1,4 +1,4 @@
-"""Open questions in three tones: prompts, and what their answers gave away, in the form of FHIBE's Fig. 4."""
+"""Open-ended questions in reports: prompts with response rates, and outcomes by group (Fig. 4 of Xiang et al. 2025)."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 GENDER, WORK, TOXIC = "fhibe_vqa_gender.png", "fhibe_vqa_occupations.png", "fhibe_vqa_toxic.png"
 OUTCOMES = {
-    "gendered": "called she or he, unasked",
-    "gender_reason": "liked for their gender",
-    "pronoun_error": "called by the wrong pronoun",
-    "toxic": "spoken of with a word of the keyword set",
+    "gendered": "gendered pronoun",
+    "gender_reason": "gender as the reason",
+    "pronoun_error": "wrong pronoun",
+    "toxic": "toxic keyword",
 }
 _ALTS = {
-    GENDER: "How often people are called she or he, are liked for their gender, and are called by the wrong pronoun",
-    WORK: "Share of answers that state each occupation, by group; filled where it is stated more often than of others",
-    TOXIC: "Share of answers to negative prompts that hold a word of the keyword set, by group",
+    GENDER: "Share of answers with a gendered pronoun, with gender as the reason, and with a wrong pronoun, by group",
+    WORK: "Share of answers that state each occupation, by group; filled where it is over-represented",
+    TOXIC: "Share of answers to negative prompts with a keyword of the toxicity list, by group",
 }
-_LEAST = 10  # figures know no config: as `report.suppress_below` ships
-_MOST_CUTS = 4
+_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
+_MAX_CUTS = 4
 
 Panel = tuple[str, str, Sequence[Mapping[str, Any]]]
 """Heading, cut, and the rows that become bars."""
-_GAP = 0.28
+_GAP = 0.28  # inches
 
 
 class VqaSection(Section):
-    """."""
+    """The prompts, the rates of each outcome by group, and the over-represented occupations."""
 
     name = "fhibe_vqa"
-    title = "Open questions in three tones"
+    title = "Open-ended questions"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return the prompts, the rates by group, and the occupations that are over-represented."""
@@ -59,45 +59,46 @@ class VqaSection(Section):
         }
 
     def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw gender, occupations and toxicity, each where there is something to show."""
+        """Draw gender, occupations and toxicity, each if there is a large enough group."""
         panels = [(name, _bars(block, name)) for name in ("gendered", "gender_reason", "pronoun_error")]
         gender = [(OUTCOMES[name], cut, rows) for name, found in panels for cut, rows in found if cut == "pronoun"]
         if gender:
-            yield _bar_figure(gender, "Gender in answers to prompts that do not ask for it", results, folder / GENDER)
+            title = "Gender in answers to questions that do not ask for it"
+            yield _bar_figure(gender, title, "Share of answers on topic", results, folder / GENDER)
         if worked := _worked(block):
             yield _occupations(block, worked, results, folder / WORK)
         if toxic := _bars(block, "toxic"):
             drawn = [(f"by {cut_label(cut)}", cut, rows) for cut, rows in toxic]
-            title = "Answers to negative prompts with a word of the keyword set"
-            yield _bar_figure(drawn, title, results, folder / TOXIC)
+            title = "Toxic keywords in answers to negative prompts"
+            yield _bar_figure(drawn, title, "Share of answers without refusals", results, folder / TOXIC)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return the rates, and how many occupations are over-represented."""
+        """Return the overall rates, and the number of over-represented occupations."""
         out = []
         rates = [
-            f"{words} {100 * block['outcomes'][name]['overall']['rate']:.0f} %"
+            f"{words} in {100 * block['outcomes'][name]['overall']['rate']:.0f} %"
             for name, words in OUTCOMES.items()
             if name in block["outcomes"] and block["outcomes"][name]["overall"]
         ]
         if rates:
-            out.append(Text("open questions: people are " + "; ".join(rates)))
+            out.append(Text(f"open-ended questions: {'; '.join(rates)} of the answers"))
         count = sum(row["over"] for row in block["occupations"]["rows"])
         if block["occupations"]["rows"]:
-            out.append(Text(f"occupations stated more often for a group than for all others: {count}"))
+            out.append(Text(f"over-represented occupations (group against all other subjects): {count}"))
         return out
 
 
 def _bars(block: Block, name: str) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return (cut, rows of groups that are large enough) of one outcome."""
     by = block["outcomes"].get(name, {}).get("by", {})
-    large = [(cut, [row for row in rows if row["n_subjects"] >= _LEAST]) for cut, rows in by.items()]
-    return [(cut, rows) for cut, rows in large if rows][:_MOST_CUTS]
+    large = [(cut, [row for row in rows if row["n_subjects"] >= _MIN_CELL]) for cut, rows in by.items()]
+    return [(cut, rows) for cut, rows in large if rows][:_MAX_CUTS]
 
 
 def _worked(block: Block) -> list[str]:
-    """Return the cuts whose groups are compared on occupations."""
+    """Return the cuts with a comparison of occupations."""
     rows = block["occupations"]["rows"]
-    return list(dict.fromkeys(row["cut"] for row in rows if row["n_subjects"] >= _LEAST))[:_MOST_CUTS]
+    return list(dict.fromkeys(row["cut"] for row in rows if row["n_subjects"] >= _MIN_CELL))[:_MAX_CUTS]
 
 
 def _table(block: Block, cut: str, min_cell: int) -> list[dict[str, Any]]:
@@ -110,8 +111,8 @@ def _table(block: Block, cut: str, min_cell: int) -> list[dict[str, Any]]:
     return list(groups.values())
 
 
-def _bar_figure(panels: Sequence[Panel], title: str, results: Results, path: Path) -> Path:
-    """Draw one panel of bars per (heading, cut, rows): estimate on top, people at the foot, intervals."""
+def _bar_figure(panels: Sequence[Panel], title: str, share: str, results: Results, path: Path) -> Path:
+    """Draw one panel of bars per (heading, cut, rows): rates with intervals, and group sizes below."""
     from fp2.report.figures.style import FAINT, figure, head, save, style
 
     lines = _in_lines(panels)
@@ -127,7 +128,7 @@ def _bar_figure(panels: Sequence[Panel], title: str, results: Results, path: Pat
                 _panel(axes, heading, rows, end, first=place == 0)
                 left += _room(rows) + _GAP
         head(drawn, title, [results])
-        note = "Share of answers on topic, mean over people, with 95 % intervals; at the foot: people."
+        note = f"{share}, mean over subjects, with 95 % intervals. Numbers below: subjects."
         drawn.text(0.15 / width, 0.12 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
@@ -138,7 +139,7 @@ def _room(rows: Sequence[Any]) -> float:
 
 
 def _in_lines(panels: Sequence[Panel]) -> list[list[Panel]]:
-    """Return the panels in lines of about nine inches at most."""
+    """Return the panels in lines of at most about nine inches."""
     lines: list[list[Panel]] = [[]]
     for panel in panels:
         used = sum(_room(rows) + _GAP for _, _, rows in lines[-1])
@@ -166,7 +167,7 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], end: flo
 
 
 def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path) -> Path:
-    """Draw a panel per cut: occupations down the side, a point per group, filled where it is over-represented."""
+    """Draw a panel per cut: a row per occupation, a point per group, filled if the occupation is over-represented."""
     from fp2.report.figures.style import FAINT, figure, head, save, style
 
     names = [row["occupation"] for row in block["occupations"]["stated"]][:12]
@@ -179,10 +180,10 @@ def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path
         for place, cut in enumerate(cuts):
             low = 1.45 + 2.2 * place
             axes = drawn.add_axes((low / width, 1.05 / height, 1.95 / width, (height - 2.2) / height))
-            mine = [row for row in rows if row["cut"] == cut and row["n_subjects"] >= _LEAST]
+            mine = [row for row in rows if row["cut"] == cut and row["n_subjects"] >= _MIN_CELL]
             _points(axes, cut, mine, names, end, first=place == 0)
-        head(drawn, "Occupations that are stated", [results])
-        note = "Filled: stated more often than of everybody else (Mann-Whitney on people's shares, Holm's correction)."
+        head(drawn, "Stated occupations", [results])
+        note = "Filled: more often than for all other subjects (Mann-Whitney test, Holm's correction)."
         drawn.text(0.15 / width, 0.1 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 

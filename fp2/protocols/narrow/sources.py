@@ -1,0 +1,205 @@
+"""Where predictions come from (the user's files, or models that are run here), and their scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fp2.protocols.base import Inputs
+from fp2.protocols.narrow.detection import score_boxes, score_masks
+from fp2.protocols.narrow.faces import score_faces
+from fp2.protocols.narrow.generated_images import load_lpips
+from fp2.protocols.narrow.models import build_model, load_spec, read_spec
+from fp2.protocols.narrow.poses import score_poses
+from fp2.protocols.narrow.predict import predict_all
+from fp2.protocols.narrow.predictions import Prediction, by_image, read_predictions
+from fp2.protocols.narrow.task_scores import (
+    NOT_IN_RUN,
+    TWO_PEOPLE,
+    TaskScores,
+    Tick,
+    check_images,
+    unknown_subjects,
+)
+from fp2.protocols.narrow.tasks import BOX, EMBEDDING, IMAGE, MASK, POSE, TASKS, NarrowOptions, NarrowTask, narrow_task
+from fp2.protocols.narrow.truth import Person
+from fp2.protocols.narrow.verification import embedded_faces, verify
+
+
+@dataclass
+class Source:
+    """The predictions of one model for one task.
+
+    Attributes
+    ----------
+    kind : {"predictions", "model"}
+        The user's file, or a model that was run here.
+    similarity : str
+        How its embeddings are compared.
+    failed : mapping
+        Image id -> the reason why it has no prediction.
+    """
+
+    task: NarrowTask
+    model: str
+    kind: str
+    predictions: list[Prediction]
+    similarity: str = "cosine"
+    identity: Mapping[str, Any] | None = None
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def probe(self) -> str:
+        """The name of the outcome."""
+        return f"{self.task.name} / {self.model}"
+
+
+def read_sources(files: Mapping[str, str], options: NarrowOptions) -> list[Source]:
+    """Return the user's predictions.
+
+    Raises
+    ------
+    Fp2Error
+        If a file is malformed.
+    """
+    similarity = "cosine" if options.similarity == "auto" else options.similarity
+    sources = []
+    for name in (name for name in files if name in TASKS and options.wants(name)):
+        path, task = Path(files[name]).expanduser(), narrow_task(name)
+        sources.append(Source(task, path.stem, "predictions", read_predictions(path, task), similarity))
+    return sources
+
+
+def run_models(inputs: Inputs, files: Mapping[str, str], options: NarrowOptions, people: list[Person]) -> list[Source]:
+    """Return the predictions of the models that are run here.
+
+    Raises
+    ------
+    Fp2Error
+        If a model is unknown or cannot be loaded, or too many images fail.
+    """
+    specs = [load_spec(name) for name in options.models]
+    if "model" in files:
+        specs.append(read_spec(Path(files["model"]).expanduser()))
+    sources = []
+    for spec in (spec for spec in specs if options.wants(spec.task)):
+        task, model = build_model(spec, inputs.config)
+        # with two_person=leave_out, images of two people are not scored, except by their face boxes
+        both = task.form == EMBEDDING or options.two_person == "match"
+        shown = people if both else [person for person in people if person.n_people == 1]
+        n_images = len({person.image_id for person in shown})
+        with inputs.progress.steps(f"{task.title}: {spec.name}", n_images) as tick:
+            made = predict_all(task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget)
+        similarity = options.similarity
+        if similarity == "auto":
+            similarity = "euclidean" if spec.family == "dlib" else "cosine"
+        sources.append(Source(task, spec.name, "model", made.predictions, similarity, model.identity(), made.failed))
+    return sources
+
+
+def score(
+    source: Source, inputs: Inputs, people: list[Person], files: Mapping[str, str], options: NarrowOptions
+) -> tuple[TaskScores, dict[str, Any]]:
+    """Return the scores of a source, and its description as an outcome of the results.
+
+    Raises
+    ------
+    Fp2Error
+        If its predictions do not fit the people or the images.
+    """
+    config, verification, task = inputs.config, None, source.task
+    people = [person for person in people if person.image_id not in source.failed]
+    n_images = len({person.image_id for person in people})
+    n_steps = len(inputs.cuts) if task.form == EMBEDDING else n_images if task.shown == IMAGE else len(people)
+    with inputs.progress.steps(f"Scoring {task.title.lower()}", n_steps) as tick:
+        if task.shown == IMAGE:
+            scores = score_images(
+                task, people, source.predictions, two_person=options.two_person, thresholds=options.pck, tick=tick
+            )
+        elif task.form == EMBEDDING:
+            faces, scores = embedded_faces(people, source.predictions, task, boxed=source.kind == "model")
+            verification = verify(
+                faces, inputs.people, inputs.cuts, scores, similarity=source.similarity, seed=config.seed,
+                min_subjects=config.analysis.min_subjects, tick=tick,
+            )  # fmt: skip
+        else:
+            lpips, identity = None, None
+            if "lpips_network" in files:
+                lpips = load_lpips(*(Path(files[name]).expanduser() for name in ("lpips_network", "lpips_weights")))
+            if options.identity == "dlib":
+                from fp2.protocols.narrow.dlib_faces import same_face
+
+                identity = same_face(config)
+            scores = score_faces(
+                task, people, source.predictions, mirrored=options.mirrored, lpips=lpips, identity=identity, tick=tick
+            )
+    return scores, {
+        "probe": source.probe,
+        "task": task.name,
+        "model": source.model,
+        "source": source.kind,
+        "identity": dict(source.identity) if source.identity else None,
+        "left_out": dict(+Counter(scores.left_out)),
+        "ignored": dict(+Counter(scores.ignored)),
+        "scale": scores.scale,
+        "scale_note": scores.scale_note,
+        "failed": len(source.failed),
+        "verification": verification,
+    }
+
+
+def score_images(
+    task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, two_person: str = "match",
+    thresholds: str = "paper", tick: Tick = lambda: None,
+) -> TaskScores:  # fmt: skip
+    """Return the scores of a task on whole images: boxes, masks or poses.
+
+    Parameters
+    ----------
+    people : sequence of Person
+        All people in the images: the second person of an image takes part in the matching.
+    two_person : {"match", "leave_out"}
+        Images of two people: match each prediction to one of them, or leave the image out.
+    thresholds : {"paper", "api"}
+        PCK at 0.5 of the face box's diagonal, or the mean over 0.1, 0.2 ... 0.9.
+    tick : callable
+        Called after each image.
+
+    Raises
+    ------
+    Fp2Error
+        If no prediction is about any of the images or people, or a mask has another size than its image.
+    """
+    found = by_image(predictions)
+    images: dict[str, list[Person]] = {}
+    for person in people:
+        images.setdefault(person.image_id, []).append(person)
+    check_images(found, images, task)
+    scores = TaskScores()
+    scores.ignored[NOT_IN_RUN] += sum(len(own) for image_id, own in found.items() if image_id not in images)
+    if task.form == POSE:
+        _check_subjects(found, images, task)
+    for image_id, group in images.items():
+        tick()
+        own = found.get(image_id, [])
+        if two_person == "leave_out" and group[0].n_people > 1:
+            scores.left_out[TWO_PEOPLE] += len(group)
+        elif task.form == BOX:
+            score_boxes(task, group, own, scores)
+        elif task.form == MASK:
+            score_masks(task, group, own, scores)
+        else:
+            score_poses(group, own, scores, thresholds)
+    return scores
+
+
+def _check_subjects(
+    found: Mapping[str, list[Prediction]], people: Mapping[str, list[Person]], task: NarrowTask
+) -> None:
+    """Refuse predictions that name subjects, if no name is that of a person in the image."""
+    named = [one for image_id, own in found.items() if image_id in people for one in own if one.subject_id is not None]
+    if named and not any(one.subject_id == person.subject_id for one in named for person in people[one.image_id]):
+        raise unknown_subjects(named[0].subject_id, task)
