@@ -1,7 +1,6 @@
-"""The typed configuration: one set of dataclasses that Hydra fills and pydantic checks, and the digest of its meaning.
+"""The typed configuration: dataclasses that Hydra fills and pydantic checks, and the folders of its YAML files.
 
-Hydra refuses unknown keys and wrong types while it composes; `validate` then checks ranges and what must fit together.
-`config_hash` covers what decides a result and nothing else: no path, no device, no batch size.
+`fp2.compose` composes, validates and hashes it. Data sets, engines and protocols declare their own options.
 """
 
 from __future__ import annotations
@@ -30,11 +29,30 @@ NotNegative = Annotated[int, Ge(0)]
 
 @dataclass
 class ModelConfig:
-    """Who is asked: a checkpoint folder, a hub id, a server's model, or the simulator (`engine=planted`).
+    """The model: a checkpoint folder, a hub id, a server's model, or the simulator (`engine=planted`).
 
-    `base_url` is where a server is, `api_key_env` the environment variable that holds its key.
-    `prompt` is a format of one's own in place of the chat template, with `{image}` and `{question}`; `image_backend`
-    is the library that resizes pictures.
+    Attributes
+    ----------
+    engine : str
+        The engine that runs it; others may serve it too.
+    id, revision : str, optional
+        A folder, or an id on the hub and its commit.
+    dtype : str, optional
+        `float32`, `bfloat16` or `float16`.
+    quantisation : str, optional
+        `int8` or `nf4`.
+    trust_remote_code : bool
+        Whether code that comes with the checkpoint may run.
+    chat : bool, optional
+        Whether the chat template is used; None uses it where there is one.
+    prompt : str, optional
+        A format in place of the chat template, with `{image}` and `{question}`.
+    image_backend : str
+        The library that resizes images: `pil` or `torchvision`.
+    truth : str or mapping, optional
+        The effects of the simulator.
+    base_url, api_key_env : str, optional
+        Address of a server, and the environment variable that holds its key.
     """
 
     name: str = "peeps_vlm"
@@ -54,10 +72,10 @@ class ModelConfig:
 
 @dataclass
 class ProbeConfig:
-    """What is asked: a battery (see `fp2/probes/battery.py`), and which published method reads the answers.
+    """What is asked: a battery (see `fp2/probes/battery.py`), and the protocol that analyses the answers.
 
-    `templates`, `traits` and `traits_file` make the questions of a battery of traits; `variants` shows every picture in
-    several ways in one run; `options` are the protocol's own, which it checks.
+    `templates`, `traits` and `traits_file` make the questions of a battery of traits; `variants` shows every image in
+    several variants in one run; `options` are those of the protocol.
     """
 
     name: str = "fingerprint"
@@ -77,9 +95,9 @@ class ProbeConfig:
 
 @dataclass
 class TaskConfig:
-    """What the run is: `ask` puts the battery to the model; any other task works on `files` and asks nobody.
+    """What the run does: `ask` puts the battery to the model; any other task analyses `files` and asks no model.
 
-    `options` are the task's own, which it checks; `files` names tables of the user's (an empty name: none).
+    `options` are those of the task; `files` names tables of the user's (an empty name: none).
     """
 
     name: str = ASK
@@ -89,7 +107,7 @@ class TaskConfig:
 
 @dataclass
 class CutConfig:
-    """How people are grouped: `by` is one intersection, `each` is several cuts in one run."""
+    """How subjects are grouped: `by` is one intersection, `each` is several cuts in one run."""
 
     name: str | None = None
     by: list[str] | None = None
@@ -99,10 +117,10 @@ class CutConfig:
 
 @dataclass
 class VariantConfig:
-    """What is shown of a picture (see `fp2/data/stimuli.py`); each kind takes its own parameters and no others.
+    """How images are changed before they are shown (`fp2/data/stimuli.py`); each kind has its own parameters.
 
-    `size` is the side of the grey square in pixels, `seed` draws whose picture is shown, `radius` is the blur's in
-    pixels, `margin` is what is left round a crop, as a share of the box's sides.
+    `size` is the side of the grey square in pixels, `seed` draws whose image is shown, `radius` is the blur's in
+    pixels, `margin` is the margin of a crop, as a share of the box's sides.
     """
 
     name: str = ORIGINAL
@@ -115,7 +133,7 @@ class VariantConfig:
 
 @dataclass
 class AnalysisConfig:
-    """How groups are compared. `permutations: null` takes what the family's correction needs (at least 10,000)."""
+    """How groups are compared. `permutations: null` is as many as the family's correction needs (at least 10,000)."""
 
     alpha: Level = 0.05
     correction: str = "holm"
@@ -149,7 +167,7 @@ class TrackingConfig:
 
 @dataclass
 class PathsConfig:
-    """Folders, all below the project's root unless told otherwise."""
+    """Folders, all below the project's root by default."""
 
     root: str = "."
     state: str = "${paths.root}/.fp2"
@@ -162,7 +180,7 @@ class PathsConfig:
 
 @dataclass
 class AnswersConfig:
-    """When an answer fails: how often it is tried, and how many failures end the run (a share, or a count above 1)."""
+    """Attempts per answer in one run, and the failures that end it (a share up to 1, a count above)."""
 
     attempts: Positive = 2
     error_budget: Annotated[float, Ge(0)] = 0.05
@@ -170,7 +188,7 @@ class AnswersConfig:
 
 @dataclass
 class Config:
-    """Everything a run is made from.
+    """The config of a run.
 
     `data` and `engine` are mappings while Hydra composes; validation makes them instances of the options that the
     chosen data set and engine have (`fp2.data.base.DataOptions`, `fp2.engines.base.EngineOptions`).
@@ -240,14 +258,14 @@ def choices(group: str) -> dict[str, Path]:
 
 
 def register_schema() -> None:
-    """Tell Hydra the types (its config `fp2_schema`)."""
+    """Register the types with Hydra (as `fp2_schema`)."""
     from hydra.core.config_store import ConfigStore
 
     ConfigStore.instance().store(name="fp2_schema", node=Config)
 
 
 def check_variant(variant: VariantConfig) -> None:
-    """Check that a kind of image variant has the parameters that it takes, in range, and no others."""
+    """Raise unless a kind of image variant has exactly the parameters that it takes, in range."""
     if variant.kind not in VARIANT_PARAMETERS:
         fix = nearest(variant.kind, VARIANT_PARAMETERS)
         raise Fp2Error(f"unknown value {variant.kind!r}", where="variant.kind", fix=fix)
@@ -265,12 +283,12 @@ def check_variant(variant: VariantConfig) -> None:
 
 
 def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
-    """Return the ways in which a battery shows every picture.
+    """Return the variants in which a battery shows every image.
 
     Raises
     ------
     Fp2Error
-        If one is not known, lacks a parameter, comes twice, or shows something else than the picture.
+        If one is unknown, lacks a parameter, is listed twice, or does not show the image.
     """
     import pydantic
 
@@ -288,7 +306,7 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
     shows_other = sorted({*kinds} & CONTROLS)
     if shows_other:
         fix = f"Run variant={shows_other[0]} by itself"
-        raise Fp2Error(f"'{shows_other[0]}' does not show the person's picture", where="probe.variants", fix=fix)
+        raise Fp2Error(f"'{shows_other[0]}' does not show the subject's image", where="probe.variants", fix=fix)
     return tuple(found)
 
 

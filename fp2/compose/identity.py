@@ -40,10 +40,10 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["truth"] = _truth_identity(model["truth"])
     for name, usual in (("prompt", None), ("image_backend", "pil")):
         if model[name] == usual:
-            del model[name]  # so that the hash is the one from before there was this choice
+            del model[name]  # so that configs from before this option keep their hash
     probe = _probe_identity(config.probe)
     cuts = resolve_cuts(asdict(config.cut))
-    # A run on the pictures as they are has the hash that it had before there were variants.
+    # Runs without an image variant keep the hash from before there were variants.
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
     return {
         "model": model,
@@ -59,7 +59,7 @@ def identity_of(config: Config) -> dict[str, Any]:
 
 
 def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a truth that is written out, with the digest of the list of words in place of its path."""
+    """Return a truth given as a mapping, with the digest of the list of words in place of its path."""
     yes_no = truth.get("yes_no")
     listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
     if not isinstance(yes_no, Mapping) or not isinstance(listed, str):
@@ -68,7 +68,7 @@ def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
-    """Return the battery; what came after the first batteries stays out at its default, so that hashes stay."""
+    """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
     own, usual = asdict(probe), asdict(ProbeConfig())
     for name in ("people", "protocol", "templates", "traits", "traits_file", "variants", "options"):
         if own[name] == usual[name]:

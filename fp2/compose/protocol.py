@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def build_protocol(config: Config) -> EvaluationProtocol[Any]:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` where a model is asked.
+    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` if a model is asked.
 
     Raises
     ------
