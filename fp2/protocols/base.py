@@ -83,6 +83,7 @@ class Job:
     config : Config
     cuts : tuple of Cut
     battery : Battery or None
+        None of a task, and of a logged run whose answers are not scored: what `analyse` needs of it is in `facts`.
     scorers : mapping
     facts : mapping
         What `analyse` needs besides the tables: of `EvaluationProtocol.facts` or `Collected` on a first run, of

@@ -84,6 +84,8 @@ def logged_config(folder: Path, here: Config, run_id: str) -> Config:
 def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[EvaluationProtocol[Any], Job]:
     """Return the protocol of a logged run, and how its tables are analysed (without `facts`).
 
+    Answers that are not scored need no battery, whose files may be gone by now: the job has none.
+
     Raises
     ------
     Fp2Error
@@ -94,11 +96,11 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[EvaluationPro
 
     protocol = build_protocol(config)
     cuts = logged_cuts(config, people)
-    if not protocol.asks:
+    if not protocol.asks or protocol.scoring == "none":
         return protocol, Job(config, cuts)
     battery = load_battery(asdict(config.probe))
     protocol = protocol.for_battery(battery).for_people(people)
-    scorers = build_scorers(config.scorer) if config.scorer and protocol.scoring != "none" else {}
+    scorers = build_scorers(config.scorer) if config.scorer else {}
     protocol.check_scorers(battery, scorers)
     return protocol, Job(config, cuts, battery, scorers)
 
