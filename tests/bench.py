@@ -121,6 +121,22 @@ def results_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
 
 
+def check_counts(results: dict[str, Any]) -> None:
+    """Assert that the answers of a run add up, in all and by group."""
+    for counts in (results["answers"], *results["answers_by_group"]):
+        assert counts["planned"] == counts["answered"] + counts["failed"]
+        assert counts["refused"] <= counts["answered"]
+    assert results["answers"]["cached"] <= results["answers"]["answered"]
+
+
+def question_texts() -> dict[str, str]:
+    """Return the first question of each probe of the default battery, quoted for YAML."""
+    from fp2.compose import load_config
+
+    probes = load_config(["model=planted"]).probe.probes
+    return {name: body["questions"][0]["text"].replace("'", "''") for name, body in probes.items()}
+
+
 def files_in(folder: Path) -> set[str]:
     """Return the names of all files below a folder."""
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}

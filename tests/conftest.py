@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,13 +31,21 @@ def own_root(tmp_path: Path) -> Iterator[Path]:
     os.environ.update(before)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, here and in children: a shell ignores it in what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of 72 small pictures of 36 people with `people.csv`; not to be changed."""
+    """A folder of 72 small images of 36 people with `people.csv`; not to be changed."""
     return write_pictures(tmp_path_factory.mktemp("squares"))
 
 
 @pytest.fixture
 def bench(own_root: Path, squares: Path) -> Bench:
-    """A project of its own on the shared pictures."""
+    """A project of its own on the shared images."""
     return Bench(own_root, squares)

@@ -1,108 +1,54 @@
-"""`fp2 plan` for runs in blocks, and the sums that its estimates stand on."""
+"""`fp2 plan`: the size of a run or a sweep, what the store has of it, without a model and even without the data."""
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 
 import pytest
-from bench import Bench
+from bench import Bench, environment, execute, fp2
 
-from fp2.ask.forecast import (
-    SHARD_BYTES,
-    STATED_SPEED,
-    STORE_BYTES,
-    TEMPLATE_TOKENS,
-    TOKENS_A_WORD,
-    Size,
-    Wording,
-    computed_time,
-    disk_words,
-    duration,
-    operations,
-    sharing_of,
-    sizes,
-)
-from fp2.cli import main
+from fp2.compose import jobs_of, load_config
+from fp2.engines.planted import PlantedEngine
 
-SIZE = Size("llava", language=2.0, vision=0.5, patches=100, picture=60)
-WORDING = Wording(("Is it a cat?", "Is it a dog?", "Is it big?"))
+PAGE = ["paligemma_3b_mix_448", "smolvlm2_2_2b", "qwen2_5_vl_3b", "internvl2_2b", "moondream2"]
+GRAS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"]
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    before, sys.argv = sys.argv, ["fp2", "plan", *words]
-    code: object = None
-    try:
-        main()
-    except SystemExit as ended:
-        code = ended.code
-    finally:
-        sys.argv = before
-    assert not code
-    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
 
 
-def test_a_tree_counts_each_common_beginning_once() -> None:
-    assert WORDING.tree_tokens == pytest.approx(TEMPLATE_TOKENS + TOKENS_A_WORD * 6)  # is it a cat? dog? big?
-    assert WORDING.tokens == pytest.approx(TEMPLATE_TOKENS + TOKENS_A_WORD * 11 / 3)
+def plan(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
+    """Return the rows of the printed tables, and everything that was printed under `text`."""
+    assert fp2("plan", *words) == 0
+    text = capsys.readouterr().out
+    pairs = [re.split(r"\s*│\s*", line.strip("│ ")) for line in text.splitlines() if "│" in line]
+    return {**{pair[0]: pair[1] for pair in pairs if len(pair) == 2}, "text": " ".join(text.split())}
 
 
-def test_operations_are_two_for_each_weight_and_token() -> None:
-    look, token = 2 * 0.5e9 * 100, 2 * 2.0e9
-    one_by_one = 7 * (3 * look + 3 * token * (60 + WORDING.tokens))
-    assert operations(SIZE, WORDING, 7, "none") == pytest.approx(one_by_one)
-    assert operations(SIZE, WORDING, 7, "vision") == pytest.approx(one_by_one - 7 * 2 * look)
-    assert operations(SIZE, WORDING, 7, "tree") == pytest.approx(7 * (look + token * (60 + WORDING.tree_tokens)))
+def test_it_counts_what_the_store_has_and_asks_nobody(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan(capsys, *bench.words())
+    assert before["images"] == "72 of 36 people"
+    assert before["questions per image"] == "6"
+    assert before["answers planned"] == "432"
+    assert before["answers to ask"] == "432"
+    assert before["in the store"] == "0"
+    bench.run("data.limit=24")
+    with monkeypatch.context() as patch:
+        patch.setattr(PlantedEngine, "answer", lambda self, tasks: pytest.fail("the model was asked"))
+        after = plan(capsys, *bench.words())
+        assert (after["in the store"], after["answers to ask"]) == ("144", "288")
+        assert after["response set"] == before["response set"]
+        assert fp2("plan", *bench.words("cut.by=[gendr]")) == 2
+        assert "Did you mean 'gender'" in capsys.readouterr().err
 
 
-def test_the_known_sizes_name_families_that_share_as_the_engine_does() -> None:
-    shared = {name: sharing_of(size) for name, size in sizes().items()}
-    assert shared["google/paligemma2-3b-mix-224"] == "vision"
-    assert {shared[name] for name in shared if "paligemma" not in name} == {"tree"}
-    for size in sizes().values():
-        assert 0.01 < size.vision < size.language * 1.5
-        assert size.picture <= size.patches
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.25, "0.25 seconds"), (80, "80 seconds"), (600, "10 minutes"), (30_000, "8.3 hours"), (4e7, "463 days")],
-)
-def test_durations_are_told_in_a_unit_that_fits(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_no_time_is_made_up_for_a_model_of_unknown_size() -> None:
-    assert "unknown" in computed_time(None, WORDING, 5, "mine")[0]
-    assert "unknown" in computed_time(None, WORDING, 5, "mine")[1]
-    ours = operations(SIZE, WORDING, 10**6, "tree") / STATED_SPEED
-    assert duration(ours) in computed_time(SIZE, WORDING, 10**6, "mine")[1]
-
-
-def test_disk_counts_what_is_new_in_the_store_and_all_shards() -> None:
-    store, shards = 2e6 * STORE_BYTES / 1e6, 3e6 * SHARD_BYTES / 1e6
-    assert disk_words(3_000_000, 2_000_000) == f"about {store:,.0f} MB in the store, {shards:,.0f} MB of shards"
-
-
-def test_the_papers_size_is_told_without_the_data(capsys: pytest.CaptureFixture[str]) -> None:
-    out = told(capsys, "experiment=gras_paper")
-    assert "5,010 pictures x 500 questions = 2,505,000 prompts a model, 10,020,000 in all" in out
-    for word in (
-        "2,499,990 of 2,505,000",
-        "of the vision side",
-        "at 100 TFLOP/s",
-        "MB in the store",
-        "gender, race, age",
-    ):
-        assert word in out
-    for model in ("paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"):
-        assert model in out
-
-
-def test_a_plan_counts_what_the_store_has(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    from fp2.compose import load_config
-    from fp2.jobs import run_job
-    from fp2.progress import Progress
-
+def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     def words(traits: str) -> list[str]:
         return [
             "model=planted", "probe=gras", f"probe.traits={traits}", "probe.templates={A: 'Is the person {trait}?'}",
@@ -112,9 +58,94 @@ def test_a_plan_counts_what_the_store_has(bench: Bench, capsys: pytest.CaptureFi
         ]  # fmt: skip
 
     one = words("{kind: 2.6, cruel: -2.9}")
-    run_job(load_config(one), bench.root / "outputs" / "one", one, Progress(quiet=True))
+    execute(one, bench.outputs / "one")
     capsys.readouterr()
-    assert "nothing is left to ask" in told(capsys, *one)
-    out = told(capsys, *words("{kind: 2.6, cruel: -2.9, clever: 2.2}"))
-    assert "prompts 216 in the store 144" in out
-    assert "answers to ask 72" in out
+    assert plan(capsys, *one)["estimated time"] == "nothing is left to ask"
+    rows = plan(capsys, *words("{kind: 2.6, cruel: -2.9, clever: 2.2}"))
+    assert (rows["answers planned"], rows["in the store"], rows["answers to ask"]) == ("216", "144", "72")
+    assert rows["permutations"] == "20 and 20 resamples"
+
+
+def test_a_task_asks_no_model(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, *bench.words("task=diversity"))
+    assert rows["answers planned"] == "none: task=diversity asks no model"
+    assert rows["images"] == "72 of 36 people"
+
+
+def test_every_run_of_a_sweep_is_planned_and_one_mistake_stops_no_other(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = plan(capsys, *bench.words("cut=region,age"))["text"]
+    assert text.count("answers planned") == 1
+    assert "no attribute 'age'" in text
+
+
+def test_a_real_models_plan_imports_no_torch(bench: Bench) -> None:
+    """Not even the size of the model needs it."""
+    code = (
+        "import sys; from fp2.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as e: assert not e.code, e.code\n"
+        "assert not {'torch', 'transformers', 'mlflow'} & set(sys.modules)"
+    )
+    net = bench.root / "net"
+    net.mkdir()
+    for name in ("config.json", "preprocessor_config.json", "tokenizer_config.json"):
+        (net / name).write_text('{"model_type": "llava"}', encoding="utf-8")
+    (net / "model.safetensors").write_bytes(b"weights")
+    words = bench.words("model=peeps_vlm", f"model.id={net}", "engine.device=cpu")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "plan", *words],
+        env=environment(bench.root), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "432" in done.stdout
+
+
+# --- without the data ---
+
+
+def test_the_size_of_the_gras_study(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, "experiment=gras_paper")
+    assert rows["images"] == "5,010"
+    assert rows["questions per image"] == "500"
+    assert rows["answers per run"] == "2,505,000"
+    assert rows["answers in total"] == "10,020,000"
+    assert rows["cuts"] == "gender, race, age, skin_tone"
+    assert "MB in the store" in rows["disk"]
+    for part in ("2,499,990 of 2,505,000", "of the vision side", "at 100 TFLOP/s", "data.root", *GRAS):
+        assert part in rows["text"]
+    assert "The words are with the data" in rows["text"]
+
+
+def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = plan(capsys, "experiment=gras_paper", "model=planted", "data.root=/nowhere/gras")["text"]
+    assert "The words are with the data" in text
+    assert "data.root (the folder with the official lists) does not exist on this machine" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [([], "data.root (the folder of the release) is not given"), (["data.root=/no"], "not exist")]
+)
+def test_the_size_of_the_page_of_five_models(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, "experiment=page", *words)
+    assert (rows["answers per run"], rows["answers in total"]) == ("18,000", "90,000")
+    assert rows["images"] == "3,000, in equal shares of region"
+    assert all(model in rows["runs"] for model in PAGE)
+    assert said in rows["text"]
+
+
+def test_a_task_without_its_data_has_no_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("plan", "task=fhibe_scores", "data=fhibe") == 2
+    assert "is not given, and task=fhibe_scores asks no model" in capsys.readouterr().err
+
+
+def test_the_page_is_the_run_that_its_experiment_describes(capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(["experiment=page", "data.root=/data"])
+    assert (config.data.kind, config.data.limit, config.data.stratify) == ("fhibe", 3000, ["region"])
+    assert list(config.probe.probes) == ["occupation", "education", "authority", "trust", "lifestyle", "neighbourhood"]
+    assert config.cut.each[0] == "region"
+    assert [job[-1] for job in jobs_of(["experiment=page"])] == [f"model={model}" for model in PAGE]
+    assert [job[-1] for job in jobs_of(["experiment=page", "model=smolvlm2_2_2b"])] == ["model=smolvlm2_2_2b"]
+    assert fp2("run", "experiment=page") == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -221,6 +221,7 @@ def test_a_picture_that_changed_or_cannot_be_read_fails_alone(tasks: list[ImageT
     assert errors[tasks[2].image_id] is None
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_at_once(tasks: list[ImageTask]) -> None:
     def slow(seen: Seen, before: int) -> Reply:
         return replace(words(seen, before), wait=0.0 if before < 4 else 20.0)
