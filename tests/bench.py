@@ -74,6 +74,11 @@ class Bench:
         people.to_csv(copy / "people.csv", index=False)
         return replace(self, pictures=copy)
 
+    def copied_to(self, root: Path) -> Bench:
+        """Return a project in `root` with what this one has: to go on from it and leave it as it is."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        return replace(self, root=root)
+
     def words(self, *overrides: str) -> list[str]:
         """Return the overrides of a quick run; `overrides` come last and win."""
         return [*merge(QUICK, overrides), *self.places]
