@@ -33,7 +33,7 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         source = _source(run_id, given, Path(scratch))
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
-    print_fingerprint(outcome.results, Console(), places_of(given, outcome))
+    print_fingerprint(outcome.results, Console(), places_of(given, outcome), outcome.sections)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
     return outcome.exit_status
 

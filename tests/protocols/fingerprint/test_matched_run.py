@@ -71,7 +71,9 @@ def test_a_rescoring_is_about_the_sets_that_vary_in_its_cuts(
     logged = execute(given, sets_bench.outputs / "logged")
     assert logged.results["n_images"] == 72
     done = ["rescore", str(logged.folder), "tracking=none", "report=none", *sets_bench.paths]
+    capsys.readouterr()
     assert fp2(*done, "cut.by=[hair]") == 0
+    assert "within 2 sets that vary in hair: " in capsys.readouterr().out
     found = next(results_of(folder) for folder in sets_bench.run_folders() if folder != logged.folder)
     assert (found["n_images"], found["answers"]["planned"]) == (6, 36)
     assert any("22 set(s) that vary in none of the cuts were left out" in line for line in found["limitations"])
