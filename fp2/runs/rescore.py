@@ -107,15 +107,15 @@ def _read(source: Path, run_id: str) -> RunTables:
             where=str(run_id),
             fix="Runs of yes/no batteries and of tasks are run again instead (fp2 rerun)",
         )
-    tables = read_tables(source)
-    return replace(tables, scores=None)
+    return read_tables(source, scored=False)
 
 
 def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> None:
     """Refuse runs whose answers are not scored."""
     if not protocol.asks or protocol.scoring != "required":
+        kind = f"probe={config.probe.name}" if protocol.asks else f"task={config.task.name}"
         raise Fp2Error(
-            f"a run of probe={config.probe.name} has no answers that the scorers read",
+            f"a run of {kind} has no answers that the scorers read",
             where=str(run_id),
             fix="Run it again with other settings: known answers come from the store",
         )
