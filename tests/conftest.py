@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -49,3 +50,20 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bench(own_root: Path, squares: Path) -> Bench:
     """A project of its own on the shared images."""
     return Bench(own_root, squares)
+
+
+@pytest.fixture(scope="session")
+def empty_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of an MLflow store without runs, which takes longer to make than a run; not to be changed."""
+    import mlflow
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    mlflow.MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def mlflow_store(own_root: Path, empty_mlflow: Path) -> None:
+    """Put an empty MLflow store into the test's project: where a store that is not there yet is not the point."""
+    (own_root / "mlruns").mkdir()
+    shutil.copyfile(empty_mlflow, own_root / "mlruns" / "mlflow.db")

@@ -19,6 +19,7 @@ COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: 
 # --- sweeps ---
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_runs_under_another_salt_share_nobody(bench: Bench, tmp_path: Path, caps
     assert "salts with its own secret" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_sweep_is_ranked_with_intervals(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from bench import Bench, fp2, results_of, write_pictures
 from fp2.commands.rerun import differences
 from fp2.store.responses import ResponseStore
 
+UNTRACKED = "tracking.enabled=false"
+
 
 def tamper(store: Path) -> None:
     """Change every third answer in the store, and its checksum, as a careful liar would."""
@@ -29,6 +31,7 @@ def tamper(store: Path) -> None:
             )
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,9 +59,9 @@ def test_elsewhere_it_asks_where_the_images_are(
 ) -> None:
     folder = bench.run().folder
     there = Bench(tmp_path / "there", copytree(bench.pictures, tmp_path / "copy"))
-    assert fp2("rerun", str(folder), *there.paths) == 2
+    assert fp2("rerun", str(folder), UNTRACKED, *there.paths) == 2
     assert "data.path=PATH" in capsys.readouterr().err
-    assert fp2("rerun", str(folder), *there.paths, f"data.path={there.table}") == 0
+    assert fp2("rerun", str(folder), UNTRACKED, *there.paths, f"data.path={there.table}") == 0
     assert "every number is the same" in capsys.readouterr().out
 
 
@@ -83,7 +86,7 @@ def test_a_changed_data_set_is_different(own_root: Path, capsys: pytest.CaptureF
     folder = own.run().folder
     table = own.table.read_text(encoding="utf-8").splitlines()
     own.table.write_text("\n".join(table[:-4]) + "\n", encoding="utf-8")
-    assert fp2("rerun", str(folder), *own.paths) == 1
+    assert fp2("rerun", str(folder), UNTRACKED, *own.paths) == 1
     out = capsys.readouterr().out
     assert "dataset_digest  differs" in out
     assert "the numbers are not the same" in out
@@ -95,10 +98,10 @@ def test_yaml_files_that_changed_since_are_named_and_the_logged_config_runs(
     folder = bench.run().folder
     overrides = folder / "overrides.yaml"
     overrides.write_text(overrides.read_text().replace("analysis.bootstrap=50", "analysis.bootstrap=60"))
-    assert fp2("rerun", str(folder), *bench.paths) == 0
+    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
     assert "drift: the YAML files have changed since this run was logged" in capsys.readouterr().out
     overrides.write_text("- model=plantd\n")
-    assert fp2("rerun", str(folder), *bench.paths) == 0
+    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "drift: the logged overrides no longer compose (unknown model 'plantd'" in out
 

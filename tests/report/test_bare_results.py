@@ -1,4 +1,4 @@
-"""A run that is no fingerprint: no composite, no answers, a block of its own; every report still opens."""
+"""A run that asked no model: no composite, no answers, a block of its own; every report still opens."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from rich.console import Console
+from without_answers import results_with
 
-from fp2.config import Config, CutConfig
 from fp2.cuts import Cut
 from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
 from fp2.report.statement import build_statement
 from fp2.report.terminal import print_fingerprint
-from fp2.results import bare_results
 from fp2.tracking.client import metrics_of
 
 
@@ -31,15 +30,14 @@ def bare() -> dict[str, Any]:
             "attr_age": [["18-29"] if n % 2 else ["60+"] for n in range(24)],
         }
     )
-    results = bare_results(
-        Config(cut=CutConfig(by=["age"])), title="Keypoint errors", run_id="r1",
-        complete=True, response_set=None, dataset_digest="0" * 64,
-        model={"name": "detector", "id": "detector", "engine": "none", "embedded": False},
-        dataset={"name": "mine", "release": None, "settings": {}}, people=people, cuts=[Cut("age", ("age",))],
-        analysis={"alpha": 0.05, "correction": "holm", "min_subjects": 10},
-    )  # fmt: skip
-    results["own"] = {"metrics": {"gap": 0.25}, "headline": {"gap": 0.25}}
-    return results
+    return results_with(
+        {"own": {"metrics": {"gap": 0.25}, "headline": {"gap": 0.25}}},
+        "Keypoint errors",
+        "detector",
+        people,
+        [Cut("age", ("age",))],
+        {"alpha": 0.05, "correction": "holm", "min_subjects": 10},
+    )
 
 
 def test_the_dashboard_shows_what_there_is(bare: dict[str, Any]) -> None:
@@ -59,7 +57,7 @@ def test_the_dashboard_shows_what_there_is(bare: dict[str, Any]) -> None:
         assert absent not in page, absent
 
 
-def test_the_terminal_tells_no_composite_and_no_answers(bare: dict[str, Any]) -> None:
+def test_the_terminal_shows_no_composite_and_no_answers(bare: dict[str, Any]) -> None:
     told = io.StringIO()
     print_fingerprint(bare, Console(file=told, width=100), {"results": "results.json"})
     text = told.getvalue()
@@ -74,4 +72,4 @@ def test_a_block_reaches_mlflow_and_the_passport(bare: dict[str, Any], tmp_path:
     statement = build_statement(bare, {}, {})
     assert statement["predicate"]["findings"] == {"own": {"gap": 0.25}}
     assert summarise(bare) == []
-    assert write_figures(bare, tmp_path) == {}
+    assert write_figures(bare, tmp_path, ()) == {}

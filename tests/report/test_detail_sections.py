@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fp2.protocols.fingerprint.sections import intersections, matched, missing, pairwise, templates
+from fp2.protocols.fingerprint.sections.intersections import IntersectionsSection
+from fp2.protocols.fingerprint.sections.matched import MatchedSection
+from fp2.protocols.fingerprint.sections.missing import MissingSection
+from fp2.protocols.fingerprint.sections.pairwise import PairwiseSection
+from fp2.protocols.fingerprint.sections.templates import TemplatesSection
 
 RESULTS: dict[str, Any] = {
     "probes": [{"id": "trust", "label": "P4 Trust"}],
@@ -22,7 +26,7 @@ def test_pairs_with_a_small_group_are_counted_and_not_shown() -> None:
         {"first": "b", "second": "c", "n_first": 30, "n_second": 30, **pair, "p_permutation": 0.4},
     ]
     block = {"scorer": "valence", "alpha": 0.05, "rows": [{"probe": "trust", "cut": "gender", "pairs": pairs}]}
-    (table,) = pairwise.context(block, RESULTS, 10)["tables"]
+    (table,) = PairwiseSection().context(block, RESULTS, 10)["tables"]
     assert [pair["second"] for pair in table["found"]] == ["b"]
     assert (table["n"], table["hidden"]) == (2, 1)
 
@@ -34,10 +38,10 @@ def test_rates_of_small_groups_are_not_shown() -> None:
         "groups": groups,
     }  # fmt: skip
     block = {"rows": [row] * 5, "two_part": []}
-    shown = missing.context(block, RESULTS, 10)["by_cut"]["gender"][0]
+    shown = MissingSection().context(block, RESULTS, 10)["by_cut"]["gender"][0]
     assert [group["group"] for group in shown["rates"]] == ["a"]
     assert shown["hidden"] == 1
-    (line,) = missing.lines(block, RESULTS)
+    (line,) = MissingSection().lines(block, RESULTS)
     assert "and 2 more" in line.plain
 
 
@@ -45,7 +49,7 @@ def test_combinations_of_few_people_are_counted_and_not_shown() -> None:
     sizes = [("a x c", 30, True), ("a x d", 12, True), ("b x c", 4, False), ("b x d", 0, False)]
     groups = [{"group": g, "n_subjects": n, "n_images": 2 * n, "eligible": large} for g, n, large in sizes]
     cut = {"cut": "gender", "groups": groups, "beyond": [{"probe": "trust", "groups": {"a x c": 0.1, "a x d": -0.1}}]}
-    (table,) = intersections.context({"cuts": [cut]}, RESULTS, 20)["tables"]
+    (table,) = IntersectionsSection().context({"cuts": [cut]}, RESULTS, 20)["tables"]
     assert [line["group"] for line in table["lines"]] == ["a x c"]
     assert (table["small"], table["absent"]) == (2, 1)
 
@@ -57,15 +61,15 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
         "worst_version": "I", "best_version": "VI", "pairs": [pair],
     }  # fmt: skip
     block = {"cuts": [{"cut": "gender", "n_sets": 20, "versions": []}], "rows": [row]}
-    line = matched.context(block, RESULTS, 10)["tables"][0]["lines"][0]
+    line = MatchedSection().context(block, RESULTS, 10)["tables"][0]["lines"][0]
     assert (line["pair"]["low"], line["pair"]["high"]) == (0.3, 0.5)
-    hidden = matched.context(block, RESULTS, 21)["tables"][0]["lines"][0]
+    hidden = MatchedSection().context(block, RESULTS, 21)["tables"][0]["lines"][0]
     assert (hidden["pair"], hidden["hidden"]) == (None, True)
-    (told,) = matched.lines(block, RESULTS)
+    (told,) = MatchedSection().lines(block, RESULTS)
     assert told.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
 
 
 def test_only_comparisons_that_hang_on_the_wording_are_told() -> None:
     rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    (line,) = templates.lines({"rows": rows, "alpha": 0.05}, RESULTS)
+    (line,) = TemplatesSection().lines({"rows": rows, "alpha": 0.05}, RESULTS)
     assert line.plain == "hangs on the wording: P4 Trust by gender"

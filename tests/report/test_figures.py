@@ -133,7 +133,7 @@ def test_files_are_png_and_reproducible(results: dict[str, Any], tmp_path: Path)
 
 
 def test_all_figures_of_a_run(results: dict[str, Any], tmp_path: Path) -> None:
-    written = write_figures(results, tmp_path / "figures")
+    written = write_figures(results, tmp_path / "figures", ())
     cuts = [f"heatmap_{cut}.png" for cut in results["cuts"]]
     assert list(written) == ["fingerprint.png", *cuts, "intervals.png"]
     assert sorted(written) == sorted(p.name for p in (tmp_path / "figures").iterdir())
@@ -144,7 +144,7 @@ def test_figures_name_the_scorer_and_a_radar_needs_three_probes(
 ) -> None:
     results["analysis"]["primary"] = "refusal"
     results["probes"] = results["probes"][:2]
-    assert "fingerprint.png" not in write_figures(results, tmp_path / "two")
+    assert "fingerprint.png" not in write_figures(results, tmp_path / "two", ())
     heatmap(results, "region", tmp_path / "x.png")
     written = [text for text, _ in words_of(drawn[-1])]
     assert "Mean refusal by region and probe" in written
@@ -153,9 +153,9 @@ def test_figures_name_the_scorer_and_a_radar_needs_three_probes(
 
 def test_a_run_without_valence_draws_what_it_has(results: dict[str, Any], tmp_path: Path) -> None:
     results["disparities"] = [row for row in results["disparities"] if row["scorer"] == "refusal"]
-    assert list(write_figures(results, tmp_path)) == ["intervals.png"]
+    assert list(write_figures(results, tmp_path, ())) == ["intervals.png"]
     results["disparities"] = []
-    assert write_figures(results, tmp_path) == {}
+    assert write_figures(results, tmp_path, ()) == {}
 
 
 def test_letters_that_the_font_lacks_end_nothing(hostile_results: dict[str, Any], tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from without_answers import results_with
 
-from fp2.config import Config, CutConfig
 from fp2.protocols.gras import GrasOptions, analyse
-from fp2.protocols.gras import section as gras
+from fp2.protocols.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
-from fp2.results import bare_results
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.gras_worlds import World
 
+GRAS = GrasSection()
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -28,18 +28,12 @@ def results() -> dict[str, Any]:
     people = world.people(np.random.default_rng(0)).assign(set_id=None)
     answers = world.answers(people, np.random.default_rng(1))
     block = analyse(answers, people, world.cuts, GrasOptions(permutations=40, bootstrap=30))
-    found = bare_results(
-        Config(cut=CutConfig(each=["gender", "skin_tone"])), title="GRAS bias scores", run_id="r", complete=True,
-        response_set=None, dataset_digest="0" * 64,
-        model={"name": "made-up", "id": "made-up", "engine": "none", "embedded": False},
-        dataset={"name": "made-up", "release": None, "settings": {}}, people=people, cuts=world.cuts,
-        analysis={"alpha": 0.05, "correction": "none", "family": "run", "min_subjects": 10, "n_permutations": 40},
-    )  # fmt: skip
-    return found | {"gras": block}
+    settings = {"alpha": 0.05, "correction": "none", "family": "run", "min_subjects": 10, "n_permutations": 40}
+    return results_with({"gras": block}, "GRAS bias scores", "made-up", people, world.cuts, settings)
 
 
 def test_the_page_shows_both_orientations_beside_chance(results: dict[str, Any]) -> None:
-    page = render_dashboard(results, [], [])
+    page = render_dashboard(results, [], [], sections=[GRAS])
     for kind in ("images", "subjects"):
         score = results["gras"]["units"][kind]["scores"]
         for value in (score["seed_orientation"], score["published_orientation"]["value"]):
@@ -51,17 +45,17 @@ def test_the_page_shows_both_orientations_beside_chance(results: dict[str, Any])
 
 
 def test_figures_are_drawn_and_named(results: dict[str, Any], tmp_path: Path) -> None:
-    paths = list(gras.figures(results["gras"], results, tmp_path))
-    shown = gras.context(results["gras"], results, 10)["alts"]
+    paths = list(GRAS.figures(results["gras"], results, tmp_path))
+    shown = GRAS.context(results["gras"], results, 10)["alts"]
     assert {path.name for path in paths} == set(shown)
     assert {"gras_score.png", "gras_traits_gender.png", "gras_templates_2.png", "gras_attribution.png"} <= set(shown)
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
 def test_groups_below_the_minimum_are_not_shown(results: dict[str, Any]) -> None:
-    rows = gras.context(results["gras"], results, 20)["rates"]
+    rows = GRAS.context(results["gras"], results, 20)["rates"]
     assert {row["attribute"] for row in rows if row["hidden"]} == {"skin_tone"}
-    page = render_dashboard(results, [], [], 20)
+    page = render_dashboard(results, [], [], 20, sections=[GRAS])
     assert page.count("too few people") >= 20
 
 
@@ -75,12 +69,12 @@ def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> Non
         unit["attribution"][0]["group"] = HOSTILE
         unit["group_means"]["gender"]["groups"][0] = HOSTILE
     block["attributes"][0]["groups"][0]["group"] = HOSTILE
-    assert HOSTILE not in render_dashboard(hostile, [], [])
-    assert len(list(gras.figures(block, hostile, tmp_path))) == 6
+    assert HOSTILE not in render_dashboard(hostile, [], [], sections=[GRAS])
+    assert len(list(GRAS.figures(block, hostile, tmp_path))) == 6
 
 
 def test_terminal_lines_say_score_chance_size_and_warnings(results: dict[str, Any]) -> None:
-    told = "\n".join(line.plain for line in gras.lines(results["gras"], results))
+    told = "\n".join(line.plain for line in GRAS.lines(results["gras"], results))
     score = results["gras"]["units"]["subjects"]["scores"]["published_orientation"]
     assert f"{score['value']:.2f} published orientation (ideal 0)" in told
     assert "by chance" in told

@@ -52,6 +52,7 @@ def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
         }
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_them(bench: Bench) -> None:
     words = ("tracking=mlflow", "report=default", "report.figures=false")
     one = bench.run(*words, folder="one")
@@ -125,6 +126,7 @@ def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
     assert "superseded by passport.json: use that one" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench: Bench) -> None:
     words = ("tracking=mlflow", "report=default", "report.figures=false")
     here, gone = bench.run(*words, folder="here"), bench.run(*words, "cut.by=[region]", folder="gone")
@@ -269,6 +271,7 @@ def test_a_run_cut_by_the_part_of_the_world_is_computed_again(bench: Bench) -> N
     assert {row["cut"] for row in purged["disparities"]} == set(purged["cuts"])
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     copy = write_copy(bench.root / "fhibe", n_subjects=20)
     whole, faces = run_fhibe(bench, copy.root), run_fhibe(bench, copy.root, "data.form=face_unaligned")

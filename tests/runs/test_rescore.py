@@ -64,6 +64,7 @@ def test_other_scorers_cuts_and_settings_give_what_a_run_with_them_gives(
     assert again["rescored_from"]["run_id"] == found["run_id"]
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_run_in_the_mlflow_store_is_rescored_into_a_run_of_its_own(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,9 +160,7 @@ def test_what_cannot_be_rescored_is_told_in_one_line(
     assert "keeps no responses.parquet" in capsys.readouterr().err
 
 
-def test_a_run_that_scored_no_answers_is_refused_by_its_name(
-    bench: Bench, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_scored_no_answers_is_refused_by_its_name(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     folder = bench.run("task=diversity").folder
     assert fp2("rescore", str(folder), *bench.paths) == 2
     assert "a run of task=diversity has no answers that the scorers read" in capsys.readouterr().err
