@@ -13,7 +13,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE / "engines"):
+for folder in (HERE, HERE / "engines", HERE.parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 from without_answers import results_with
 
+from benchmarks.gras_worlds import World
 from fp2.protocols.gras import GrasOptions, analyse
 from fp2.protocols.gras.section import GrasSection
 from fp2.report.dashboard import render_dashboard
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.gras_worlds import World
 
 GRAS = GrasSection()
 HOSTILE = "<script>alert(1)</script>"
