@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, every_byte, execute, fp2, results_of
+from bench import Bench, every_byte, execute, fp2, predicate_of, results_of
 
 from fp2.data.identity import local_salt, salted
 from fp2.errors import Fp2Error
@@ -112,6 +112,25 @@ def test_a_purged_image_takes_the_answers_shown_for_others_with_it(bench: Bench)
     assert len(rows_of(bench, "blocks")) == 71
     left = pd.read_parquet(swapped.folder / "responses")
     assert len(left) == 288 - 2 * 4  # filed under the image, or shown in place of another
+
+
+def test_what_a_purge_leaves_nothing_of_is_not_signed_again(bench: Bench) -> None:
+    """Two people could be shown; without them there are people left, and no answer: the old block must go."""
+    people = pd.read_csv(bench.table)
+    shown = people["person"].unique()[:2].tolist()
+    bench = bench.with_people(people)
+    for name in people.loc[~people["person"].isin(shown), "file"]:
+        (bench.pictures / name).write_bytes(b"no image")
+    one = run(bench, "answers.error_budget=1", "analysis.min_subjects=2", "cut.each=[gender]")
+    assert one.exit_status == 0
+    assert one.results["answers"]["answered"] == 2 * 2 * 4
+    assert "gras" in predicate_of(one.folder)["findings"]
+    assert fp2("purge", *(word for person in shown for word in ("--subject", person)), "--yes", *bench.paths) == 0
+    left = results_of(one.folder)
+    assert (left["n_subjects"], left["answers"]["answered"]) == (34, 0)
+    assert "gras" not in left
+    assert any("nothing to compare" in line for line in left["limitations"])
+    assert "findings" not in predicate_of(one.folder)
 
 
 def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
