@@ -80,7 +80,7 @@ def load_config(overrides: Sequence[str]) -> Config:
 
 
 def build_protocol(config: Config) -> EvaluationProtocol[Any]:
-    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` where a model is asked.
+    """Return the protocol that a config names, with its options: `task.name`, or `probe.protocol` if a model is asked.
 
     Raises
     ------

@@ -18,16 +18,16 @@ NO_COMPOSITE: Mapping[str, Any] = {
 }  # fmt: skip
 
 LIMITATIONS = (
-    "A disparity says that descriptions differ between groups in these pictures; it does not say why.",
+    "A disparity says that descriptions differ between groups in these images; it does not say why.",
     "Valence is VADER's: polite refusals can score positive and some occupation words carry valence of their own.",
-    "A raw max-min gap is above zero by chance alone; read it beside its chance level.",
+    "A raw max-min gap is above zero under the null hypothesis too; compare it with its null mean.",
     "Lexicons and the valence scorer are for English answers.",
     "A signature proves origin and integrity of this result, not that the measurement is true.",
 )
 ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
-SERVED = "A server answered: its weights cannot be checked from outside; what it told of itself is in `model.server`."
-EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, never a finding about people."
+SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
+EMBEDDED = "Effects were planted in this model on purpose: the run is a calibration, not a finding about people."
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def test_a_disk_that_fills_up_while_the_report_is_written(
     assert bench.launch() == EXIT_BAD_INPUT
     err = capsys.readouterr().err
     assert "No space left on device" in err
-    assert "every answer is kept" in err
+    assert "all answers are stored" in err
     assert "Traceback" not in err
     monkeypatch.undo()
     assert bench.run().results["answers"]["model_calls"] == 0

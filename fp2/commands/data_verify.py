@@ -1,4 +1,4 @@
-"""`fp2 data verify`: is this copy of the data whole, who is in it, and is anything here from people it lacks?"""
+"""`fp2 data verify`: check the files of a data set, count its groups, find rows derived from people that it lacks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to: Path | None) -> int:
-    """Print what was found; return 0 if nothing is wrong, else 1.
+    """Print the findings; return 0 if there is no error, else 1.
 
     Parameters
     ----------
     pixels : bool
-        Whether pictures are decoded, which finds damage and repeated pictures (remembered for the runs).
+        Whether images are decoded, which finds damaged and repeated images (their digests are stored for later runs).
     newer : Path, optional
-        The folder of a newer release: people and pictures that it lacks are listed.
+        The folder of a newer release: subjects and images that it lacks are counted.
     ids_to : Path, optional
         Where to write the ids that the newer release lacks, one a line.
     """
@@ -51,12 +51,12 @@ def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to
         _compare(config, dataset, newer, ids_to, progress)
     if config.data.kind == "fhibe":
         ok &= _derived(config, dataset.people)
-    print("the data are as they should be" if ok else "something has to be mended")
+    print("no errors found" if ok else "errors were found: see BAD above")
     return 0 if ok else 1
 
 
 def _load(config: Config, progress: Progress) -> tuple[Dataset, Sequence[PictureFile]]:
-    """Return the whole data set, nobody left out, and its pictures' files."""
+    """Return the whole data set and the files of its images."""
     if config.data.kind == "fhibe":
         from fp2.data.fhibe.configured import open_configured
 
@@ -77,10 +77,10 @@ def _summary(config: Config, dataset: Dataset) -> None:
     form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
     print(f"{dataset.name}{form}: release {dataset.release or 'not named'}")
     print(
-        f"{people['image_id'].nunique()} pictures of {people['subject_id'].nunique()} people, at most "
-        f"{most_images(people)} a person; {pairs} pictures of two people (kept out of single-person probes)"
+        f"{people['image_id'].nunique()} images of {people['subject_id'].nunique()} people, at most "
+        f"{most_images(people)} per person; {pairs} images of two people (not used by single-person probes)"
     )
-    if config.data.kind != "fhibe":  # a release's differences were told while it was read
+    if config.data.kind != "fhibe":  # those of a release were reported while it was loaded
         for note in dataset.notes:
             print(f"note: {note}")
 
@@ -95,15 +95,15 @@ def _decode(
     paths = [file.path for file in files]
     with (
         ResponseStore(Path(config.paths.store)) as store,
-        progress.count_up("Reading the pictures", len(set(paths))) as read,
+        progress.count_up("Reading the images", len(set(paths))) as read,
     ):
         found = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     check_pixels(dataset.people, files, found, findings)
 
 
 def _report(findings: Findings) -> None:
-    looked = "decoded" if findings.decoded else "headers only"
-    print(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {looked}")
+    how = "decoded" if findings.decoded else "headers only"
+    print(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {how}")
     for line in findings.lines():
         print(line)
 
@@ -113,7 +113,7 @@ def _groups(config: Config, people: pd.DataFrame) -> None:
 
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} people are not shown)")
-    for name in ("cut", "group", "people", "pictures"):
+    for name in ("cut", "group", "people", "images"):
         table.add_column(name)
     for line in group_lines(people, cuts_to_count(asdict(config.cut), people), smallest):
         table.add_row(*line)
@@ -121,7 +121,7 @@ def _groups(config: Config, people: pd.DataFrame) -> None:
 
 
 def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:
-    """List who is in this release and not in the newer one."""
+    """Count the subjects and images of this release that the newer one lacks."""
     from fp2.data.check import absent_ids
 
     if config.data.kind != "fhibe":
@@ -129,28 +129,28 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
     other, _ = _load(replace(config, data=replace(config.data, root=str(newer))), progress)
     subjects, images = absent_ids(dataset.people, other.people)
     name = other.release or newer.name
-    print(f"{len(subjects)} people and {len(images)} pictures are not in {name}")
+    print(f"{len(subjects)} people and {len(images)} images are not in {name}")
     if ids_to is not None:
         ids_to.write_text("".join(f"{line}\n" for line in (*subjects, *images)), encoding="utf-8")
         ids_to.chmod(0o600)
-        print(f"their ids are in {ids_to}")
+        print(f"their ids were written to {ids_to}")
     if subjects or images:
-        print(f"then: fp2 purge --absent data=fhibe data.root={newer}")
+        print(f"to remove what was derived from them: fp2 purge --absent data=fhibe data.root={newer}")
 
 
 def _derived(config: Config, people: pd.DataFrame) -> bool:
-    """Say whether anything here was derived from people whom this release lacks; return whether nothing was."""
+    """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.runs.purge import purge
     from fp2.runs.purge_selection import Absent
 
     if config.data.form not in ("auto", "downsampled", "fullres"):
-        return True  # a table of face crops does not list everybody
+        return True  # a table of face crops does not list all people
     found = purge(config, lambda salt, known: Absent.from_release("fhibe", people, salt), dry=True)
     if not found.anything:
-        print("nothing here is derived from people or pictures that this release lacks")
+        print("nothing stored here is derived from people or images that this release lacks")
         return True
     print(
-        f"BAD {found.people} people or their pictures are not in this release, and there are rows derived from them "
+        f"BAD {found.people} people or their images are not in this release, and rows derived from them are stored "
         f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): fp2 purge --absent data=fhibe "
         f"data.root={config.data.root}"
     )

@@ -1,4 +1,4 @@
-"""`fp2 rescore`: a logged run's answers under other scorers, cuts or analysis settings, without a model."""
+"""`fp2 rescore`: score the answers of a logged run with other scorers, cuts or analysis settings, without a model."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
 
 
 def _source(run_id: str, here: Config, scratch: Path) -> Path:
-    """Return the folder of the run's files: `run_id` itself if it is one, else `scratch` with the logged ones."""
+    """Return the folder of the run's files: `run_id` if it is one, else `scratch` with the downloaded files."""
     folder = Path(run_id)
     if (folder / artifacts.RESULTS).is_file():
         return folder
     if folder.is_dir():
-        raise Fp2Error("this folder holds no run", where=run_id, fix=f"It lacks {artifacts.RESULTS}")
+        raise Fp2Error("this folder is not a run's", where=run_id, fix=f"It lacks {artifacts.RESULTS}")
     from fp2.tracking.client import download
 
     download(here, run_id, (artifacts.CONFIG, artifacts.RESULTS), scratch)
@@ -52,5 +52,5 @@ def _source(run_id: str, here: Config, scratch: Path) -> Path:
         try:
             download(here, run_id, (name,), scratch)
         except Fp2Error:
-            continue  # a run that has none; what cannot do without it says so
+            continue  # a run without it; whatever needs it raises
     return scratch

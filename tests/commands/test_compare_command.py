@@ -28,7 +28,7 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *bench.paths]
     assert fp2(*words) == 0
     shown = capsys.readouterr().out
-    assert "36 people and 72 pictures shared" in shown
+    assert "36 subjects and 72 images shared" in shown
     assert "calibration" in shown
     found = json.loads(out.read_text(encoding="utf-8"))
     row = found["distances"][0]
@@ -45,7 +45,7 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "empty").mkdir()
     for second, said in (
         (str(folder), "the same run"),
-        (str(tmp_path / "empty"), "holds no run"),
+        (str(tmp_path / "empty"), "not a run's"),
         ("0123456789abcdef", "no MLflow store yet"),
     ):
         assert fp2("compare", str(folder), second, *bench.paths) == 2
@@ -57,7 +57,7 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
     for name in ("results.json", "config.yaml"):
         (without / name).write_bytes((folder / name).read_bytes())
     assert fp2("compare", str(folder), str(without), *bench.paths) == 2
-    assert "keeps no table" in capsys.readouterr().err
+    assert "has no scores per subject and image" in capsys.readouterr().err
 
 
 def test_runs_under_another_salt_share_nobody(bench: Bench, tmp_path: Path, capsys: Any) -> None:
@@ -91,9 +91,9 @@ def test_a_sweep_is_ranked_with_intervals(
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()
     assert fp2("leaderboard", *bench.paths) == 0
-    assert "ranks have no intervals here" in capsys.readouterr().out
+    assert "no rank intervals: name a sweep" in capsys.readouterr().out
     assert fp2("leaderboard", "--figure", str(picture), *bench.paths) == 2
     assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, *bench.paths) == 0
-    assert "36 people" in capsys.readouterr().out
+    assert "36 subjects" in capsys.readouterr().out
     assert fp2("compare", "no-such-run", rows[0]["run_id"], *bench.paths) == 2
     assert "no-such-run" in capsys.readouterr().err

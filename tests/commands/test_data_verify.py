@@ -30,11 +30,11 @@ def test_a_whole_release_is_told_by_its_numbers(copy: Copy, capsys: pytest.Captu
     n_images = len({row["image_id"] for row in copy.rows})
     n_people = len({row["subject_id"] for row in copy.rows})
     assert f"fhibe, downsampled: release {VERSION}" in out
-    assert f"{n_images} pictures of {n_people} people" in out
-    assert "3 pictures of two people" in out
+    assert f"{n_images} images of {n_people} people" in out
+    assert "3 images of two people" in out
     assert f"{n_images} files" in out
     assert "BAD" not in out
-    assert "the data are as they should be" in out
+    assert "no errors found" in out
 
 
 def test_small_groups_are_listed_without_their_counts(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +73,7 @@ def test_missing_damaged_wrongly_sized_and_repeated_pictures(copy: Copy, capsys:
     assert f"BAD 1 picture(s) cannot be decoded: {ids[3]}" in out
     assert f"odd 2 picture(s) repeated under other people: {ids[4]}, {ids[other]}" in out
     assert f"odd 1 annotation file(s) missing: {ids[6]}" in out
-    assert "something has to be mended" in out
+    assert "errors were found: see BAD above" in out
 
 
 def test_headers_only(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,11 +103,11 @@ def test_ids_that_a_newer_release_lacks_are_counted_and_written(copy: Copy, caps
     listed = older / "gone.txt"
     assert verify(older, "--no-pixels", "--newer", str(copy.root), "--ids-to", str(listed)) == 0
     out = capsys.readouterr().out
-    assert f"1 people and {len(gone)} pictures are not in {VERSION}" in out
+    assert f"1 people and {len(gone)} images are not in {VERSION}" in out
     assert "fp2 purge --absent" in out
     assert set(listed.read_text().split()) == {subject, *gone}
     assert verify(copy.root, "--no-pixels", "--newer", str(older)) == 0
-    assert "0 people and 0 pictures" in capsys.readouterr().out
+    assert "0 people and 0 images" in capsys.readouterr().out
 
 
 def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
@@ -121,10 +121,10 @@ def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
     )  # fmt: skip
     assert fp2("run", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
-    assert "nothing here is derived from people" in capsys.readouterr().out
+    assert "nothing stored here is derived from people" in capsys.readouterr().out
     copy.remove(copy.rows[-10]["subject_id"])
     assert fp2("data", "verify", "--no-pixels", *run) == 1
-    assert "BAD 1 people or their pictures are not in this release" in capsys.readouterr().out
+    assert "BAD 1 people or their images are not in this release" in capsys.readouterr().out
     assert fp2("purge", "--absent", "--yes", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
 
@@ -132,7 +132,7 @@ def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
 def test_any_table_can_be_looked_over(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("data", "verify", *bench.words()) == 0
     out = capsys.readouterr().out
-    assert "72 pictures of 36 people" in out
+    assert "72 images of 36 people" in out
     assert "gender" in out
     assert "36 people" in out
 

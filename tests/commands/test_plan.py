@@ -113,14 +113,14 @@ def test_the_size_of_the_gras_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["answers in total"] == "10,020,000"
     assert rows["cuts"] == "gender, race, age, skin_tone"
     assert "MB in the store" in rows["disk"]
-    for part in ("2,499,990 of 2,505,000", "of the vision side", "at 100 TFLOP/s", "data.root", *GRAS):
+    for part in ("2,499,990 of 2,505,000", "of the vision encoder", "at 100 TFLOP/s", "data.root", *GRAS):
         assert part in rows["text"]
-    assert "The words are with the data" in rows["text"]
+    assert "The trait words are with the data" in rows["text"]
 
 
 def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = plan(capsys, "experiment=gras_paper", "model=planted", "data.root=/nowhere/gras")["text"]
-    assert "The words are with the data" in text
+    assert "The trait words are with the data" in text
     assert "data.root (the folder with the official lists) does not exist on this machine" in text
 
 

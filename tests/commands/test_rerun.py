@@ -40,7 +40,7 @@ def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
     assert "local:people.csv" in (folder / "config.yaml").read_text(encoding="utf-8")
     assert fp2("rerun", run_id, *bench.paths) == 0
     captured = capsys.readouterr()
-    assert "every number is the same" in captured.out
+    assert "all numbers are equal" in captured.out
     assert "drift" not in captured.out
     assert captured.out.count("yes") == 6
     again = results_of(bench.run_folders()[-1])
@@ -51,7 +51,7 @@ def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
     tamper(bench.store)
     capsys.readouterr()
     assert fp2("rerun", run_id, *bench.paths) == 1
-    assert "the numbers are not the same" in capsys.readouterr().out
+    assert "the numbers differ" in capsys.readouterr().out
 
 
 def test_elsewhere_it_asks_where_the_images_are(
@@ -62,7 +62,7 @@ def test_elsewhere_it_asks_where_the_images_are(
     assert fp2("rerun", str(folder), UNTRACKED, *there.paths) == 2
     assert "data.path=PATH" in capsys.readouterr().err
     assert fp2("rerun", str(folder), UNTRACKED, *there.paths, f"data.path={there.table}") == 0
-    assert "every number is the same" in capsys.readouterr().out
+    assert "all numbers are equal" in capsys.readouterr().out
 
 
 def test_what_would_be_another_run_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_changed_data_set_is_different(own_root: Path, capsys: pytest.CaptureF
     assert fp2("rerun", str(folder), UNTRACKED, *own.paths) == 1
     out = capsys.readouterr().out
     assert "dataset_digest  differs" in out
-    assert "the numbers are not the same" in out
+    assert "the numbers differ" in out
 
 
 def test_yaml_files_that_changed_since_are_named_and_the_logged_config_runs(

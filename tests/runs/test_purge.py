@@ -175,7 +175,7 @@ def test_dry_run_and_a_no_change_nothing(
     assert fp2("purge", "--subject", subject, *bench.paths) == 1
     assert before == (dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()})
     assert fp2("purge", "--subject", "nobody", *bench.paths) == 0
-    assert "nothing derived from them is here" in capsys.readouterr().out
+    assert "nothing derived from them is stored here" in capsys.readouterr().out
 
 
 def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def test_a_folder_with_something_else_is_told_in_one_line(
     for words in (("rescore", str(tmp_path)), ("compare", str(tmp_path), str(tmp_path))):
         assert fp2(*words, f"paths.root={tmp_path}") == 2
         told = capsys.readouterr().err
-        assert "this folder holds no run's results" in told
+        assert "this folder has no results of a run" in told
         assert told.count("\n") == 1
 
 
@@ -142,7 +142,7 @@ def test_a_folder_with_something_else_is_told_in_one_line(
     ("words", "said"),
     [
         (["model=peeps_vlm"], "cannot change 'model'"),
-        (["cut.by=[region]"], "did not keep 'region'"),
+        (["cut.by=[region]"], "has no attribute 'region'"),
         (["scorer=first_mention"], "'first_mention' is for images of two people"),
         (["scorer=nothing"], "unknown scorer 'nothing'"),
     ],
@@ -157,7 +157,7 @@ def test_what_cannot_be_rescored_is_told_in_one_line(
     assert told.count("\n") == 1
     (logged.folder / "responses.parquet").unlink()
     assert fp2("rescore", str(logged.folder), *bench.paths) == 2
-    assert "keeps no responses.parquet" in capsys.readouterr().err
+    assert "has no responses.parquet" in capsys.readouterr().err
 
 
 def test_a_run_that_scored_no_answers_is_refused_by_its_name(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,7 +140,7 @@ def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
     (bench.root / "state" / "responses.sqlite").unlink()
     assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 0
     told = capsys.readouterr().out
-    assert "every number is the same" in told
+    assert "all numbers are equal" in told
     path = one.folder / "results.json"
     results = json.loads(path.read_text(encoding="utf-8"))
     results["gras"]["metrics"][next(iter(results["gras"]["metrics"]))] += 0.5
