@@ -188,7 +188,9 @@ class EvaluationProtocol(Generic[Given]):
         return None
 
     def run_name(self, inputs: Inputs) -> str:
-        """Return the name of the run in the MLflow UI: model, cuts, and the image variant."""
+        """Return the name of the run in the MLflow UI: model, cuts and image variant; of a task its name and the data."""
+        if not self.asks:
+            return f"{inputs.config.task.name} · {inputs.config.data.name}"
         variant = inputs.config.variant
         parts = [inputs.config.model.name, "+".join(cut.name for cut in inputs.cuts)]
         return " · ".join([*parts, *([] if variant.kind == ORIGINAL else [variant.name])])

@@ -96,6 +96,14 @@ def test_the_artifacts_are_signed_as_they_are_logged(logged: tuple[Bench, Any], 
 
 
 @pytest.mark.usefixtures("mlflow_store")
+def test_a_task_is_named_by_itself_and_its_data(bench: Bench) -> None:
+    task = bench.run("tracking=mlflow", "task=diversity")
+    asked = bench.run("tracking=mlflow", "variant=blind")
+    names = [client_of(bench).get_run(one.run_id).info.run_name for one in (task, asked)]
+    assert names == ["diversity · table", "planted · gender · blind"]
+
+
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_failing_run_is_failed_and_an_interrupted_one_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from fp2 import artifacts
 
