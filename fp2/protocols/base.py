@@ -188,7 +188,7 @@ class EvaluationProtocol(Generic[Given]):
         return None
 
     def run_name(self, inputs: Inputs) -> str:
-        """Return the name of the run in the MLflow UI: model, cuts and image variant; of a task its name and the data."""
+        """Return the name of the run in the MLflow UI: model, cuts and image variant; task and data of a task."""
         if not self.asks:
             return f"{inputs.config.task.name} · {inputs.config.data.name}"
         variant = inputs.config.variant
