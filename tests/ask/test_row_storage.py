@@ -231,6 +231,14 @@ def test_where_most_images_cannot_be_read_nothing_is_asked(store: ResponseStore)
     assert engine.asked == []
 
 
+def test_what_is_left_to_ask_is_known_before_anything_is_asked(store: ResponseStore) -> None:
+    ask_all(Scripted(lambda t, q: say_all(t, q) if t.image_id != "i0" else fail(t, q)), store, budget=2, n=2)
+    storage = RowStorage(plan_of(n=5, unreadable=(4,)), Scripted(fail), Decoding(), store)
+    found = storage.forecast()
+    assert (found.stored, found.failed, found.left) == (2, 2, 6)  # the image that cannot be read is never asked about
+    assert storage.n_not_shown == 2
+
+
 def test_an_interruption_keeps_what_came(store: ResponseStore) -> None:
     def stop(task: ImageTask, question: Question) -> str:
         if task.image_id == "i3":
