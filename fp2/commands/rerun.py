@@ -23,6 +23,7 @@ NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "sh
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
 EXIT_DIFFERENT = 1
+FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 # Overrides that are allowed: where files are and how the run is executed, never what is asked.
 MAY_CHANGE = (
     "paths.", "tracking.", "engine.device", "engine.batch_size", "engine.threads", "data.root", "data.path",
@@ -42,13 +43,15 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     Fp2Error
         If the run cannot be read, or its config has another hash than its results.
     """
+    from fp2.runs.reader import run_folder
+
     for override in overrides:
         if not override.lstrip("+").startswith(MAY_CHANGE):
             raise Fp2Error(f"a rerun cannot change {override.partition('=')[0]!r}", where="override")
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
-        source = _source(run_id, here, Path(scratch))
+        source = run_folder(run_id, here, Path(scratch), FILES)
         before, logged = _read(source)
         places = recall(Path(here.paths.state), before["run_id"])
         config = _logged_config(source, here, places, overrides)
@@ -62,22 +65,14 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 
-def _source(run_id: str, config: Config, scratch: Path) -> Path:
-    """Return the folder of the run's files: `run_id` if it is one, else `scratch` with the downloaded files."""
-    if (Path(run_id) / artifacts.RESULTS).is_file():
-        return Path(run_id)
-    from fp2.tracking.client import download
-
-    download(config, run_id, (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS), scratch)
-    return scratch
-
-
 def _read(source: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the logged results and overrides."""
     import yaml
 
+    from fp2.runs.reader import read_results
+
+    before = read_results(source)
     try:
-        before = json.loads((source / artifacts.RESULTS).read_text(encoding="utf-8"))
         logged = yaml.safe_load((source / artifacts.OVERRIDES).read_text(encoding="utf-8")) or []
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(source)) from error

@@ -15,6 +15,7 @@ from typing import Any
 
 from fp2 import artifacts
 from fp2.config import Config
+from fp2.errors import Fp2Error
 
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
@@ -134,9 +135,19 @@ def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
 
 
 def recall(state: Path, run_id: str) -> dict[str, str]:
-    """Return the stored paths of a run; none if it was made on another machine."""
+    """Return the stored paths of a run; none if it was made on another machine.
+
+    Raises
+    ------
+    Fp2Error
+        If they cannot be read.
+    """
     path = state / "places" / f"{run_id}.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        fix = "Delete the file, and give the paths again"
+        raise Fp2Error(f"the run's paths cannot be read: {error}", where=str(path), fix=fix) from error
 
 
 def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:

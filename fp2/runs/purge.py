@@ -109,11 +109,12 @@ def purge(
         gone = origins.keys_of(store.connection, store.path, chosen)
         work = _Work(here, selection, chosen, raw_keys, gone, dry, {picture.subject for picture in chosen})
         folders = _run_folders(Path(here.paths.outputs))
-        for folder in folders:  # a store without an index of origins: the runs' tables say which answers go
-            _purge_folder(folder, work, look=True)
-        done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
-        done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
-        done.store = _purge_store(store, work)
+        with artifacts.as_user_error(Path(here.paths.outputs)):
+            for folder in folders:  # a store without an index of origins: the runs' tables say which answers go
+                _purge_folder(folder, work, look=True)
+            done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
+            done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
+            done.store = _purge_store(store, work)
         done.people = len(work.people)
     return done
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -84,11 +84,8 @@ def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
     Fp2Error
         If there is no such run, or it has no scores per subject and image.
     """
-    folder = Path(word)
-    if not (folder / artifacts.RESULTS).is_file():
-        if folder.is_dir():
-            raise Fp2Error("this folder is not a run's", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
-        folder = _fetch(word, here, scratch)
+    tables = (artifacts.PEOPLE, artifacts.SCORES)
+    folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results, config = read_results(folder), _config(folder)
     people, scores = _tables(folder, word, results)
     return LoggedRun(results, people, scores, _cuts(config, people, results, word))
@@ -102,18 +99,35 @@ def short_names(runs: Sequence[LoggedRun]) -> list[str]:
     ]
 
 
-def _fetch(run_id: str, here: Config, scratch: Path) -> Path:
-    """Download a logged run's files into a folder of their own, and return it."""
+def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> Path:
+    """Return the folder of a run's files.
+
+    Parameters
+    ----------
+    word : str
+        A folder with the files of a run, or the id of a run in the MLflow store, whose files are downloaded into a new
+        folder below `scratch`.
+    needed, optional : sequence of str
+        The files to download; a run may lack optional ones.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder has no results, or there is no such run, or it lacks a needed file.
+    """
     from fp2.tracking.client import download
 
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours counts runs
-    folder = scratch / run_id.replace("/", "_")
+    folder = Path(word)
+    if (folder / artifacts.RESULTS).is_file():
+        return folder
+    if folder.is_dir():
+        raise Fp2Error("this folder is not a run's", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
+    folder = scratch / word.replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
-    download(here, run_id, (artifacts.RESULTS, artifacts.CONFIG), folder)
-    try:
-        download(here, run_id, (artifacts.PEOPLE, artifacts.SCORES), folder)
-    except Fp2Error as error:
-        raise _no_tables(run_id) from error
+    download(here, word, needed, folder)
+    for name in optional:
+        with suppress(Fp2Error):
+            download(here, word, (name,), folder)
     return folder
 
 

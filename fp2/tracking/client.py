@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,7 @@ def slug(name: str) -> str:
 
 def _mlflow() -> Any:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours count runs
     # A run id in the environment would make every evaluation write into one run.
     os.environ.pop("MLFLOW_RUN_ID", None)
     import logging
@@ -206,7 +207,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
-def download(config: Config, run_id: str, names: tuple[str, ...], folder: Path) -> None:
+def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
     """Download the artifacts `names` of a logged run into `folder`.
 
     Raises

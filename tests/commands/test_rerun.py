@@ -106,6 +106,27 @@ def test_yaml_files_that_changed_since_are_named_and_the_logged_config_runs(
     assert "drift: the logged overrides no longer compose (unknown model 'plantd'" in out
 
 
+def test_files_that_are_not_a_runs_are_one_line(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def error_of(folder: Path) -> str:
+        assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        return err
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "this folder is not a run's" in error_of(empty)
+    for text in ("[]", "{}", "no json"):
+        (empty / "results.json").write_text(text)
+        assert "results of a run" in error_of(empty) or "files cannot be read" in error_of(empty)
+    run = bench.run()
+    (places,) = (bench.root / "state" / "places").glob("*.json")
+    places.write_text("no json")
+    assert "the run's paths cannot be read" in error_of(run.folder)
+
+
 OLD = {"a": 1.0, "b": [1, 2.5, None], "c": {"d": "x", "e": True}}
 
 

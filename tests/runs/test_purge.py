@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sqlite3
@@ -189,6 +190,26 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monk
     assert results_of(one.folder)["n_subjects"] == 35
     key = str(next((bench.root / "state" / "keys").glob("*pub*")))
     assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
+    assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
+
+
+def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2 import artifacts
+
+    def full(*args: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "results.json")
+
+    one = bench.run(folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    own, images = keys(bench, subject)
+    with monkeypatch.context() as patch:
+        patch.setattr(artifacts, "write_results", full)
+        assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 2
+    assert "error: cannot write: No space left on device (results.json)" in capsys.readouterr().err
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    assert results_of(one.folder)["n_subjects"] == 35
     assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
 
 
