@@ -22,14 +22,16 @@ def test_images_that_cannot_be_read_are_named_on_the_terminal_only(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     bench = bench.with_people(pd.read_csv(bench.table))
-    for path in sorted(bench.pictures.glob("*.png"))[:5]:
+    broken = sorted(bench.pictures.glob("*.png"))[:5]
+    for path in broken:
         path.write_bytes(b"no image")
     assert bench.launch("answers.error_budget=0.1") == 0
     shown = capsys.readouterr().err
     assert shown.count(f"cannot be read: {bench.pictures}") == 3
     assert "... and 2 more images" in shown
     (folder,) = bench.run_folders()
-    assert str(bench.pictures).encode() not in every_byte(folder)
+    kept = every_byte(folder)
+    assert not [path for path in broken if path.name.encode() in kept]
 
 
 @pytest.mark.parametrize(
