@@ -23,7 +23,6 @@ from bench import (
     environment,
     execute,
     files_in,
-    question_texts,
     results_of,
     write_pictures,
 )
@@ -210,59 +209,6 @@ def test_a_copy_of_the_project_elsewhere_says_the_same(bench: Bench, tmp_path: P
     two = other.run("engine.batch_size=7").results
     for key in ("config_hash", "response_set", "dataset_digest", "disparities", "composites"):
         assert one[key] == two[key], key
-
-
-# --- from outside the tree ---
-
-SHOUTING = '''
-"""How loud an answer is."""
-import numpy as np
-from fp2.scorers.base import BaseScorer, Scored
-from dataclasses import dataclass
-from typing import ClassVar
-
-
-@dataclass(frozen=True)
-class Loudness(BaseScorer):
-    name: str = "loudness"
-    higher_is_better: bool = False
-    value_range: tuple = (0.0, 1.0)
-    smallest_effect: float = 0.05
-    scale: ClassVar[tuple] = (0.0, 1.0)
-
-    def score_unique(self, texts):
-        return Scored(np.array([min(text.count("e") / 20, 1.0) for text in texts]))
-'''
-
-
-def test_a_model_a_battery_a_scorer_and_a_cut_from_outside_the_tree(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outside = bench.root / "outside"
-    text = question_texts()["trust"]
-    files = {
-        "model/outsider.yaml": "defaults:\n  - planted\n  - _self_\nname: outsider\n"
-        "truth: {seed: 9, effects: {all: {gender: {f: 3}}}}\n",
-        "probe/brief.yaml": f"name: brief\nversion: '1'\nprobes:\n  trust:\n    label: Trust\n    questions:\n"
-        f"      - {{id: trust, text: '{text}'}}\n",
-        "scorer/loudness.yaml": "loudness:\n  target: fp2_outside_scorer:Loudness\n  smallest_effect: 0.01\n",
-        "cut/both.yaml": "name: both\nby: [gender]\neach: null\ngroups: null\n",
-    }
-    for name, body in files.items():
-        (outside / name).parent.mkdir(parents=True, exist_ok=True)
-        (outside / name).write_text(body, encoding="utf-8")
-    (bench.root / "fp2_outside_scorer.py").write_text(SHOUTING, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(bench.root))
-    code = bench.launch(
-        f"hydra.searchpath=[file://{outside}]", "model=outsider", "probe=brief", "scorer=loudness", "cut=both",
-        "analysis.primary=loudness",
-    )  # fmt: skip
-    assert code == 0
-    results = results_of(bench.run_folders()[0])
-    assert results["model"]["name"] == "outsider"
-    assert results["cuts"] == ["both"]
-    assert [(row["probe"], row["scorer"]) for row in results["disparities"]] == [("trust", "loudness")]
-    assert results["composites"]["both"]["probes"] == ["trust"]
 
 
 # --- a real model's path ---
