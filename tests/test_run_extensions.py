@@ -1,4 +1,4 @@
-"""What a third party adds from outside the tree: a model, a battery, a scorer, a cut, a protocol, a task, supplements."""
+"""What a third party adds from outside the tree: model, battery, scorer, cut, protocol, task, supplement."""
 
 from __future__ import annotations
 
