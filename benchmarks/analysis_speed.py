@@ -1,9 +1,9 @@
 """How long the analysis of a run of the page's size takes: scoring, and everything that a run compares and tests.
 
-Timed is `fp2.analysis.compared`, what a run calls: the fingerprint, and the blocks beside it (pairs of groups, missing
-answers, and so on), of which `blocks_seconds` are a part. One gap is planted, so that there are pairs to test.
+Timed is `Fingerprint.analyse`, what a run calls: the disparities, and the supplements beside them (pairwise tests,
+missing answers, and so on), of which `blocks_seconds` are a part. One gap is planted, so that there are pairs to test.
 
-3,000 made-up pictures of 500 people, six probes, five scorers and the trust rating, four cuts (one whose groups share
+3,000 made-up images of 500 people, six probes, five scorers and the trust rating, four cuts (one whose groups share
 people, one multi-valued), 28,800 permutations, 10,000 resamples; and the scoring of 90,000 different answers (five
 models' worth). Beside it the plain way: `scipy.stats.permutation_test(..., vectorized=False)` around a pandas group
 mean, timed on 200 resamples of one outcome and one cut and scaled up; it finds max - min and its null only, where ours
@@ -21,19 +21,21 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from fp2.analysis import compared
 
-from fp2.compose import load_config
+from fp2.ask.answers import RunTables
+from fp2.ask.row_answers import RowAnswers
+from fp2.compose import build_protocol, load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
-from fp2.protocols.fingerprint.disparities import outcome_columns
+from fp2.protocols.base import Job
+from fp2.protocols.fingerprint.outcomes import outcome_columns
+from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.scoring import flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
@@ -41,7 +43,9 @@ from fp2.stats.disparities import disparity_panel
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")
 REGIONS = ("Africa", "Americas", "Asia", "Europe", "Northern America", "Oceania")
 ATTRIBUTES = ("region", "pronoun", "age", "ancestry")
+ASKED = (*PROBES[:5], "trust")
 PERMUTATIONS, BOOTSTRAPS, PLAIN = 28_800, 10_000, 200
+TARGETS = {"analysis_seconds": 60, "scoring_seconds": 60, "peak_mib": 2048, "ratio_to_plain": 20}
 STOCK = """they this person seems looks might be a the with warm and friendly kind skilled poor wealthy calm office shop
 nurse engineer driver teacher artist student luxury modest home city lively quiet street village probably certainly
 perhaps likely clearly smile jacket hat background tree window car blue red green trust honest leader boss works lives
@@ -68,7 +72,7 @@ def people(rng: np.random.Generator, n_subjects: int, per_subject: int = 6) -> p
 
 
 def answers(rng: np.random.Generator, table: pd.DataFrame, probes: tuple[str, ...] = PROBES) -> pd.DataFrame:
-    """Return one different answer of 12 to 40 words per picture and probe; 3 % refuse, 1 % failed."""
+    """Return one different answer of 12 to 40 words per image and probe; 3 % refuse, 1 % failed."""
     images = table[["image_id", "subject_id"]]
     out = images.loc[images.index.repeat(len(probes))].reset_index(drop=True)
     n = len(out)
@@ -104,23 +108,17 @@ def planted(scores: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return scores.assign(value=scores["value"].mask(hit, (scores["value"] - 0.2).clip(lower=-1.0)))
 
 
-@contextmanager
-def counted_blocks() -> Iterator[list[float]]:
-    """Count the wall-clock seconds of the blocks beside the fingerprint."""
-    from fp2.protocols import registry
+class Timed(Supplement):
+    """A supplement that notes its wall-clock seconds in `spent`."""
 
-    spent, make = [0.0], registry.extra_blocks
+    def __init__(self, supplement: Supplement, spent: list[float]) -> None:
+        self.name, self._supplement, self._spent = supplement.name, supplement, spent
 
-    def extra_blocks(run: Any) -> dict[str, Any]:
-        made, seconds, _ = timed(lambda: make(run))
-        spent[0] += seconds
-        return dict(made)
-
-    registry.extra_blocks = extra_blocks
-    try:
-        yield spent
-    finally:
-        registry.extra_blocks = make
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block of the supplement."""
+        made, seconds, _ = timed(lambda: self._supplement.block(run))
+        self._spent.append(seconds)
+        return made
 
 
 def plain_seconds(values: np.ndarray, groups: list[str], subjects: list[str], resamples: int) -> float:
@@ -164,75 +162,76 @@ def growth(rng: np.random.Generator, quick: bool) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def analysis(rng: np.random.Generator, config: Any, scorers: Any, images: int) -> dict[str, Any]:
+    """Return what the analysis of a run about so many images takes, and the plain loop in its place."""
+    table = people(rng, images // 6)
+    flagged = flag_refusals(answers(rng, table, ASKED), scorers)
+    scores = score_answers(flagged, scorers)
+    battery = load_battery(asdict(config.probe))
+    protocol, spent = build_protocol(config).for_battery(battery).for_people(table), []
+    supplements = [Timed(one, spent) for one in protocol.load_supplements()]
+    protocol.load_supplements = lambda: supplements
+    tables = RunTables(table, RowAnswers(flagged), planted(scores, table))
+    cuts = tuple(Cut(name, (name,)) for name in ATTRIBUTES)
+    found, wall, cpu = timed(lambda: protocol.analyse(tables, Job(config, cuts, battery, scorers)))
+    outcome = outcome_columns(scores).iloc[:, 0].to_numpy()
+    plain = plain_seconds(outcome, [x[0] for x in table["attr_region"]], list(table["subject_id"]), PLAIN)
+    rows, permutations = len(found.disparities), found.settings["n_permutations"]
+    return {
+        "images": len(table),
+        "subjects": int(table["subject_id"].nunique()),
+        "disparity_rows": rows,
+        "permutations": permutations,
+        "bootstraps": found.settings["n_bootstrap"],
+        "analysis_seconds": round(wall, 2),
+        "analysis_cpu_seconds": round(cpu, 2),
+        "significant_rows": sum(bool(row["significant"]) for row in found.disparities),
+        "blocks": sorted(found.blocks),
+        "blocks_seconds": round(sum(spent), 2),
+        "blocks_share": round(sum(spent) / wall, 3),
+        "plain_ms_per_resample": round(plain * 1000, 3),
+        "plain_seconds_scaled": round(plain * permutations * rows),
+        "ratio_to_plain": round(plain * permutations * rows / wall, 1),
+    }
+
+
+def scoring(rng: np.random.Generator, scorers: Any, n: int) -> dict[str, Any]:
+    """Return what scoring so many different answers takes."""
+    score_answers(flag_refusals(answers(rng, people(rng, 1), ASKED), scorers), scorers)  # lexicons are read once
+    many = answers(rng, people(rng, max(1, n // len(ASKED) // 6)), ASKED)
+    scores, wall, cpu = timed(lambda: score_answers(flag_refusals(many, scorers), scorers))
+    seconds = {"scoring_seconds": round(wall, 2), "scoring_cpu_seconds": round(cpu, 2)}
+    return {"answers_scored": len(many), "scores": len(scores), **seconds}
+
+
+def main(words: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line only")
     parser.add_argument("--images", type=int, default=3_000)
     parser.add_argument("--answers", type=int, default=90_000, help="answers to score")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, to see that it runs")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     part = 10 if args.quick else 1
     rng = np.random.default_rng(1)
     config = load_config(
         [f"analysis.permutations={PERMUTATIONS // part}", f"analysis.bootstrap={BOOTSTRAPS // part}", "scorer=default"]
     )
     scorers = build_scorers(config.scorer)
-    table = people(rng, args.images // part // 6)
-    probes = (*PROBES[:5], "trust")
-    score_answers(flag_refusals(answers(rng, table.head(6), probes), scorers), scorers)
-
-    many = answers(rng, people(rng, max(1, args.answers // part // len(probes) // 6)), probes)
-    scored = timed(lambda: score_answers(flag_refusals(many, scorers), scorers))
-
-    own = answers(rng, table, probes)
-    flagged = flag_refusals(own, scorers)
-    scores = score_answers(flagged, scorers)
-    cuts = [Cut(name, (name,)) for name in ATTRIBUTES]
-    battery = load_battery(asdict(config.probe))
-    shifted = planted(scores, table)
-    with counted_blocks() as spent:
-        found, wall, cpu = timed(lambda: compared(config, battery, flagged, shifted, table, cuts, scorers))
-    wide = outcome_columns(scores)
-    plain = plain_seconds(
-        wide.iloc[:, 0].to_numpy(), [x[0] for x in table["attr_region"]], list(table["subject_id"]), PLAIN
-    )
-    rows = len(found.fingerprint.disparities)
-    significant = sum(bool(row["significant"]) for row in found.fingerprint.disparities)
-    assert significant or args.quick, "the planted gap must be found, or no pairs are tested"
-    scaled = plain * (PERMUTATIONS // part) * rows
+    result = {"benchmark": "analysis_speed", **scoring(rng, scorers, args.answers // part)}
+    result |= analysis(rng, config, scorers, args.images // part)
+    assert result["significant_rows"] or args.quick, "the planted gap must be found, or no pairs are tested"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
-    result = {
-        "benchmark": "analysis_speed",
-        "images": len(table),
-        "subjects": int(table["subject_id"].nunique()),
-        "disparity_rows": rows,
-        "permutations": found.comparison.n_permutations,
-        "bootstraps": found.comparison.n_bootstrap,
-        "analysis_seconds": round(wall, 2),
-        "analysis_cpu_seconds": round(cpu, 2),
-        "significant_rows": significant,
-        "blocks": sorted(found.blocks),
-        "blocks_seconds": round(spent[0], 2),
-        "blocks_share": round(spent[0] / wall, 3),
-        "peak_mib": round(peak),
-        "answers_scored": len(many),
-        "scores": len(scored[0]),
-        "scoring_seconds": round(scored[1], 2),
-        "scoring_cpu_seconds": round(scored[2], 2),
-        "plain_ms_per_resample": round(plain * 1000, 3),
-        "plain_seconds_scaled": round(scaled),
-        "ratio_to_plain": round(scaled / wall, 1),
-        "growth_exponent": growth(rng, args.quick),
-        "targets": {"analysis_seconds": 60, "scoring_seconds": 60, "peak_mib": 2048, "ratio_to_plain": 20},
-    }
+    result |= {"peak_mib": round(peak), "growth_exponent": growth(rng, args.quick), "targets": TARGETS}
     if not args.json:
         print(
-            f"analysis: {wall:.1f} s ({cpu:.1f} s of processor), {peak:.0f} MiB at most, for {rows} rows\n"
-            f"          of which {spent[0]:.1f} s are the blocks {', '.join(sorted(found.blocks))}\n"
-            f"scoring:  {scored[1]:.1f} s ({scored[2]:.1f} s of processor) for {len(many)} answers\n"
-            f"plain permutation loop, scaled: {scaled:.0f} s, {scaled / wall:.0f} times as long\n"
-            f"growth exponents: {result['growth_exponent']}"
+            f"analysis: {result['analysis_seconds']} s ({result['analysis_cpu_seconds']} s of processor), "
+            f"{peak:.0f} MiB at most, for {result['disparity_rows']} rows\n"
+            f"          of which {result['blocks_seconds']} s are the blocks {', '.join(result['blocks'])}\n"
+            f"scoring:  {result['scoring_seconds']} s ({result['scoring_cpu_seconds']} s of processor) for "
+            f"{result['answers_scored']} answers\n"
+            f"plain permutation loop, scaled: {result['plain_seconds_scaled']} s, {result['ratio_to_plain']} times as "
+            f"long\ngrowth exponents: {result['growth_exponent']}"
         )
     print(json.dumps(result))
 

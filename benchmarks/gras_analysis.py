@@ -1,6 +1,6 @@
 """How long the analysis of a full GRAS run takes: 2.5 million answers, 2,000 tests, 200 permutations of the labels.
 
-Made-up answers of the official sizes (3,570 pictures with gender, race and age, 1,440 with a skin tone; 100 traits,
+Made-up answers of the official sizes (3,570 images with gender, race and age, 1,440 with a skin tone; 100 traits,
 five templates) go through everything that a run's analysis does: tests, scores, null, magnitude and rates with
 resamples, wording, mass. Beside it the plain way on the same work: `scipy.stats.f_oneway(equal_var=False)` over Python
 lists, once for the observed and once for every permuted labelling, timed on a sample of its 402,000 calls and scaled.

@@ -1,4 +1,4 @@
-"""Does a whole GRAS run find what the embedded model was trained to say, and nothing where nothing was planted?
+"""Does a whole GRAS run find what the bundled model was trained to say, and nothing where nothing was planted?
 
 `python benchmarks/gras_embedded.py` draws 150 people, asks peeps_vlm about 21 words in all five framings (15,750
 questions) and prints what is found against `fp2/models/peeps_vlm/planted.yaml`: words whose planted effect of the skin
@@ -47,8 +47,7 @@ def ask(root: Path, people: int = 150, framings: Sequence[str] = ()) -> dict[str
         "probe.options.bootstrap=100", "report=none", "tracking=none", f"paths.root={root}",
         f"paths.state={root / 'state'}", *([f"probe.select=[{','.join(framings)}]"] if framings else []),
     ]  # fmt: skip
-    found: dict[str, Any] = run(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results
-    return dict(found["gras"])
+    return dict(run(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results["gras"])
 
 
 def unit_of(block: dict[str, Any]) -> dict[str, Any]:
@@ -109,9 +108,9 @@ def main() -> None:
     args = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        told = summary(ask(Path(folder), args.people))
-    print(json.dumps({"benchmark": "gras_embedded", **told, "seconds": round(time.perf_counter() - start, 1)}))
-    sys.exit(told["planted_found"] < told["planted"] or told["zeros_found"] > 0)
+        found = summary(ask(Path(folder), args.people))
+    print(json.dumps({"benchmark": "gras_embedded", **found, "seconds": round(time.perf_counter() - start, 1)}))
+    sys.exit(found["planted_found"] < found["planted"] or found["zeros_found"] > 0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What a GRAS run of the paper's size takes: 5,010 pictures x 500 questions, from first answer to signed report.
+"""What a GRAS run of the paper's size takes: 5,010 images x 500 questions, from first answer to signed report.
 
 A made-up engine answers at once with random numbers that look like a model's (log odds with effects of trait, template,
-picture and their mixture, the seven float32 numbers of a yes/no answer), so that what is measured is the harness:
-planning, storing in blocks, the analysis with its permutations and resamples, Parquet shards, figures, dashboard and
+image and their mixture, the seven float32 numbers of a yes/no answer), so that what is measured is the harness:
+planning, dense storage, the analysis with its permutations and resamples, Parquet shards, figures, dashboard and
 passport; then the same run again, with every answer from the store.
 
 The last line is one JSON object: bytes of the store (after a checkpoint) and of the shards, their sum against the
@@ -20,21 +20,24 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-from fp2.run_blocks import PreparedBlocks, options_of, run_prepared
 
-from fp2.ask.plan import plan_blocks
-from fp2.compose import load_config
+from fp2.ask.plan import Plan, make_plan
+from fp2.compose import build_protocol, load_config
+from fp2.config import Config
 from fp2.cuts import resolve_cuts
 from fp2.data.base import Dataset, people_table
 from fp2.data.stimuli import Stimulus
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
+from fp2.protocols.base import EvaluationProtocol, Inputs
+from fp2.run import run
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question, attribute_columns
 
@@ -50,7 +53,7 @@ DISK_BASE, MEMORY_BASE = 1e6, 0.5e9  # tables without rows; the program, its imp
 
 
 class Random:
-    """An engine whose answers are drawn: the same for the same picture and question."""
+    """An engine whose answers are drawn: the same for the same image and question."""
 
     def __init__(self, questions: tuple[Question, ...]) -> None:
         self.model_calls = 0
@@ -77,7 +80,7 @@ class Random:
         return {"device": "none"}
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield the answers about one picture at a time."""
+        """Yield the answers about one image at a time."""
         for task in tasks:
             self.model_calls += 1
             columns = self._draw(int(task.pixel_sha256, 16))
@@ -120,24 +123,44 @@ def make_people(images: int) -> pd.DataFrame:
     return people_table(columns)
 
 
-def prepared(root: Path, images: int, traits: int, words: list[str]) -> PreparedBlocks:
-    """Return a run of that size, ready to be asked."""
-    config = load_config(
+class MadeUp:
+    """What stands in for what a run loads: people whose images are nowhere, and the engine that answers at once."""
+
+    def __init__(self, images: int, traits: int) -> None:
+        self.images, self.traits = images, traits
+
+    def load(
+        self, config: Config, store: ResponseStore, progress: Progress
+    ) -> tuple[EvaluationProtocol[Any], Inputs, dict[Path, Any]]:
+        """Return what `fp2.runs.inputs.load_inputs` does."""
+        battery = load_battery(asdict(config.probe))
+        kept = {trait.word for trait in battery.traits[: self.traits]}
+        questions = tuple(question for question in battery.questions if question.trait in kept)
+        battery = replace(battery, questions=questions)
+        people = make_people(self.images)
+        inputs = Inputs(
+            config, Dataset("made-up", None, people), resolve_cuts(asdict(config.cut), attribute_columns(people)),
+            store, progress, "0" * 64, battery, {}, Random(questions),
+        )  # fmt: skip
+        protocol = build_protocol(config).for_battery(battery).for_people(people)
+        protocol.check(inputs)
+        return protocol, inputs, {}
+
+    def plan(self, protocol: EvaluationProtocol[Any], inputs: Inputs, pixels: dict[Path, Any]) -> Plan:
+        """Return what `fp2.runs.inputs.plan_answers` does."""
+        assert inputs.battery is not None
+        shown = [Stimulus(i, i, Path(i), f"{k:064x}") for k, i in enumerate(inputs.people["image_id"])]
+        return make_plan([(inputs.people, "original", shown)], inputs.battery.questions)
+
+
+def configured(root: Path, words: list[str]) -> Config:
+    """Return the config of the run."""
+    return load_config(
         [
             "probe=gras", "model=planted", "cut.each=[gender,race,age,skin_tone]", f"paths.root={root}",
             f"paths.state={root / 'state'}", "tracking=none", *words,
         ]
     )  # fmt: skip
-    battery = load_battery(asdict(config.probe))
-    kept = {trait.word for trait in battery.traits[:traits]}
-    questions = tuple(question for question in battery.questions if question.trait in kept)
-    people = make_people(images)
-    shown = [Stimulus(i, i, Path(i), f"{k:064x}") for k, i in enumerate(people["image_id"])]
-    engine = Random(questions)
-    plan = plan_blocks(people, questions, engine, shown)
-    cuts = resolve_cuts(asdict(config.cut), attribute_columns(people))
-    dataset = Dataset("made-up", None, people)
-    return PreparedBlocks(config, dataset, battery, cuts, engine, plan, options_of(config), "0" * 64)
 
 
 def size_of(path: Path) -> int:
@@ -166,24 +189,26 @@ def limits(answers: int) -> tuple[float, float]:
 
 def measure(images: int, traits: int, words: list[str]) -> dict[str, Any]:
     """Run twice and return what it took."""
-    found: dict[str, Any] = {"images": images, "questions": 0, "imports_rss_mb": round(peak_mb(), 1)}
-    with tempfile.TemporaryDirectory() as scratch:
+    found: dict[str, Any] = {"images": images, "imports_rss_mb": round(peak_mb(), 1)}
+    made_up = MadeUp(images, traits)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        patch("fp2.run.load_inputs", made_up.load),
+        patch("fp2.run.plan_answers", made_up.plan),
+    ):
         root = Path(scratch)
-        started = time.perf_counter()
-        run = prepared(root, images, traits, words)
-        found["plan_seconds"] = round(time.perf_counter() - started, 2)
-        found["questions"] = len(run.plan.questions)
-        store_path = Path(run.config.paths.store)
+        config = configured(root, words)
+        store_path = Path(config.paths.store)
         for name in ("first", "again"):
             started = time.perf_counter()
-            with ResponseStore(store_path) as store:
-                outcome = run_prepared(run, store, root / name, [], Progress())
+            outcome = run(config, root / name, [], Progress())
             found[f"{name}_seconds"] = round(time.perf_counter() - started, 2)
             found[f"{name}_cached"] = outcome.results["answers"]["cached"]
             found[f"{name}_peak_rss_mb"] = round(peak_mb(), 1)
         with closing(sqlite3.connect(store_path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         found |= {
+            "questions": outcome.results["answers"]["planned"] // images,
             "answers": outcome.results["answers"]["answered"],
             "store_bytes": size_of(store_path),
             "shard_bytes": size_of(root / "first" / "responses"),

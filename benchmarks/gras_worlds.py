@@ -19,10 +19,10 @@ TONES = 10
 class World:
     """How answers come about: 0.5 + 0.1 z + planted effects, z normal.
 
-    subjects: people, each in `images` pictures. groups: attribute -> number of groups, drawn per subject; `tones` adds
+    subjects: people, each in `images` images. groups: attribute -> number of groups, drawn per subject; `tones` adds
     a separate set of that many people for the skin tone. template_correlation: of the answers to one trait in two
-    templates; trait_correlation: of two traits (a picture that looks nice looks so in many); subject_correlation: of
-    two pictures of one subject. effects: (attribute, group number, trait numbers, size in P(Yes)).
+    templates; trait_correlation: of two traits (an image that looks nice looks so in many); subject_correlation: of
+    two images of one subject. effects: (attribute, group number, trait numbers, size in P(Yes)).
     """
 
     subjects: int = 120

@@ -1,8 +1,8 @@
-"""How much faster many questions about one picture are answered when what they have in common is computed once.
+"""How much faster many questions about one image are answered when what they have in common is computed once.
 
 Two models of realistic size with random weights (`prefix_sharing_parts/checkpoints.py`), on disk, float32, one thread.
 Ours is `HfEngine` as a run uses it; naive is the loop of the published scripts: processor and one full forward pass (or
-one `generate`) per question. 500 yes/no questions a picture (100 traits in 5 templates) and the six probes. Naive is
+one `generate`) per question. 500 yes/no questions an image (100 traits in 5 templates) and the six probes. Naive is
 timed on a seeded sample of the questions, half of it before and half after ours, and scaled linearly; the answers to
 the sample are compared. `*_flop_limit` is the same ratio counted in floating-point operations (`flops.py`).
 
@@ -46,11 +46,11 @@ class Bench:
     seed: int = 0
     tiny: bool = False
     timed: int = 1
-    """Pictures that the naive loop is timed on."""
+    """Images that the naive loop is timed on."""
     generated: int = 1
-    """Pictures that the six probes are asked about."""
+    """Images that the six probes are asked about."""
     growing: int = 40
-    """Pictures that `growth` asks about."""
+    """Images that `growth` asks about."""
     calibration: Calibration = field(default_factory=Calibration)
     questions: tuple[Question, ...] = ()
     probes: tuple[Question, ...] = ()
@@ -62,15 +62,15 @@ class Bench:
         return checkpoints.save(self.folder / name, texts, sizes[name])
 
     def sample(self, number: int) -> list[Question]:
-        """Return the seeded sample of questions for picture `number`, in random order."""
+        """Return the seeded sample of questions for image `number`, in random order."""
         rng = np.random.default_rng([self.seed, number])
         return [self.questions[k] for k in rng.choice(len(self.questions), self.sampled, replace=False)]
 
 
 def score(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
-    """Ask all yes/no questions about each picture; return ratios, differences and times.
+    """Ask all yes/no questions about each image; return ratios, differences and times.
 
-    The engine is warm: it has loaded and checked itself with some questions about a picture that is not counted.
+    The engine is warm: it has loaded and checked itself with some questions about an image that is not counted.
     """
     ours.answers(task(bench.pictures[-1], bench.questions[::20]))
     start = ours.seconds.pop()
@@ -110,7 +110,7 @@ def score(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
 
 
 def limits(bench: Bench, naive: Naive) -> dict[str, Any]:
-    """Return the arithmetic of one picture: sizes, the limit of scoring and of generating, and the formula's check."""
+    """Return the arithmetic of one image: sizes, the limit of scoring and of generating, and the formula's check."""
     texts, config = [question.text for question in bench.questions], naive.model.config
     prompts = naive.prompt_ids(bench.pictures[0], texts)
     text = flops.TextFlops.of(config.text_config)
@@ -130,7 +130,7 @@ def limits(bench: Bench, naive: Naive) -> dict[str, Any]:
 
 
 def _formula_over_counted(naive: Naive, picture: Path, text: str) -> float:
-    """Return our count for one naive pass over torch's own; a picture in tiles counts as its overview alone."""
+    """Return our count for one naive pass over torch's own; an image in tiles counts as its overview alone."""
     inputs = naive.inputs(picture, text, **({"do_image_splitting": False} if "idefics3" in _kind(naive) else {}))
     length, config = inputs["input_ids"].shape[1], naive.model.config
     ours = flops.vision_flops(config, inputs) + flops.TextFlops.of(config.text_config).prompt(length, length)
@@ -142,7 +142,7 @@ def _kind(naive: Naive) -> str:
 
 
 def generate(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
-    """Ask the six probes about each picture, in words."""
+    """Ask the six probes about each image, in words."""
     ours.answers(task(bench.pictures[-1], bench.probes))
     naive.seconds.clear()
     ours.seconds.clear()
@@ -166,7 +166,7 @@ def generate(bench: Bench, naive: Naive, ours: Ours) -> dict[str, Any]:
 
 
 def growth(bench: Bench) -> dict[str, Any]:
-    """Ask a tiny model about many different pictures, one after the other: later ones must not take longer."""
+    """Ask a tiny model about many different images, one after the other: later ones must not take longer."""
     from PIL import Image
 
     texts = [question.text for question in bench.questions]

@@ -1,7 +1,7 @@
-"""The Hydra entry: check what was typed, compose, run one evaluation or a sweep, and summarise.
+"""The entry point with Hydra: check the overrides, compose the config, run one evaluation or a sweep, and summarise.
 
-`launch.py` and `fp2 run` both end here. Hydra's own error pages are never shown: overrides are composed once before
-Hydra takes over, and every mistake is told in one line with the nearest valid name.
+`launch.py` and `fp2 run` both call it. Hydra's own error pages are never shown: overrides are composed once before
+Hydra takes over, and every mistake is reported in one line with the nearest valid name.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--i
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     try:
         return _main(list(argv))
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
-    except BrokenPipeError:  # the reader of our output (head, less) has left
+    except BrokenPipeError:  # the reader of our output (head, less) has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("interrupted: every answer so far is kept; the same command goes on from there", file=sys.stderr)
+        print("interrupted: all answers so far are stored; run the same command to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 
@@ -50,18 +50,18 @@ def _main(argv: list[str]) -> int:
     config = check_overrides(expanded, sweep=sweep)
     folder = fresh_folder(Path(config.paths.outputs))
     sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
-    told = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, also in a worker process
+    variables = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, in worker processes too
     try:
-        os.environ.update(told)
+        os.environ.update(variables)
         _hydra_main([*flags, *expanded])
     finally:
-        for name in told:
+        for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id)
 
 
 def fresh_folder(outputs: Path) -> Path:
-    """Make an output folder that no other process has."""
+    """Create an output folder that no other process uses."""
     now = datetime.now()
     day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
     try:
@@ -74,7 +74,7 @@ def fresh_folder(outputs: Path) -> Path:
 
 
 def _hydra_main(argv: list[str]) -> None:
-    """Hand over to Hydra with an absolute config folder; the task lives in this module, never in `__main__`."""
+    """Call Hydra with an absolute config folder; the task is in this module, never in `__main__`."""
     import hydra
 
     typed, sys.argv = sys.argv, ["fp2", *argv]
@@ -85,7 +85,7 @@ def _hydra_main(argv: list[str]) -> None:
 
 
 def task(cfg: Any) -> None:
-    """Run one job. Mistakes and failures become its `status.json`; a sweep goes on with the next job."""
+    """Run one job. Errors are written to its `status.json`; a sweep continues with the next job."""
     from hydra.core.hydra_config import HydraConfig
 
     hydra_cfg = HydraConfig.get()
@@ -96,7 +96,7 @@ def task(cfg: Any) -> None:
     except Fp2Error as error:
         status = {"exit_status": error.exit_status, "message": str(error)}
     except KeyboardInterrupt:
-        status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: every answer so far is kept"}
+        status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
     except Exception as error:
         if not sweep:
             raise
@@ -108,7 +108,7 @@ def task(cfg: Any) -> None:
 
 
 def _write_status(folder: Path, status: dict[str, Any]) -> None:
-    """Write how a job ended; where even that cannot be written, say it and end."""
+    """Write how a job ended; if that cannot be written, print it and exit."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / STATUS).write_text(json.dumps(status), encoding="utf-8")
@@ -144,7 +144,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
-    """Return where everything lies, by the name to print before it."""
+    """Return the paths and addresses of a run by the name to print before them."""
     places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:
         places["dashboard"] = outcome.folder / "dashboard.html"
@@ -158,7 +158,7 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
 
 
 def _summarise(folder: Path, sweep_id: str) -> int:
-    """Return the worst exit status of the jobs in `folder`, and tell which failed and how to compare a sweep's runs."""
+    """Return the worst exit status of the jobs in `folder`; print which failed and how to compare a sweep's runs."""
     single = folder / STATUS
     jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
     statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]

@@ -24,7 +24,7 @@ TABLE = "disparities.json"
 FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
 LOCAL_FILES = ("status.json", "traceback.txt")
-"""Notes that stay on this machine."""
+"""Files that stay on this machine."""
 TABLE_COLUMNS = (
     "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",
     "adjusted_p", "verdict", "worst_group", "best_group", "hedges_g", "epsilon_squared", "omega_squared",
@@ -41,7 +41,7 @@ def as_user_error(folder: Path) -> Iterator[None]:
         raise Fp2Error(
             f"cannot write: {error.strerror or error}",
             where=str(error.filename or folder),
-            fix="Free some space or choose another folder; every answer is kept, run the same command again",
+            fix="Free some space or choose another folder; all answers are stored, run the same command again",
         ) from error
 
 

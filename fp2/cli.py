@@ -1,4 +1,4 @@
-"""The `fp2` command: thin, each command's work is in the module it names."""
+"""The `fp2` command: declares commands and options; the work is in `fp2.commands`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fp2.errors import EXIT_INTERRUPTED, Fp2Error
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how surely.",
+    help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how certainly.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="Look a data set over.")
+data_app = typer.Typer(no_args_is_help=True, help="Inspect a data set.")
 app.add_typer(data_app, name="data")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and a non-zero exit."""
+    """Run the command line; a user error is one line and a non-zero exit status."""
     try:
         app()
     except Fp2Error as error:
@@ -41,7 +41,7 @@ def run(ctx: typer.Context) -> None:
 
 @app.command(context_settings=OVERRIDES)
 def plan(ctx: typer.Context) -> None:
-    """Print what a run would ask (answers, cached, calls, disk), without loading a model."""
+    """Print what a run would ask (answers, stored answers, time, disk), without loading a model."""
     from fp2.commands.plan import plan_run
 
     plan_run(ctx.args)
@@ -62,7 +62,7 @@ def list_choices(
 
 @app.command(context_settings=OVERRIDES)
 def rerun(ctx: typer.Context, run_id: str) -> None:
-    """Run a logged evaluation again from its config, and say row by row whether the numbers are the same."""
+    """Repeat a logged run from its config, and compare the numbers row by row."""
     from fp2.commands.rerun import rerun as again
 
     raise typer.Exit(again(run_id, ctx.args))
@@ -83,10 +83,10 @@ def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help="A run's id, or a folder with its files.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
-    json: Annotated[Path | None, typer.Option(help="Write everything that was found into this file.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles into this PNG.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
 ) -> None:
-    """Say how far apart the fingerprints of two runs lie, on the people that both are about."""
+    """Compare the fingerprints of two runs on the subjects that both have: distance, interval, p-value."""
     from fp2.commands.compare import compare_runs
 
     compare_runs(first, second, ctx.args, json, figure)
@@ -98,9 +98,9 @@ def leaderboard(
     sweep_id: Annotated[str | None, typer.Argument()] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals into this PNG.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals to this PNG.")] = None,
 ) -> None:
-    """Rank the finished runs of a sweep, with rank intervals and ties (all runs, without them, if no id is given)."""
+    """Rank the finished runs of a sweep with rank intervals and ties; without an id all runs, without intervals."""
     from fp2.commands.leaderboard import Outputs, show
 
     words = ctx.args
@@ -116,7 +116,7 @@ def verify(
     key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
     threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
 ) -> None:
-    """Check a passport's signature, and re-hash every file that lies beside it."""
+    """Verify the signature of a passport, and the digest of every file beside it."""
     from fp2.commands.passports import verify as check
 
     raise typer.Exit(check(passport, key, threshold))
@@ -124,11 +124,11 @@ def verify(
 
 @app.command()
 def keygen(
-    path: Annotated[Path, typer.Argument(help="Where to write the private key; the public key goes beside it.")],
+    path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],
     passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace a key that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing key.")] = False,
 ) -> None:
-    """Make an Ed25519 key for signing passports."""
+    """Create an Ed25519 key for signing passports."""
     from fp2.commands.passports import keygen as make
 
     make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
@@ -136,7 +136,7 @@ def keygen(
 
 @app.command(context_settings=OVERRIDES)
 def doctor(ctx: typer.Context) -> None:
-    """Check the environment: versions, torchvision, disk, store, key, drawing."""
+    """Check the environment: versions, torchvision, device, disk, stores, drawing."""
     from fp2.commands.doctor import examine
 
     raise typer.Exit(examine(ctx.args))
@@ -144,7 +144,7 @@ def doctor(ctx: typer.Context) -> None:
 
 @app.command(context_settings=OVERRIDES)
 def relocate(ctx: typer.Context) -> None:
-    """Mend the addresses of the MLflow store after the project was moved to another folder."""
+    """Correct the artifact addresses of the MLflow store after the project was moved to another folder."""
     from fp2.compose import load_config
     from fp2.tracking.client import relocate as move
 
@@ -154,14 +154,14 @@ def relocate(ctx: typer.Context) -> None:
 @app.command(context_settings=OVERRIDES)
 def purge(
     ctx: typer.Context,
-    subject: Annotated[list[str] | None, typer.Option(help="A person's id; may be repeated.")] = None,
-    image: Annotated[list[str] | None, typer.Option(help="A picture's id; may be repeated.")] = None,
-    release: Annotated[str | None, typer.Option(help="A whole release, by its version.")] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="Whoever is not in the release at data.root.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
+    image: Annotated[list[str] | None, typer.Option(help="Id of an image; may be repeated.")] = None,
+    release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
+    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the release at data.root.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove everything derived from a person, a picture or a release; compute and sign what is left anew."""
+    """Remove everything derived from a subject, an image or a release; recompute and sign what is left."""
     from fp2.commands.purge import run as remove
 
     raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, ctx.args))
@@ -170,9 +170,9 @@ def purge(
 @data_app.command("verify", context_settings=OVERRIDES)
 def data_verify(
     ctx: typer.Context,
-    pixels: Annotated[bool, typer.Option(help="Decode every picture: finds damage and repeated pictures.")] = True,
-    newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: who is no longer in it?")] = None,
-    ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks into this file.")] = None,
+    pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
+    newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: count what it lacks.")] = None,
+    ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
 ) -> None:
     """Check the files, sizes, repeats and groups of a data set: fp2 data verify data=fhibe data.root=PATH."""
     from fp2.commands.data_verify import verify as check

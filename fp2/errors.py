@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one clear line (what, where, how to mend it) and an exit status, never a stack trace."""
+"""Errors that a user can fix: one clear line (what, where, how to fix it) and an exit status, never a stack trace."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ EXIT_INTERRUPTED = 130
 
 
 class Fp2Error(Exception):
-    """A mistake in what the user gave us, said in one line.
+    """A user error, reported in one line.
 
     Parameters
     ----------
     what : str
         What is wrong.
     where : str, optional
-        The file, option or row that it is in.
+        The file, option or row that is wrong.
     fix : str, optional
-        What to do about it.
+        How to fix it.
     """
 
     exit_status = EXIT_BAD_INPUT
@@ -35,7 +35,7 @@ class Fp2Error(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the closest valid choice to `name`, and the whole list."""
+    """Return a hint with the closest valid choice to `name` and all choices."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
@@ -43,10 +43,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def without_path(error: BaseException, path: Path) -> str:
-    """Return what `error` says, with "the file" in place of `path` and its name: an answer's row names no file.
+    """Return the message of `error` with "the file" in place of `path` and its name: rows of answers name no file.
 
-    The path is looked for as given, absolute and resolved, each plain and as `repr` writes it (as the system's and
-    Pillow's errors do); the bare name only where it stands as a word of its own.
+    The path is replaced as given, absolute and resolved, each plain and as `repr` writes it (as errors of the system
+    and of Pillow do); the bare name only where it is a word of its own.
     """
     said = str(error) or type(error).__name__
     forms = {str(path), os.path.abspath(path), os.path.realpath(path)}
@@ -58,7 +58,7 @@ def without_path(error: BaseException, path: Path) -> str:
 
 
 def _replaced(text: str, name: str) -> str:
-    """Return `text` with `name`, and quotes around it, as "the file", unless it is a part of a longer word."""
+    """Return `text` with "the file" in place of `name` and quotes around it, unless it is part of a longer word."""
     if not name.strip(". "):
         return text
     return re.sub(rf"(?<!\w)(['\"]?){re.escape(name)}\1(?!\w)", "the file", text)

@@ -105,6 +105,8 @@ class Strict:
 def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
     """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
 
+    A plain dataclass is checked like one of pydantic's that forbids extra keys.
+
     Raises
     ------
     Fp2Error
@@ -114,6 +116,10 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
 
     if not isinstance(given, Mapping):
         raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
+    known = list(inspect.signature(model).parameters)
+    if unknown := next((str(key) for key in given if str(key) not in known), None):
+        fix = nearest(unknown, known) if known else ""
+        raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=fix)
     try:
         return pydantic.TypeAdapter(model).validate_python(dict(given))
     except pydantic.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, plain lines when that is no terminal."""
+"""Progress bars on standard error; plain lines where it is not a terminal."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from rich.progress import (
 
 
 class AnswerBar:
-    """The bar of the asking: answers done, failures standing."""
+    """The progress bar of asking: answers so far, and failures that remain."""
 
-    def __init__(self, bars: Bars, task: Any, tell: Callable[[str], None]) -> None:
-        self._bars, self._task, self._tell = bars, task, tell
+    def __init__(self, bars: Bars, task: Any, note: Callable[[str], None]) -> None:
+        self._bars, self._task, self._note = bars, task, note
 
     def start(self, planned: int, cached: int) -> None:
         """Set the length of the bar, and what the store already has."""
         if cached == planned:
-            self._tell(f"All {planned} answers are in the store; no model is loaded")
+            self._note(f"All {planned} answers are in the store; no model is loaded")
         elif cached:
-            self._tell(f"{cached} of {planned} answers are in the store; going on from there")
+            self._note(f"{cached} of {planned} answers are in the store; continuing")
         self._bars.update(self._task, total=planned, completed=cached)
 
     def tick(self, done: int, failed: int) -> None:
@@ -70,21 +70,21 @@ class Progress:
 
     @contextmanager
     def count_up(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Yield a function to be told how many more are done."""
+        """Yield a function to be called with the number of further steps done."""
         with self._bars() as bars:
             task = bars.add_task(title, total=total, note="")
             yield lambda more: bars.advance(task, more)
 
     @contextmanager
     def counter(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        """Yield a function to be told (done, of how many); the bar appears at the first call."""
+        """Yield a function to be called with (done, total); the bar appears at the first call."""
         with self._bars() as bars:
             task = bars.add_task(title, total=None, note="", visible=False)
 
-            def tell(done: int, total: int) -> None:
+            def report(done: int, total: int) -> None:
                 bars.update(task, completed=done, total=total, visible=True)
 
-            yield tell
+            yield report
 
     @contextmanager
     def steps(self, title: str, total: int) -> Iterator[Callable[[], None]]:
@@ -96,6 +96,6 @@ class Progress:
 
     @contextmanager
     def answers(self, title: str) -> Iterator[AnswerBar]:
-        """Yield the bar of the asking."""
+        """Yield the progress bar of asking."""
         with self._bars() as bars:
             yield AnswerBar(bars, bars.add_task(title, total=None, note=""), self.note)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,19 +38,29 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder of its own for one test: state, outputs and MLflow store lie in `root`, the pictures in `pictures`."""
+    """A folder of its own for one test: state, outputs and MLflow store lie in `root`, the images in `pictures`."""
 
     root: Path
     pictures: Path
 
     @property
-    def places(self) -> list[str]:
+    def paths(self) -> list[str]:
         """Overrides that keep everything inside `root`."""
-        return [f"paths.root={self.root}", f"paths.state={self.root / 'state'}", f"data.path={self.table}"]
+        return [f"paths.root={self.root}", f"paths.state={self.root / 'state'}"]
+
+    @property
+    def places(self) -> list[str]:
+        """Overrides that keep everything inside `root`, and name the table of the images."""
+        return [*self.paths, f"data.path={self.table}"]
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of the runs' folders."""
+        return self.root / "outputs"
 
     @property
     def table(self) -> Path:
-        """The table of the pictures."""
+        """The table of the images."""
         return self.pictures / "people.csv"
 
     @property
@@ -56,10 +69,15 @@ class Bench:
         return self.root / "state" / "responses.sqlite"
 
     def with_people(self, people: pd.DataFrame) -> Bench:
-        """Return the project on a copy of the pictures, with another table."""
+        """Return the project on a copy of the images, with another table."""
         copy = shutil.copytree(self.pictures, self.root / "pictures", dirs_exist_ok=True)
         people.to_csv(copy / "people.csv", index=False)
         return replace(self, pictures=copy)
+
+    def copied_to(self, root: Path) -> Bench:
+        """Return a project in `root` with what this one has: to go on from it and leave it as it is."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        return replace(self, root=root)
 
     def words(self, *overrides: str) -> list[str]:
         """Return the overrides of a quick run; `overrides` come last and win."""
@@ -73,11 +91,7 @@ class Bench:
 
     def run(self, *overrides: str, folder: str | None = None) -> Any:
         """Run in this process, past the command line; return the outcome."""
-        from fp2.progress import Progress
-        from fp2.run import run
-
-        out = self.root / "outputs" / (folder or uuid.uuid4().hex)
-        return run(self.config(*overrides), out, self.words(*overrides), Progress(quiet=True))
+        return execute(self.words(*overrides), self.outputs / (folder or uuid.uuid4().hex))
 
     def launch(self, *overrides: str) -> int:
         """Run in this process as the command line does; return the exit status."""
@@ -85,12 +99,72 @@ class Bench:
 
         return main(self.words(*overrides))
 
+    def run_folders(self) -> list[Path]:
+        """Return the folders of the finished runs, oldest first."""
+        found = sorted(self.outputs.rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
+        return [path.parent for path in found]
+
     def process(self, *overrides: str, script: Path | None = None) -> subprocess.Popen[str]:
         """Start the command line (or `script` in its place) in a process of its own."""
         return subprocess.Popen(
             [sys.executable, str(script or REPOSITORY / "launch.py"), *self.words(*overrides)],
             env=environment(self.root), cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+
+
+def execute(words: Sequence[str], folder: Path) -> Any:
+    """Run `words` in this process, past the command line, into `folder`; return the outcome."""
+    from fp2.compose import load_config
+    from fp2.progress import Progress
+    from fp2.run import run
+
+    return run(load_config(words), folder, list(words), Progress(quiet=True))
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """Return the results of a run's folder."""
+    return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
+
+
+def check_counts(results: dict[str, Any]) -> None:
+    """Assert that the answers of a run add up, in all and by group."""
+    for counts in (results["answers"], *results["answers_by_group"]):
+        assert counts["planned"] == counts["answered"] + counts["failed"]
+        assert counts["refused"] <= counts["answered"]
+    assert results["answers"]["cached"] <= results["answers"]["answered"]
+
+
+def question_texts() -> dict[str, str]:
+    """Return the first question of each probe of the default battery, quoted for YAML."""
+    from fp2.compose import load_config
+
+    probes = load_config(["model=planted"]).probe.probes
+    return {name: body["questions"][0]["text"].replace("'", "''") for name, body in probes.items()}
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the names of all files below a folder."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def every_byte(root: Path) -> bytes:
+    """Return what all files below `root` hold; Parquet is compressed, so it is read as text too."""
+    import pandas as pd
+
+    parts = []
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            parts.append(path.read_bytes())
+            if path.suffix == ".parquet":
+                frame = pd.read_parquet(path)
+                parts += [frame.to_csv().encode(), str(frame.attrs).encode()]
+    return b"\n".join(parts)
+
+
+def predicate_of(folder: Path) -> dict[str, Any]:
+    """Return the predicate of a run's passport."""
+    envelope = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
+    return dict(json.loads(base64.b64decode(envelope["payload"]))["predicate"])
 
 
 def fp2(*words: str) -> int:

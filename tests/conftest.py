@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE / "engines"):
+for folder in (HERE, HERE / "engines", HERE.parent):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -30,13 +32,38 @@ def own_root(tmp_path: Path) -> Iterator[Path]:
     os.environ.update(before)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, here and in children: a shell ignores it in what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="session")
 def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of 72 small pictures of 36 people with `people.csv`; not to be changed."""
+    """A folder of 72 small images of 36 people with `people.csv`; not to be changed."""
     return write_pictures(tmp_path_factory.mktemp("squares"))
 
 
 @pytest.fixture
 def bench(own_root: Path, squares: Path) -> Bench:
-    """A project of its own on the shared pictures."""
+    """A project of its own on the shared images."""
     return Bench(own_root, squares)
+
+
+@pytest.fixture(scope="session")
+def empty_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of an MLflow store without runs, which takes longer to make than a run; not to be changed."""
+    import mlflow
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    mlflow.MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def mlflow_store(own_root: Path, empty_mlflow: Path) -> None:
+    """Put an empty MLflow store into the test's project: where a store that is not there yet is not the point."""
+    (own_root / "mlruns").mkdir()
+    shutil.copyfile(empty_mlflow, own_root / "mlruns" / "mlflow.db")

@@ -2,7 +2,7 @@
 
 `qwen_like` is Qwen2.5-VL's architecture (dynamic resolution, window attention, three-axis rotary positions) at about
 300 million parameters. `smolvlm_like` has the dimensions of SmolVLM-256M: a SigLIP base tower at 512 pixels, pixel
-shuffle by 4, five tiles of 64 tokens for our pictures, and the SmolLM2-135M decoder.
+shuffle by 4, five tiles of 64 tokens for our images, and the SmolLM2-135M decoder.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SmolVlmSize:
     patch: int = 16
     shuffle: int = 4
     tiles: int = 2
-    """Most tiles along the longer edge of a picture."""
+    """Most tiles along the longer edge of an image."""
     gain: float = 2.0
 
 
@@ -220,7 +220,7 @@ def _special_ids(tokenizer: Any) -> dict[str, int]:
 def _save_model(
     folder: Path, config: Any, tokenizer: Any, gain: float, seed: int, device: str = "cpu", dtype: str = "float32"
 ) -> None:
-    """Draw the weights and write them. Matrices are multiplied by `gain`, so that picture and question are heard."""
+    """Draw the weights and write them. Matrices are multiplied by `gain`, so that image and question are heard."""
     import torch
     from transformers import AutoModelForImageTextToText
 

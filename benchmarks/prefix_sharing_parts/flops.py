@@ -2,7 +2,7 @@
 
 A multiplication with an addition counts two. Counted: linear layers, convolutions, attention (both products over every
 key that the kernel computes, masked or not) and the output layer; not counted: norms, activations, rotary positions.
-Naive: picture, prompt and output layer over the whole prompt, for each question. Limit: the picture once, the common
+Naive: image, prompt and output layer over the whole prompt, for each question. Limit: the image once, the common
 beginning once, each further token of the prompts' tree once (attending to its own ancestors only), and the output layer
 where an answer is read.
 """
@@ -40,7 +40,7 @@ class TextFlops:
 
 
 def qwen_vision(config: Any, grid: tuple[int, int]) -> float:
-    """Return the cost of encoding one picture of `grid` patches (rows, columns) in Qwen2.5-VL's tower."""
+    """Return the cost of encoding one image of `grid` patches (rows, columns) in Qwen2.5-VL's tower."""
     hidden, rows, columns = config.hidden_size, *grid
     patches, merge = rows * columns, config.spatial_merge_size
     window = config.window_size // config.patch_size
@@ -56,7 +56,7 @@ def qwen_vision(config: Any, grid: tuple[int, int]) -> float:
 
 
 def idefics3_vision(config: Any, n_tiles: int) -> float:
-    """Return the cost of encoding one picture of `n_tiles` tiles in a SigLIP tower with pixel shuffle (Idefics3)."""
+    """Return the cost of encoding one image of `n_tiles` tiles in a SigLIP tower with pixel shuffle (Idefics3)."""
     vision, hidden = config.vision_config, config.vision_config.hidden_size
     patches = (vision.image_size // vision.patch_size) ** 2
     block = 4 * hidden**2 + 2 * hidden * vision.intermediate_size
@@ -67,7 +67,7 @@ def idefics3_vision(config: Any, n_tiles: int) -> float:
 
 
 def vision_flops(config: Any, inputs: Any) -> float:
-    """Return the cost of encoding the one picture in a processor's `inputs`."""
+    """Return the cost of encoding the one image in a processor's `inputs`."""
     if config.model_type == "qwen2_5_vl":
         _, rows, columns = inputs["image_grid_thw"][0].tolist()
         return qwen_vision(config.vision_config, (rows, columns))
@@ -76,7 +76,7 @@ def vision_flops(config: Any, inputs: Any) -> float:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a picture's questions cost one by one, and at least."""
+    """What an image's questions cost one by one, and at least."""
 
     naive: float
     shared: float
@@ -88,7 +88,7 @@ class Costs:
 
 
 def score_costs(text: TextFlops, vision: float, prompts: Sequence[Prompt]) -> Costs:
-    """Return the costs of one forward pass per prompt about one picture, and of their tree."""
+    """Return the costs of one forward pass per prompt about one image, and of their tree."""
     naive = sum(vision + text.prompt(len(prompt), len(prompt)) for prompt in prompts)
     beginning, tree, pairs = _tree(prompts)
     shared = vision + text.prompt(beginning, 0) + tree * text.per_token + pairs * text.per_pair

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Ask one picture twice: the first time to warm up."""
+    """Ask one image twice: the first time to warm up."""
     import os
 
     job = json.load(sys.stdin)

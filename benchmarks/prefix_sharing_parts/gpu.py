@@ -1,6 +1,6 @@
 """The same questions with full-size architectures on a GPU: random weights, bfloat16.
 
-Qwen2.5-VL-3B's shapes at 1,280 image tokens and SmolVLM2-2.2B's at 13 tiles. Ours only is timed on whole pictures; the
+Qwen2.5-VL-3B's shapes at 1,280 image tokens and SmolVLM2-2.2B's at 13 tiles. Ours only is timed on whole images; the
 naive loop on a few questions. bfloat16 rounds differently in every batch shape, so the answers are compared loosely:
 exactness is what the float32 run on a CPU proves.
 """

@@ -20,7 +20,7 @@ class Naive:
     model: Any
     processor: Any
     seconds: list[float] = field(default_factory=list)
-    """Of each question, from opening the picture to the logits."""
+    """Of each question, from opening the image to the logits."""
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Naive:
@@ -31,7 +31,7 @@ class Naive:
         return cls(model, still_processor(folder))
 
     def inputs(self, path: Path, text: str, **options: Any) -> Any:
-        """Open the picture, fill in the chat template and run the processor, with `options`."""
+        """Open the image, fill in the chat template and run the processor, with `options`."""
         chat = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}]
         with Image.open(path) as picture:
             pixels = picture.convert("RGB")
@@ -58,7 +58,7 @@ class Naive:
         return str(answer).strip()
 
     def prompt_ids(self, path: Path, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """Return the token ids of every question about one picture, picture tokens included."""
+        """Return the token ids of every question about one image, image tokens included."""
         whole = self.inputs(path, texts[0])["input_ids"][0].tolist()
         image = self.processor.tokenizer.convert_tokens_to_ids(self.processor.image_token)
         tails = []

@@ -20,7 +20,7 @@ def decision_pipeline(
 ) -> dict[str, Any]:
     """Time transformers' `DecisionPipeline` on `texts` and scale linearly to `n_questions` an image.
 
-    It asks typed questions in a prompt of its own; here yes/no ones (`noul`), the picture as the state.
+    It asks typed questions in a prompt of its own; here yes/no ones (`noul`), the image as the state.
     """
     from transformers.pipelines.decision import DecisionPipeline
 
@@ -42,7 +42,7 @@ def glance(
 ) -> dict[str, Any]:
     """Time glance-vlm's cached path in an environment of its own, `python` being that environment's interpreter.
 
-    `texts` are asked in one request; what comes behind the picture is scaled linearly to `n_questions`.
+    `texts` are asked in one request; what comes behind the image is scaled linearly to `n_questions`.
     """
     if not python:
         return {"not_measured": "no environment with glance-vlm was named (--glance-python)"}

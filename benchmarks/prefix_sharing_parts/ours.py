@@ -40,7 +40,7 @@ class Ours:
         self.seconds: list[float] = []
 
     def answers(self, *tasks: ImageTask) -> dict[tuple[str, str], Answer]:
-        """Ask everything about the pictures of `tasks`; return the answers by picture and question.
+        """Ask everything about the images of `tasks`; return the answers by image and question.
 
         Raises
         ------

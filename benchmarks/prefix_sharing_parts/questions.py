@@ -36,7 +36,7 @@ def probes() -> tuple[Question, ...]:
 
 
 def draw_people(folder: Path, n: int, size: tuple[int, int] = SIZE) -> list[Path]:
-    """Draw `n` people and write one picture of each, `size` pixels (width, height) on a grey ground, as PNG."""
+    """Draw `n` people and write one image of each, `size` pixels (width, height) on a grey ground, as PNG."""
     from PIL import Image
 
     from fp2.data.peeps.source import load_peeps
@@ -55,7 +55,7 @@ def draw_people(folder: Path, n: int, size: tuple[int, int] = SIZE) -> list[Path
 
 
 def task(path: Path, questions: Sequence[Question]) -> ImageTask:
-    """Return the task of asking `questions` about the picture at `path`."""
+    """Return the task of asking `questions` about the image at `path`."""
     from fp2.data.pixels import open_rgb, pixel_sha256
 
     return ImageTask(path.stem, path.stem, path, pixel_sha256(open_rgb(path)), tuple(questions))

@@ -158,8 +158,8 @@ class RunTables:
             artifacts.write_parquet(folder / name, table)
 
 
-def read_tables(folder: Path) -> RunTables:
-    """Return the tables of a run's folder.
+def read_tables(folder: Path, *, scored: bool = True) -> RunTables:
+    """Return the tables of a run's folder; `scored`: with its scores, where it has any.
 
     Raises
     ------
@@ -176,7 +176,8 @@ def read_tables(folder: Path) -> RunTables:
         if (folder / SHARDS).is_dir():
             return RunTables(people, DenseAnswers.read(folder), None)
         answers = RowAnswers(pd.read_parquet(folder / artifacts.RESPONSES))
-        return RunTables(people, answers, pd.read_parquet(folder / artifacts.SCORES), dict(_others(folder)))
+        scores = pd.read_parquet(folder / artifacts.SCORES) if scored else None
+        return RunTables(people, answers, scores, dict(_others(folder)))
     except (OSError, ValueError, KeyError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {error}", where=str(folder)) from error
 

@@ -104,8 +104,8 @@ class DenseStorage:
     def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
         self.plan, self.traits, self._engine = plan, tuple(traits), engine
         self._store = DenseStore(store.connection, store.path)
-        self.grid = _grid(plan.questions)
         self.question_set, self.places = _question_set(plan, engine)
+        self.grid = _grid(plan.questions)
         self.contexts, self.tasks, self.rows = _contexts(plan, engine)
         shape = (len(self.contexts), _WIDTH, len(self.question_set.questions))
         self._shape = shape

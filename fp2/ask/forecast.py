@@ -1,9 +1,9 @@
-"""What a run of yes/no questions will take, before anything is asked: forward passes, operations, and time.
+"""The cost of a run of yes/no questions before anything is asked: forward passes, operations, and time.
 
 Operations are those of the weights' matrix products, 2 for each weight and token (Kaplan et al. 2020, section 2.1);
 attention, the softmax over the vocabulary and everything on the host are left out. Tokens are words x `TOKENS_A_WORD`.
-With one prompt at a time every question costs picture, template and its own words. What is shared costs them once:
-`tree` the picture and every common beginning of the questions, `vision` the vision side only.
+With one prompt at a time every question costs image, template and its own words. Prefix sharing computes once: `tree`
+the image and every common beginning of the questions, `vision` the vision encoder only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKENS_A_WORD = 4 / 3
 TEMPLATE_TOKENS = 20
 """Of a chat template around a question: an assumption, the same for every model."""
 STATED_SPEED = 100e12
-"""Operations a second that times are told for where nothing was timed: about a third of an A100's peak in bfloat16."""
+"""Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class QuestionTexts:
 
     @cached_property
     def tokens(self) -> float:
-        """Mean tokens of a prompt around the picture: template and question."""
+        """Mean tokens of a prompt besides the image: template and question."""
         words = sum(len(text.split()) for text in self.texts) / max(1, len(self.texts))
         return TEMPLATE_TOKENS + words * TOKENS_A_WORD
 
     @cached_property
     def tree_tokens(self) -> float:
-        """Tokens of all questions of a picture where each common beginning stands once."""
+        """Tokens of all questions about an image, each common beginning counted once."""
         seen = {tuple(words[: k + 1]) for words in map(str.split, self.texts) for k in range(len(words))}
         return TEMPLATE_TOKENS + len(seen) * TOKENS_A_WORD
 
@@ -61,27 +61,27 @@ def sizes() -> dict[str, Size]:
 
 
 def sharing_of(size: Size) -> str:
-    """Return what questions about a picture share with a model of that family, as `engine.sharing=auto` has it."""
+    """Return the prefix sharing of a model of that family with `engine.sharing=auto`."""
     from fp2.engines.hf.families import facts_for
 
     return facts_for({"model_type": size.family}).sharing
 
 
-def operations(size: Size, questions: QuestionTexts, pictures: int, sharing: str) -> float:
-    """Return the operations of asking `questions` about so many pictures, sharing `tree`, `vision` or `none`."""
+def operations(size: Size, questions: QuestionTexts, images: int, sharing: str) -> float:
+    """Return the operations of asking `questions` about so many images, sharing `tree`, `vision` or `none`."""
     look = 2e9 * size.vision * size.patches
     prompts = len(questions.texts) * 2e9 * size.language * (size.picture + questions.tokens)
     if sharing == "tree":
-        return pictures * (look + 2e9 * size.language * (size.picture + questions.tree_tokens))
-    return pictures * (look * (1 if sharing == "vision" else len(questions.texts)) + prompts)
+        return images * (look + 2e9 * size.language * (size.picture + questions.tree_tokens))
+    return images * (look * (1 if sharing == "vision" else len(questions.texts)) + prompts)
 
 
-def saved_words(prompts: int, pictures: int, sharing: str) -> str:
-    """Return how many forward passes over a picture are saved, in words."""
+def saved_words(prompts: int, images: int, sharing: str) -> str:
+    """Return how many forward passes over an image are saved, in words."""
     if sharing == "tree":
-        return f"{prompts - pictures:,} of {prompts:,} (each picture is read once)"
+        return f"{prompts - images:,} of {prompts:,} (each image is encoded once)"
     if sharing == "vision":
-        return f"{prompts - pictures:,} of {prompts:,} of the vision side; the prompts change the rest"
+        return f"{prompts - images:,} of {prompts:,} of the vision encoder; the rest depends on the prompt"
     return f"none of {prompts:,}" if sharing == "none" else "decided by the check when the model is loaded"
 
 
@@ -93,24 +93,24 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} seconds"
 
 
-def computed_time(size: Size | None, questions: QuestionTexts, pictures: int, model: str) -> tuple[str, str]:
+def computed_time(size: Size | None, questions: QuestionTexts, images: int, model: str) -> tuple[str, str]:
     """Return (operations, time) in words for a model that is not timed here."""
     if size is None:
         return (
             "unknown: no sizes of this model",
-            f"unknown: run a few pictures of {model} first, the plan then times them",
+            f"unknown: run {model} on a few images first, then their time is known",
         )
     sharing = sharing_of(size)
-    ours, plain = (operations(size, questions, pictures, how) for how in (sharing, "none"))
-    told = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
+    ours, plain = (operations(size, questions, images, how) for how in (sharing, "none"))
+    fewer = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
     time = f"{duration(ours / STATED_SPEED)} at {STATED_SPEED / 1e12:.0f} TFLOP/s (computed, not timed)"
-    return told, time
+    return fewer, time
 
 
 BASIS: Sequence[str] = (
     f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
-    f"a word, {TEMPLATE_TOKENS} tokens of template, pictures of 448 x 448; attention, loading and reading pictures "
-    "come on top.",
+    f"a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, loading the model and reading "
+    "images come on top.",
     f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device. One "
     "prompt at a time would take the stated factor more.",
 )

@@ -95,9 +95,10 @@ class RowStorage:
         return found
 
     def forecast(self) -> Forecast:
-        """Return what the store has of the plan and what is left to ask."""
-        found, failures = self._store.get_many(self.distinct), self._store.get_failures(self.distinct)
-        left = len(self.distinct) - len(found)
+        """Return what the store has of the plan and what is left to ask; what cannot be shown is never asked."""
+        keys = set(self._key.values())
+        found, failures = self._store.get_many(keys), self._store.get_failures(keys)
+        left = len(keys) - len(found)
         timed = [answer.seconds for answer in found.values() if answer.seconds > 0]
         seconds = sum(timed) / len(timed) if timed else None
         return Forecast(len(found), len(failures), left, seconds, f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB")

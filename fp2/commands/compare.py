@@ -1,4 +1,4 @@
-"""`fp2 compare A B`: how far apart the fingerprints of two runs lie, on the people that both are about."""
+"""`fp2 compare A B`: the distance between the fingerprints of two runs, on the subjects that both have."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from fp2.errors import Fp2Error
 N_PERMUTATIONS = 10_000
 MOST_PROBES = 8
 READING = (
-    "Distance: root mean square difference of the two runs' group means, each centred within its probe; it is above 0 "
-    "by chance alone, so read it beside its chance level. p: permutation of whole people, corrected by Holm over the "
-    "cuts of a scorer, for single probes over its probes x cuts."
+    "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
+    "under the null hypothesis too: compare it with its null mean. p: group labels are permuted across subjects, "
+    "Holm-corrected over the cuts of a scorer, for single probes over its probes x cuts."
 )
 
 
 def compare_runs(
     first: str, second: str, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
-    """Compare two runs (MLflow ids, or folders with a run's files), print it, and write what was asked for.
+    """Compare two runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
 
     Raises
     ------
     Fp2Error
-        If a run cannot be read, or the two have no people, cut, scorer or probe in common.
+        If a run cannot be read, or the two have no subject, cut, scorer or probe in common.
     """
     from fp2.progress import Progress
     from fp2.runs.compare import Settings, compare
@@ -53,26 +53,26 @@ def compare_runs(
             alpha=config.analysis.alpha,
             min_subjects=max(int(run.results["analysis"]["min_subjects"]) for run in runs),
         )
-        with progress.counter("Comparing") as tell:
-            block = compare(runs[0], runs[1], settings, _Steps(tell).start)
+        with progress.counter("Comparing") as report:
+            block = compare(runs[0], runs[1], settings, _Steps(report).start)
     _print(block, settings.alpha, Console())
     _write(block, json_path, figure)
 
 
 class _Steps:
-    """A bar whose length is known only when the work begins."""
+    """A progress bar whose length is known only when the work begins."""
 
-    def __init__(self, tell: Any) -> None:
-        self._tell, self._done, self._total = tell, 0, 0
+    def __init__(self, report: Any) -> None:
+        self._report, self._done, self._total = report, 0, 0
 
     def start(self, total: int) -> Any:
-        """Set the length; return what moves on by one."""
+        """Set the length; return a function that advances by one."""
         self._total = total
         return self._step
 
     def _step(self) -> None:
         self._done += 1
-        self._tell(self._done, self._total)
+        self._report(self._done, self._total)
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
@@ -80,7 +80,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
 
     first, second, shared = block["first"], block["second"], block["shared"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
-    console.print(f"{shared['n_subjects']:,} people and {shared['n_images']:,} pictures shared", highlight=False)
+    console.print(f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images shared", highlight=False)
     if first["calibration"] or second["calibration"]:
         console.print(Text(CALIBRATION_SHORT, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
@@ -93,7 +93,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
         console.print(_distances(telling, "other scorers", alpha, scorer=True))
     if len(telling) < len(others):
         quiet = sorted({f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in others if r not in telling})
-        console.print(Text(f"Not compared, or the same for everybody: {', '.join(quiet)}.", style="dim"))
+        console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
     console.print(Text(READING, style="dim"))
     for line in block["notes"]:
         console.print(Text(line, style="yellow"))
@@ -110,11 +110,11 @@ def _new(title: str, left: Sequence[str], right: Sequence[str], last: str) -> Ta
 
 
 def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scorer: bool = False) -> Table:
-    """Return a line per cut: distance, interval, chance level, p; with the scorer, or the profiles' correlation."""
+    """Return one row per cut: distance, interval, null mean, p; with the scorer, or the correlation of the profiles."""
     from fp2.report.reading import DASH, cut_label, number, probability, scorer_label
 
     left = ("scorer", "cut") if scorer else ("cut",)
-    right = ("distance", "95 %", "chance", "p", *(() if scorer else ("corr.",)))
+    right = ("distance", "95 %", "null mean", "p", *(() if scorer else ("corr.",)))
     table = _new(title, left, right, "difference")
     for row in rows:
         known = row["ci_low"] is not None
@@ -132,10 +132,10 @@ def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scor
 
 
 def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha: float) -> Table:
-    """Return the probes in which the runs lie furthest apart, above chance."""
+    """Return the probes in which the runs differ most, relative to the null mean."""
     from fp2.report.reading import cut_label, number, plain, probability
 
-    table = _new("where they differ most", ("probe", "cut"), ("distance", "chance", "p"), "difference")
+    table = _new("where they differ most", ("probe", "cut"), ("distance", "null mean", "p"), "difference")
     entries = [(row["cut"], entry) for row in rows for entry in row["by_probe"]]
     entries.sort(key=lambda item: (item[1]["adjusted_p"], (item[1]["null_mean"] or 0.0) - item[1]["distance"]))
     for cut, entry in entries[:MOST_PROBES]:
@@ -170,7 +170,7 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
     if figure is None:
         return
     if not block["profiles"]:
-        raise Fp2Error("no two groups have enough people in common to draw", where=str(figure))
+        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
     from fp2.report.figures.profiles import profile_figure
 
     with as_user_error(figure.parent):

@@ -1,4 +1,4 @@
-"""`fp2 data verify`: validate a data set, count its groups, and find what was derived from subjects that it lacks."""
+"""`fp2 data verify`: check the files of a data set, count its groups, find rows derived from people that it lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_GROUPS = 40  # an attribute with more values is not counted by itself
 
 
 def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to: Path | None) -> int:
-    """Print what was found; return 0 if there is no error, else 1.
+    """Print the findings; return 0 if there is no error, else 1.
 
     Parameters
     ----------
@@ -140,13 +140,13 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
     if ids_to is not None:
         ids_to.write_text("".join(f"{line}\n" for line in (*subjects, *images)), encoding="utf-8")
         ids_to.chmod(0o600)
-        print(f"their ids are in {ids_to}")
+        print(f"their ids were written to {ids_to}")
     if subjects or images:
         print(f"then: fp2 purge --absent data={config.data.kind} data.root={newer}")
 
 
 def _derived(config: Config, people: pd.DataFrame) -> bool:
-    """Print whether anything was derived from subjects that this release lacks; return whether nothing was."""
+    """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.runs.purge import purge
     from fp2.runs.purge_selection import Absent
 

@@ -1,4 +1,4 @@
-"""`fp2 doctor`: what in this environment would make a run fail, found before it does."""
+"""`fp2 doctor`: check the environment for what would make a run fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED_FREE_GB = 2.0
 
 
 def examine(overrides: Sequence[str]) -> int:
-    """Print one line per check; return 0 if all are well, else 1."""
+    """Print one line per check; return 0 if all pass, else 1."""
     config = load_config(overrides)
     console = Console()
     checks: tuple[Callable[[Config], Check], ...] = (
@@ -40,11 +40,11 @@ def examine(overrides: Sequence[str]) -> int:
 
 
 def _python(config: Config) -> Check:
-    return sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is needed)"
+    return sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is required)"
 
 
 def _packages(config: Config) -> Check:
-    """Every requirement of the package is there, in a version that satisfies it."""
+    """Check that every requirement is installed in a version that satisfies it."""
     from packaging.requirements import Requirement
 
     wrong = []
@@ -63,7 +63,7 @@ def _packages(config: Config) -> Check:
 
 
 def _required() -> list[str]:
-    """Return the requirements of the installed package, or of the checkout that this is."""
+    """Return the requirements of the installed package, or of this checkout."""
     try:
         return importlib.metadata.requires("fp2") or []
     except importlib.metadata.PackageNotFoundError:
@@ -72,17 +72,17 @@ def _required() -> list[str]:
 
 
 def _torchvision(config: Config) -> Check:
-    """A torchvision that does not fit torch breaks all of transformers."""
+    """Check torchvision: one that does not match torch breaks all of transformers."""
     try:
         importlib.metadata.version("torchvision")
     except importlib.metadata.PackageNotFoundError:
-        return True, "no torchvision (none is needed)"
+        return True, "no torchvision (not required)"
     try:
         import torchvision  # type: ignore[import-not-found]  # noqa: F401
     except Exception as error:
         first = str(error).splitlines()[0]
-        return False, f"torchvision does not fit this torch ({first}): pip uninstall torchvision"
-    return True, "torchvision fits torch (its resizing is not used)"
+        return False, f"torchvision does not match this torch ({first}): pip uninstall torchvision"
+    return True, "torchvision matches torch (its resizing is not used)"
 
 
 def _device(config: Config) -> Check:
@@ -98,7 +98,7 @@ def _device(config: Config) -> Check:
 def _disk(config: Config) -> Check:
     folder = Path(config.paths.root)
     free = shutil.disk_usage(folder).free / 1e9
-    return free >= NEEDED_FREE_GB, f"{free:.1f} GB free in {folder.resolve()} ({NEEDED_FREE_GB:.0f} GB are needed)"
+    return free >= NEEDED_FREE_GB, f"{free:.1f} GB free in {folder.resolve()} ({NEEDED_FREE_GB:.0f} GB are required)"
 
 
 def _store(config: Config) -> Check:
@@ -119,7 +119,7 @@ def _tracking(config: Config) -> Check:
         n = len({row["run_id"] for row in summaries(config)})
     except Fp2Error as error:
         if "no MLflow store yet" in str(error):
-            return True, "no MLflow store yet (made by the first run)"
+            return True, "no MLflow store yet (the first run creates it)"
         return False, f"MLflow: {error}"
     return True, f"MLflow store with {n} finished runs at {tracking_uri(config)}"
 

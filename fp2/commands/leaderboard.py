@@ -21,21 +21,19 @@ if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow
     from fp2.runs.ranking import Ranking
 
-WIDTH = 150  # numbers and ids are never cut; a narrow terminal wraps the line
+WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the line
 MOST_RUNS = 40
-NAME_A_SWEEP = (
-    "ranks have no intervals here: name a sweep (fp2 leaderboard SWEEP_ID) whose runs are about the same people"
-)
+NAME_A_SWEEP = "no rank intervals: name a sweep (fp2 leaderboard SWEEP_ID) whose runs have the same subjects"
 LEGEND = (
-    "Ordered by shrunken composite, smallest gaps first. Ranks: those that a model may hold, all at once at {level}; "
-    "models that share a letter are not told apart."
+    "Ordered by shrunken composite, smallest disparities first. Ranks: simultaneous intervals at {level}; models that "
+    "share a letter cannot be distinguished."
 )
-PLAIN_LEGEND = "Ordered by the composite's excess over chance; neighbours may differ by chance alone."
+PLAIN_LEGEND = "Ordered by the excess of the composite over its null mean; neighbours may not differ significantly."
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where else to write the leaderboard."""
+    """Files that the leaderboard is also written to."""
 
     csv: Path | None = None
     markdown: Path | None = None
@@ -43,7 +41,7 @@ class Outputs:
 
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
-    """Print one line per finished run and cut; of a sweep with rank intervals and ties where its runs allow them.
+    """Print one row per finished run and cut; for a sweep with rank intervals and ties where its runs allow them.
 
     Raises
     ------
@@ -72,13 +70,13 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
 
 
 def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], list[str]]:
-    """Read the runs' tables and rank them; return also what to tell about the boards without intervals."""
+    """Read the runs' tables and rank them; return also notes, such as why runs have no rank interval."""
     from fp2.progress import Progress
     from fp2.runs.ranking import n_rankings, rankings
     from fp2.runs.reader import LoggedRun, read_run
 
     if len(run_ids) > MOST_RUNS:
-        return [], [f"no rank intervals: {len(run_ids)} runs are more than the {MOST_RUNS} that are ranked together"]
+        return [], [f"no rank intervals: {len(run_ids)} runs, and at most {MOST_RUNS} can be ranked together"]
     runs: list[LoggedRun] = []
     notes: list[str] = []
     progress = Progress()
@@ -99,7 +97,7 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], li
 
 
 def _parts(rows: Sequence[LeaderboardRow], title: str) -> list[tuple[str, list[LeaderboardRow]]]:
-    """Return the rows with rank intervals and those without: their columns and their order differ."""
+    """Return the rows with rank intervals and those without, whose columns and order differ."""
     boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
     ranked = [row for row in rows if (row.cut, row.variant) in boards]
     others = [row for row in rows if (row.cut, row.variant) not in boards]
@@ -107,7 +105,7 @@ def _parts(rows: Sequence[LeaderboardRow], title: str) -> list[tuple[str, list[L
 
 
 def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
-    """Return the table; ranked runs have rank interval, ties and shrunken composite in place of the excess."""
+    """Return the table; ranked runs have rank interval, ties and shrunken composite instead of the excess."""
     from fp2.report.leaderboard import rank_interval
     from fp2.report.reading import cut_label, number, plain, probability
 
@@ -117,10 +115,10 @@ def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("model", overflow="fold")
     table.add_column("cut", overflow="fold")
-    for name in (*own, "composite", "chance", "p"):
+    for name in (*own, "composite", "null mean", "p"):
         table.add_column(name, justify="left" if name in ("ranks", "ties") else "right", no_wrap=True)
     table.add_column("severity", no_wrap=True)
-    for name in ("refused", "people"):
+    for name in ("refused", "subjects"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("run", no_wrap=True)
     for row, after in zip(rows, [*rows[1:], None], strict=True):
@@ -159,7 +157,7 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
 
 
 def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Sequence[str], outputs: Outputs) -> None:
-    """Write the files that were asked for, and say where they are."""
+    """Write the requested files, and print their paths."""
     from fp2.report.leaderboard import to_csv, to_markdown
 
     if outputs.csv is not None:
@@ -169,7 +167,7 @@ def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Seq
     if outputs.figure is None:
         return
     if not any(ranking.places for ranking in ranked):
-        raise Fp2Error("there are no rank intervals to draw", where=str(outputs.figure))
+        raise Fp2Error("no rank intervals to draw", where=str(outputs.figure))
     from fp2.report.figures.ranks import rank_figure
 
     with as_user_error(outputs.figure.parent):

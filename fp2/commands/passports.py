@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def verify(passport: Path, keys: list[Path], threshold: int) -> int:
-    """Print what holds and what fails; return 0 if everything holds, else 1."""
+    """Print what was verified and what failed; return 0 if everything is valid, else 1."""
     from fp2.report.verify import verify_passport
 
     outcome = verify_passport(passport, keys, threshold)
@@ -15,13 +15,13 @@ def verify(passport: Path, keys: list[Path], threshold: int) -> int:
         print(note)
     for failure in outcome.failures:
         print(f"failed: {failure}", file=sys.stderr)
-    print("the passport holds" if outcome.ok else "the passport does NOT hold")
+    print("passport valid" if outcome.ok else "passport NOT valid")
     return 0 if outcome.ok else 1
 
 
 def keygen(path: Path, passphrase: str | None, overwrite: bool) -> None:
-    """Make a key and say where its two halves are."""
+    """Create a key pair and print its paths."""
     from fp2.report.keys import generate_key
 
     key = generate_key(path, passphrase, overwrite)
-    print(f"private key (keep it): {key.private_path}\npublic key (give it out): {key.public_path}")
+    print(f"private key (keep it secret): {key.private_path}\npublic key (publish it): {key.public_path}")

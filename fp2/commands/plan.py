@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 _NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
-TRAITS_MISSING = "The words are with the data: those that ship are counted here, and the config hash will be another"
+TRAITS_MISSING = "The trait words are with the data: those that ship are counted here, and the config hash will differ"
 UNKNOWN = "unknown without the data"
 
 
 def plan_run(overrides: Sequence[str]) -> None:
-    """Print the size of each run that `overrides` stand for: answers, what the store has, time, disk.
+    """Print the size of each run that `overrides` describe: answers, how many are stored, time, disk.
 
-    Where the user's data are not there, the sizes follow from `data.limit`, and a line says so.
+    Where the user's data are missing, the sizes follow from `data.limit`, and a line says so.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def plan_run(overrides: Sequence[str]) -> None:
 
 
 def _config(job: Sequence[str]) -> tuple[Config, bool]:
-    """Return one run's config, a data folder that is not named left open; and whether its traits are with the data."""
+    """Return one run's config, its data folder left open if not given; and whether its traits are with missing data."""
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
@@ -76,13 +76,13 @@ def _config(job: Sequence[str]) -> tuple[Config, bool]:
 
 
 def _lacks_traits(composed: Any) -> bool:
-    """Whether the trait words are with the data (`experiment=gras_paper`), and the data are not there."""
+    """Whether the trait words are with the data (`experiment=gras_paper`), and the data are missing."""
     root = composed.data.get("root")
     return bool(root) and composed.probe.traits_file == root and not Path(str(root)).expanduser().is_dir()
 
 
 def _missing(config: Config) -> str | None:
-    """Return what is missing of the user's data, or None."""
+    """Return which data of the user are missing, or None."""
     from fp2.data.base import required
 
     for name, marker in required(asdict(config.data)).items():
@@ -95,7 +95,7 @@ def _missing(config: Config) -> str | None:
 
 
 def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
-    """Print what can be said without the data."""
+    """Print what is known without the data."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
@@ -156,7 +156,7 @@ def _print_rows(title: str, rows: dict[str, str], console: Console) -> None:
 
 
 def _print_plan(config: Config, console: Console) -> None:
-    """Print what one run would ask, what the store has of it, and what the rest will take."""
+    """Print what one run would ask, how much of it is stored, and what the rest will take."""
     from fp2.compose import config_hash
     from fp2.progress import Progress
     from fp2.store.rows import ResponseStore
@@ -205,7 +205,7 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
 
 
 def _sharing(inputs: Inputs) -> str:
-    """Return what the questions about an image will share, as far as it is known without loading the model."""
+    """Return the prefix sharing of the questions about an image, as far as known without loading the model."""
     assert inputs.engine is not None
     if (sharing := inputs.engine.profile().sharing) is not None:
         return sharing
@@ -214,7 +214,7 @@ def _sharing(inputs: Inputs) -> str:
 
 
 def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
-    """Return how long the rest takes and what that rests on: stored answers, an image timed now, or computation."""
+    """Return the time that the rest takes and its basis: stored answers, an image timed now, or computation."""
     assert inputs.engine is not None
     assert inputs.battery is not None
     if forecast.left == 0:
@@ -235,7 +235,7 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
 
 
 def _timed(plan: Plan, engine: Engine) -> float | None:
-    """Ask all questions about one image twice, and return the seconds of the second time; nothing is kept."""
+    """Ask all questions about one image twice and return the seconds of the second time; nothing is stored."""
     task = replace(plan.tasks[0], questions=plan.questions)
     took = None
     for _ in range(2):

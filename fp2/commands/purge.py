@@ -1,4 +1,4 @@
-"""`fp2 purge`: remove everything derived from people, pictures, a release, or whoever is not in a newer release."""
+"""`fp2 purge`: remove everything derived from people, images, a release, or what a newer release no longer has."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def run(
     subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
     overrides: Sequence[str],
 ) -> int:  # fmt: skip
-    """Say what would go, ask, remove it, and say what went; return the exit status.
+    """Print what would be removed, ask, remove it, and print what was removed; return the exit status.
 
     Raises
     ------
     Fp2Error
-        If nobody is named, or several ways of naming are mixed.
+        If nothing is selected, or several kinds of selection are mixed.
     """
     from fp2.runs.purge import purge
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
         raise Fp2Error(
-            "say whom: --subject ID and --image ID (may be repeated), or --release VERSION, or --absent",
-            fix="--absent takes the newer release: fp2 purge --absent data=fhibe data.root=PATH",
+            "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
+            fix="--absent needs the newer release: fp2 purge --absent data=fhibe data.root=PATH",
         )
     config = load_config(overrides)
     absentees = _absentees(config) if absent else None
@@ -50,21 +50,21 @@ def run(
 
     found = purge(config, select, dry=True)
     if not found.anything:
-        print("nothing derived from them is here")
+        print("nothing derived from them is stored here")
         return 0
-    _tell(found, "would go")
+    _report(found, "to remove")
     if dry:
         return 0
-    if not yes and not typer.confirm("Remove all of this for good?"):
+    if not yes and not typer.confirm("Remove all of this permanently?"):
         print("nothing was removed")
         return 1
-    _tell(purge(config, select), "gone")
-    print("The release itself is yours to delete: nothing in it was touched.")
+    _report(purge(config, select), "removed")
+    print("The release itself was not changed: delete it yourself if needed.")
     return 0
 
 
 def _absentees(config: Config) -> pd.DataFrame:
-    """Return everybody whom the release at `data.root` has."""
+    """Return the people of the release at `data.root`."""
     from fp2.data.load import configured_source, load_configured
     from fp2.progress import Progress
 
@@ -78,8 +78,8 @@ def _absentees(config: Config) -> pd.DataFrame:
     return load_configured(config, Progress()).people
 
 
-def _tell(found: Purged, said: str) -> None:
+def _report(found: Purged, what: str) -> None:
     for line in found.runs:
         print(line)
     rows = ", ".join(f"{count} of {table}" for table, count in found.store.items() if count)
-    print(f"{said}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")
+    print(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

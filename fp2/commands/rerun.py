@@ -1,4 +1,4 @@
-"""`fp2 rerun`: a logged evaluation run again from its config, and the numbers compared row by row."""
+"""`fp2 rerun`: repeat a logged run from its config, and compare the numbers row by row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "sh
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
 EXIT_DIFFERENT = 1
-# What may be given along: where things are and how they are run, never what is asked.
+FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
+# Overrides that are allowed: where files are and how the run is executed, never what is asked.
 MAY_CHANGE = (
     "paths.", "tracking.", "engine.device", "engine.batch_size", "engine.threads", "data.root", "data.path",
     "data.image_root", "model.id", "model.truth", "answers.", "report.", "verify_inputs", "scorer.",
@@ -33,28 +34,30 @@ MAY_CHANGE = (
 
 
 def rerun(run_id: str, overrides: Sequence[str]) -> int:
-    """Run `run_id` (an MLflow run, or a folder with its files) again; return 0 if every number is the same.
+    """Repeat `run_id` (an MLflow run, or a folder with its files); return 0 if every number is the same.
 
-    `overrides` may change where things are (`paths.*`, `engine.device`, `data.root=`), not what is asked: the config
-    hash must stay the logged one.
+    `overrides` may change where files are (`paths.*`, `engine.device`, `data.root=`), not what is asked: the config
+    hash must be the logged one.
 
     Raises
     ------
     Fp2Error
-        If the run cannot be read, or its config gives another hash than its results carry.
+        If the run cannot be read, or its config has another hash than its results.
     """
+    from fp2.runs.reader import run_folder
+
     for override in overrides:
         if not override.lstrip("+").startswith(MAY_CHANGE):
             raise Fp2Error(f"a rerun cannot change {override.partition('=')[0]!r}", where="override")
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
-        source = _source(run_id, here, Path(scratch))
+        source = run_folder(run_id, here, Path(scratch), FILES)
         before, logged = _read(source)
         places = recall(Path(here.paths.state), before["run_id"])
         config = _logged_config(source, here, places, overrides)
     if config_hash(config) != before["config_hash"]:
-        raise Fp2Error("the logged config gives another config hash than its results carry", where=run_id)
+        raise Fp2Error("the logged config has another config hash than the results", where=run_id)
     for line in _drift(logged, places, overrides, before):
         console.print(line, style="yellow", highlight=False)
     outcome = _run(config, [*logged, *overrides])
@@ -63,22 +66,14 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 
-def _source(run_id: str, config: Config, scratch: Path) -> Path:
-    """Return the folder of the run's files: `run_id` itself if it is one, else `scratch` with the logged ones."""
-    if (Path(run_id) / artifacts.RESULTS).is_file():
-        return Path(run_id)
-    from fp2.tracking.client import download
-
-    download(config, run_id, (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS), scratch)
-    return scratch
-
-
 def _read(source: Path) -> tuple[dict[str, Any], list[str]]:
     """Return the logged results and overrides."""
     import yaml
 
+    from fp2.runs.reader import read_results
+
+    before = read_results(source)
     try:
-        before = json.loads((source / artifacts.RESULTS).read_text(encoding="utf-8"))
         logged = yaml.safe_load((source / artifacts.OVERRIDES).read_text(encoding="utf-8")) or []
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(source)) from error
@@ -86,7 +81,7 @@ def _read(source: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _logged_config(source: Path, here: Config, places: Mapping[str, str], overrides: Sequence[str]) -> Config:
-    """Return the logged config with this machine's folders, and the places that `overrides` name."""
+    """Return the logged config with this machine's paths, and those that `overrides` name."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -103,15 +98,15 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
             f"the logged config cannot be read: {' '.join(str(error).split())}", where=str(source)
         ) from error
     if missing := missing_places(final):
-        fix = f"Say where they are here: {' '.join(f'{key}=PATH' for key in missing)}"
-        raise Fp2Error("the run used files of the machine that it was made on", where=", ".join(missing), fix=fix)
+        fix = f"Give their paths on this machine: {' '.join(f'{key}=PATH' for key in missing)}"
+        raise Fp2Error("the run used files of another machine", where=", ".join(missing), fix=fix)
     return from_plain(final)
 
 
 def _drift(
     logged: Sequence[str], places: Mapping[str, str], overrides: Sequence[str], before: Mapping[str, Any]
 ) -> list[str]:
-    """Compose the logged overrides with today's YAML files; say where that is another config than the logged one."""
+    """Compose the logged overrides with the current YAML files; report if the config differs from the logged one."""
     named = {override.partition("=")[0] for override in overrides}
     pairs = [(override.partition("=")[0], override) for override in logged]
     again = [f"{key}='{places[key]}'" if key in places else full for key, full in pairs if key not in named]
@@ -134,7 +129,7 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
     """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree."""
-    table = Table(title="rerun against the logged run")
+    table = Table(title="rerun and logged run")
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in after["disparities"]}
@@ -156,12 +151,12 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
         console.print(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
     same = _equal(before["composite"], after["composite"])
     console.print(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
-    console.print("every number is the same" if all_same and same else "the numbers are not the same")
+    console.print("all numbers are equal" if all_same and same else "the numbers differ")
     return all_same and same
 
 
 def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
-    """Print one line per protocol's block (it has `metrics` or a `headline`); return whether all agree."""
+    """Print one line per block of a protocol (with `metrics` or `headline`); return whether all agree."""
     same = True
     for name, old in before.items():
         if isinstance(old, Mapping) and {"metrics", "headline"} & set(old):

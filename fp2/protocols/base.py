@@ -83,6 +83,7 @@ class Job:
     config : Config
     cuts : tuple of Cut
     battery : Battery or None
+        None of a task, and of a logged run whose answers are not scored: what `analyse` needs of it is in `facts`.
     scorers : mapping
     facts : mapping
         What `analyse` needs besides the tables: of `EvaluationProtocol.facts` or `Collected` on a first run, of
@@ -187,7 +188,9 @@ class EvaluationProtocol(Generic[Given]):
         return None
 
     def run_name(self, inputs: Inputs) -> str:
-        """Return the name of the run in the MLflow UI: model, cuts, and the image variant."""
+        """Return the name of the run in the MLflow UI: model, cuts and image variant; task and data of a task."""
+        if not self.asks:
+            return f"{inputs.config.task.name} · {inputs.config.data.name}"
         variant = inputs.config.variant
         parts = [inputs.config.model.name, "+".join(cut.name for cut in inputs.cuts)]
         return " · ".join([*parts, *([] if variant.kind == ORIGINAL else [variant.name])])

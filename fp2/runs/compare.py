@@ -1,7 +1,7 @@
-"""Two runs on the same people: how far apart their fingerprints lie, per cut and scorer, and where they differ most.
+"""Two runs on the same subjects: the distance of their fingerprints per cut and scorer, and where they differ most.
 
-A fingerprint is the profile of group means, centred within every probe (`fp2.stats.distance`): a model that is kinder
-to everybody alike has the same fingerprint.
+A fingerprint is the profile of group means, centred within each probe (`fp2.stats.distance`): a model that rates all
+groups higher by the same amount has the same fingerprint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value",
 
 @dataclass(frozen=True)
 class Settings:
-    """How often to permute and resample, the level, the seed, and the fewest people of a group that is compared."""
+    """Numbers of permutations and bootstrap resamples, level, seed, and the fewest subjects of a group."""
 
     n_permutations: int
     n_bootstrap: int
@@ -41,29 +41,29 @@ def compare(
 ) -> dict[str, Any]:
     """Compare two runs and return a JSON-ready block (aggregates only).
 
-    `start(n)` is told the number of steps and returns what to call after each.
+    `start(n)` is called with the number of steps; what it returns is called after each.
 
     Returns
     -------
     dict
-        `first`, `second`: who they are; `shared`: people and pictures of both; `primary`: the headline's scorer;
+        `first`, `second`: the runs; `shared`: subjects and images of both; `primary`: the primary scorer;
         `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
-        one row per cut, probe and group of enough people; `family`: what p-values are corrected over; `notes`.
+        one row per cut, probe and group of enough subjects; `family`: what p-values are corrected over; `notes`.
 
     Raises
     ------
     Fp2Error
-        If they share no cut, scorer, probe or person.
+        If they share no cut, scorer, probe or subject.
     """
     runs = (first, second)
     cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
     if missing := [run.primary for run in runs if run.primary != scorers[0]]:
-        notes.append(f"The runs' primary scorers differ; shown first: {scorers[0]} (not {missing[0]}).")
+        notes.append(f"The runs have different primary scorers; shown first: {scorers[0]} (not {missing[0]}).")
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
     if not any(same for same, _ in chosen.values()):
         raise _different_probes(runs)
     if left := chosen[scorers[0]][1]:
-        notes.append(f"Probes that only one run asked, or in other words, are left out: {', '.join(left)}.")
+        notes.append(f"Excluded, asked by one run only or with another text: {', '.join(left)}.")
     tick = start(len(cuts) * len(scorers))
     rows, profiles = [], []
     for scorer in scorers:
@@ -101,12 +101,12 @@ def _same_cuts(runs: Sequence[LoggedRun]) -> list[Cut]:
 
 
 def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return the scorers that both runs have in the same version, the first's primary one first."""
+    """Return the scorers that both runs have in the same version, the primary scorer of the first run first."""
     first, second = (run.scorers for run in runs)
     same = [name for name, version in first.items() if second.get(name) == version]
     if not same:
         if set(first) & set(second):
-            fix = "fp2 rescore brings one up to date"
+            fix = "Score one of them again with fp2 rescore"
             raise Fp2Error("the runs have no scorer of the same version in common", fix=fix)
         ours, theirs = ", ".join(first), ", ".join(second)
         raise Fp2Error(f"the runs have no scorer in common: {ours} in the first, {theirs} in the second")
@@ -115,7 +115,7 @@ def _same_scorers(runs: Sequence[LoggedRun]) -> list[str]:
 
 def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
     if common := sorted(set(runs[0].probes) & set(runs[1].probes)):
-        return Fp2Error(f"the runs asked {', '.join(common)} in different words: nothing can be compared")
+        return Fp2Error(f"the runs asked {', '.join(common)} with different texts: nothing can be compared")
     ours, theirs = (", ".join(run.probes) for run in runs)
     return Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
 
@@ -143,7 +143,7 @@ def _distance(lines: SharedLines, cut: str, scorer: str, probes: Sequence[str], 
 
 
 def _adjust(rows: list[dict[str, Any]]) -> None:
-    """Write `adjusted_p` into every row and every probe's entry."""
+    """Add `adjusted_p` to every row and every entry of a probe."""
     from fp2.stats.adjustment import adjust_p_values
 
     for scorer in dict.fromkeys(row["scorer"] for row in rows):
@@ -154,7 +154,7 @@ def _adjust(rows: list[dict[str, Any]]) -> None:
 
 
 def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
-    """Return both runs' group means over people, where both have a value, less their mean over groups."""
+    """Return the group means (over subjects with a value in both runs) of each run, minus their mean over groups."""
     import pandas as pd
 
     both: BoolArray = np.asarray(np.isfinite(lines.values).all(axis=0))
@@ -183,7 +183,7 @@ def _shared(runs: Sequence[LoggedRun], notes: list[str]) -> dict[str, int]:
     both = runs[0].people[["image_id", "subject_id"]].merge(runs[1].people[["image_id", "subject_id"]])
     n, total = int(both["subject_id"].nunique()), [n_people(run) for run in runs]
     if n < max(total):
-        notes.append(f"Compared on the {n} people of both runs; the first has {total[0]}, the second {total[1]}.")
+        notes.append(f"Compared on the {n} subjects of both runs; the first has {total[0]}, the second {total[1]}.")
     return {
         "n_subjects": n,
         "n_images": int(both["image_id"].nunique()),

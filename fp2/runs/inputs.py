@@ -73,6 +73,8 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> d
         asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
     )
     engine.identity()
+    for question in battery.questions:
+        engine.method(question)  # raises for a kind of question that the engine cannot ask
     return {"protocol": protocol, "battery": battery, "scorers": scorers, "engine": engine}
 
 

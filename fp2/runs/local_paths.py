@@ -1,6 +1,6 @@
-"""Where things lie on this machine: kept out of what a run publishes, remembered beside the store for `fp2 rerun`.
+"""Paths of this machine: left out of what a run publishes, and kept beside the store for `fp2 rerun`.
 
-A logged config says `local:NAME` in place of an absolute path; the path itself stays in `STATE/places/RUN_ID.json`.
+A logged config has `local:NAME` in place of an absolute path; the path itself is in `STATE/places/RUN_ID.json`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Any
 
 from fp2 import artifacts
 from fp2.config import Config
+from fp2.errors import Fp2Error
 
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
-"""Keys that say where something is, or which pictures, without being a path; and what is put in their place."""
+"""Keys that name a place, or images, without being a path; and what replaces them."""
 FILES = "task.files."
-"""Below it are files of the user's, whichever way their paths are written."""
+"""Below it are the user's files, relative or absolute."""
 TRAITS = "probe.traits_file"
-"""The one key of a battery that is a path."""
+"""The one path in a battery."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
 
 
 def write_config(folder: Path, config: Config, overrides: Sequence[str]) -> dict[str, str]:
-    """Write the resolved config and the overrides it came from, without this machine's paths; return those."""
+    """Write the resolved config and its overrides without this machine's paths; return the paths."""
     from omegaconf import OmegaConf
 
     plain, places = without_places(_plain(asdict(config)))
@@ -51,14 +52,14 @@ def _plain(value: Any) -> Any:
 
 
 def without_places(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a plain config without this machine's paths, and what was taken out by dotted key."""
+    """Return a plain config without this machine's paths, and what was removed, by dotted key."""
     places: dict[str, str] = {}
     plain = {key: value for key, value in config.items() if key not in HIDDEN_SECTIONS}
     return {key: _cleaned(value, key, places) for key, value in plain.items()}, places
 
 
 def overrides_without_places(overrides: Sequence[str]) -> list[str]:
-    """Return `overrides` without those that only say where things lie; other paths become `local:NAME`."""
+    """Return `overrides` without those that only name places; other paths become `local:NAME`."""
     kept = []
     for override in overrides:
         key, found, value = override.partition("=")
@@ -77,7 +78,7 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
 
 
 def _inline_without_places(override: str, name: str, value: str) -> str:
-    """Return an inline mapping or list as it was typed, but for the places in it; `local:...` if it cannot be read."""
+    """Return an inline mapping or list as it was typed, except for the paths; `local:...` if it cannot be parsed."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -91,14 +92,14 @@ def _inline_without_places(override: str, name: str, value: str) -> str:
         return value
     hidden = {str(old): new for old, new in _changed(parsed, cleaned)}
     for old in sorted(hidden, key=len, reverse=True):  # one path may begin with another
-        if old not in value:  # it was typed with escapes
+        if old not in value:  # typed with escapes
             return f"{MARK}..."
         value = value.replace(old, hidden[old])
     return value
 
 
 def _changed(before: Any, after: Any) -> Iterator[tuple[Any, str]]:
-    """Yield what was changed in nested mappings and lists, and what into."""
+    """Yield (old, new) of everything that differs between nested mappings and lists."""
     if isinstance(before, Mapping):
         for key in before:
             yield from _changed(before[key], after[key])
@@ -110,7 +111,7 @@ def _changed(before: Any, after: Any) -> Iterator[tuple[Any, str]]:
 
 
 def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
-    """Return the config with the remembered paths put back."""
+    """Return the config with the stored paths inserted."""
     for dotted, path in places.items():
         node = config
         *parents, last = dotted.split(".")
@@ -121,7 +122,7 @@ def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, 
 
 
 def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
-    """Return the dotted keys that still say `local:NAME`."""
+    """Return the dotted keys that still have `local:NAME`."""
     found: list[str] = []
     for key, value in config.items():
         dotted = f"{prefix}{key}"
@@ -135,7 +136,7 @@ def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
 
 
 def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
-    """Keep a run's paths in the state folder, where nothing is published from."""
+    """Store a run's paths in the state folder, which is never published."""
     if places:
         folder = state / "places"
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,9 +144,19 @@ def remember(state: Path, run_id: str, places: Mapping[str, str]) -> None:
 
 
 def recall(state: Path, run_id: str) -> dict[str, str]:
-    """Return the remembered paths of a run; none if it was made elsewhere."""
+    """Return the stored paths of a run; none if it was made on another machine.
+
+    Raises
+    ------
+    Fp2Error
+        If they cannot be read.
+    """
     path = state / "places" / f"{run_id}.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        fix = "Delete the file, and give the paths again"
+        raise Fp2Error(f"the run's paths cannot be read: {error}", where=str(path), fix=fix) from error
 
 
 def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
@@ -161,7 +172,7 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
     if dotted.startswith(FILES) and value:
         places[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
-    is_text = dotted.startswith("probe.") and dotted != TRAITS  # a question may begin with a stroke
+    is_text = dotted.startswith("probe.") and dotted != TRAITS  # a question may begin with a slash
     if isinstance(value, str) and not is_text and _PATH.fullmatch(value):
         places[dotted] = value
         return MARK + _name(value)

@@ -1,7 +1,7 @@
-"""Removing what was derived from people, pictures or a release: rows of the store, of runs, and all that was computed.
+"""Purge: remove everything derived from subjects, images or a release, from the store, the runs and their results.
 
-Runs go first, in the outputs and in the MLflow store, and the response store last: its index says which answers came
-from whom, so an interrupted purge is finished by giving the same command again.
+Runs are purged first, in the output folders and in the MLflow store, and the response store last: its index records
+which answers belong to which image, so an interrupted purge is completed by giving the same command again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from fp2.tracking.files import Logged
 
 MARK = ".purging"  # in a run's folder while it is worked on
-WRITTEN_OUT = "hf"  # below `paths.data`: pictures that were copied out of a data set's own files
+WRITTEN_OUT = "hf"  # below `paths.data`: images that were extracted from a data set's own files
 
 
 @dataclass
 class Purged:
-    """What was removed (or would be): rows of the store by table, and one line per run."""
+    """What was removed (or would be): rows of the store by table, one line per run, and the number of people."""
 
     store: dict[str, int] = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Purged:
 
 @dataclass
 class _Work:
-    """What one purge knows and finds on its way."""
+    """The state of one purge."""
 
     here: Config
     selection: Selection
@@ -59,9 +59,9 @@ class _Work:
     people: set[str] = field(default_factory=set)
 
     def drop(self, tables: RunTables, known: bool) -> tuple[RunTables, int]:
-        """Return the tables without the rows that go, and how many people go with them; notes whose answers go.
+        """Return the tables without the selected rows, and how many people that removes; collect their answers' keys.
 
-        A run without results does not tell which data it was made on (`known`): there the store's index decides.
+        `known`: whether the run's results say which data set it is of; otherwise the store's index decides.
         """
         people = tables.people
         if known or isinstance(self.selection, ByIds):
@@ -80,14 +80,14 @@ class _Work:
 def purge(
     here: Config, make_selection: Callable[[bytes, list[origins.RecordedImage]], Selection], *, dry: bool = False
 ) -> Purged:
-    """Remove everything that was derived from whom the selection names.
+    """Remove everything that was derived from the selected people and images.
 
     Parameters
     ----------
     here : Config
         Where outputs, state and the MLflow store are.
     make_selection : callable
-        Makes the selection from this machine's salt and the pictures that the store remembers.
+        Returns the selection, given this machine's salt and the images in the store's index.
     dry : bool
         Only count.
 
@@ -103,17 +103,18 @@ def purge(
     with ResponseStore(Path(here.paths.store)) as store:
         known = origins.recorded_images(store.connection, store.path)
         selection = make_selection(salt, known)
-        chosen = [picture for picture in known if selection.picks(picture)]
+        chosen = [image for image in known if selection.selects(image)]
         every = sorted(origins.all_keys(store.connection, store.path))
         raw_keys = dict(zip(salted(every, salt, "response"), every, strict=True))
         gone = origins.keys_of(store.connection, store.path, chosen)
         work = _Work(here, selection, chosen, raw_keys, gone, dry, {picture.subject for picture in chosen})
         folders = _run_folders(Path(here.paths.outputs))
-        for folder in folders:  # a store from before there were origins: the runs' tables say whose answers go
-            _purge_folder(folder, work, look=True)
-        done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
-        done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
-        done.store = _purge_store(store, work)
+        with artifacts.as_user_error(Path(here.paths.outputs)):
+            for folder in folders:  # a store without an index of origins: the runs' tables say which answers go
+                _purge_folder(folder, work, look=True)
+            done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
+            done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
+            done.store = _purge_store(store, work)
         done.people = len(work.people)
     return done
 
@@ -136,7 +137,7 @@ def _run_id(folder: Path) -> str:
 
 
 def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
-    """Purge one run, or only `look`; return the line on what became of it, None if it has nobody of the selection."""
+    """Purge one run, or only `look`; return one line on it, None if nothing of it is selected."""
     results = _results(folder)
     release = results["dataset"]["release"] if results else None
     if results is not None and not work.selection.concerns(kind_of(results), release):
@@ -151,12 +152,12 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
         return what
     if tables.people.empty:
         shutil.rmtree(folder)
-        return f"{what}, which was everybody: the run was removed"
+        return f"{what}, all that it had: the run was removed"
     return f"{what}: {_rewrite(folder, tables, work, results, n_people)}"
 
 
 def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:
-    """Write the tables without them, then everything that follows; return how that went."""
+    """Write the tables that are left, then everything that follows from them; return how that went."""
     mark = folder / MARK
     n_people = max(n_people, int(mark.read_text() or 0) if mark.exists() else 0)
     mark.write_text(str(n_people))
@@ -165,16 +166,16 @@ def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, An
         if results is None:
             raise Fp2Error("the run has no results")
         reissue(folder, tables, work.here, results, work.raw_keys, n_people)
-        said = "computed again and signed anew"
+        said = "recomputed and signed again"
     except Fp2Error as error:
         strip(folder)
-        said = f"removed from its tables; results, figures and passport are gone too, since {error}"
+        said = f"removed from its tables; results, figures and passport were deleted as well, since {error}"
     mark.unlink()
     return said
 
 
 def _purge_logged(work: _Work, folders: dict[str, Path]) -> list[str]:
-    """Purge the runs in the MLflow store, from their folder here if there is one, else from their logged files."""
+    """Purge the runs in the MLflow store, from their output folder if it still exists, else from their logged files."""
     from fp2.tracking.files import clear_tags, fetch, logged_runs
 
     lines = []
@@ -193,7 +194,7 @@ def _purge_logged(work: _Work, folders: dict[str, Path]) -> list[str]:
 
 
 def _purge_logged_run(run: Logged, logged: Path, folder: Path | None, work: _Work) -> str | None:
-    """Purge one run of the MLflow store; a run that has its folder here is taken from there: one passport for both."""
+    """Purge one run of the MLflow store; a run whose output folder exists is replaced by it: one passport for both."""
     from fp2.tracking.files import remove, replace
 
     line = _purge_folder(logged, work, look=folder is not None)
@@ -230,7 +231,7 @@ def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:
 
 
 def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
-    """Delete the store's rows, and traces of the ids in notes of failed runs."""
+    """Delete the store's rows, and mentions of the ids in notes of failed runs."""
     words = (*work.selection.subject_ids, *work.selection.image_ids) if isinstance(work.selection, ByIds) else ()
     paths = {os.path.abspath(picture.path) for picture in work.chosen}
     paths |= {path for path in origins.digested_paths(store.connection, store.path) if any(w in path for w in words)}
@@ -245,7 +246,7 @@ def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
 
 
 def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:
-    """Take the ids out of the lists of chosen pictures that are remembered for reruns."""
+    """Remove the ids from the lists of chosen images that are kept for reruns."""
     for path in (state / "places").glob("*.json"):
         kept = json.loads(path.read_text(encoding="utf-8"))
         ids = kept.get("data.ids")
@@ -255,14 +256,14 @@ def _clear_chosen_ids(state: Path, words: Sequence[str]) -> None:
 
 
 def _there(store: ResponseStore, keys: set[str]) -> dict[str, int]:
-    """Return how many answers, and how many blocks of them, the store has under `keys`."""
+    """Return how many answers (rows) and how many arrays of answers the store has under `keys`."""
     single = {str(key) for (key,) in store.connection.execute("SELECT key FROM answers")}
     blocks = [key.hex() for (key,) in store.connection.execute("SELECT context FROM blocks")]
     return {"answers": len(keys & single), "blocks": sum(key in keys for key in blocks)}
 
 
 def _clear_notes(outputs: Path, words: Sequence[str]) -> None:
-    """Delete the tracebacks and status notes of failed runs that name one of the ids."""
+    """Delete the tracebacks and status files of failed runs that mention one of the ids."""
     for name in artifacts.LOCAL_FILES:
         for path in outputs.rglob(name):
             if any(word in path.read_text(encoding="utf-8", errors="replace") for word in words):

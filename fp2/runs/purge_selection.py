@@ -1,6 +1,6 @@
-"""Who is to be removed: by id, by release, or everybody whom a newer release no longer has.
+"""What a purge removes: subjects and images by id, a release, or everything that a newer release no longer has.
 
-Tables of runs carry salted keys, so ids are compared as keys under this machine's salt.
+Tables of runs have salted keys, so ids are compared as keys under this machine's salt.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class Selection(Protocol):
-    """Who is to be removed."""
+    """What is to be removed."""
 
     def concerns(self, kind: str, release: str | None) -> bool:
-        """Whether a data set of this kind and release can hold any of them."""
+        """Whether a data set of this kind and release can contain any of it."""
         ...
 
     def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are about them (salted keys of pictures and of people)."""
+        """Return which rows are selected (salted keys of images and of subjects)."""
         ...
 
-    def picks(self, picture: RecordedImage) -> bool:
-        """Whether a remembered picture is about them."""
+    def selects(self, image: RecordedImage) -> bool:
+        """Whether an image of the store's index is selected."""
         ...
 
 
 @dataclass(frozen=True)
 class ByIds:
-    """Some people and some pictures; whoever else is in a picture of these people goes with it."""
+    """Some subjects and some images; an image of a selected subject is removed with everyone in it."""
 
     subject_ids: tuple[str, ...]
     image_ids: tuple[str, ...]
@@ -44,30 +44,30 @@ class ByIds:
 
     @classmethod
     def of(cls, subject_ids: Iterable[str], image_ids: Iterable[str], salt: bytes, known: list[RecordedImage]) -> ByIds:
-        """Return the selection of these ids; a picture's id also stands for the face crops cut from it."""
-        people, pictures = tuple(subject_ids), tuple(image_ids)
+        """Return the selection of these ids; the id of an image also selects the face crops made from it."""
+        people, named = tuple(subject_ids), tuple(image_ids)
         subjects = frozenset(salted(people, salt))
-        images = set(salted(pictures, salt, "image"))
-        images |= {p.image for p in known if p.subject in subjects or any(name in p.path for name in pictures)}
-        return cls(people, pictures, subjects, frozenset(images))
+        images = set(salted(named, salt, "image"))
+        images |= {p.image for p in known if p.subject in subjects or any(name in p.path for name in named)}
+        return cls(people, named, subjects, frozenset(images))
 
     def concerns(self, kind: str, release: str | None) -> bool:
-        """Ids may be in any data set."""
+        """Return True: an id may be in any data set."""
         return True
 
     def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are about these people, or one of their pictures."""
+        """Return which rows are of these subjects, or of one of their images."""
         own = subjects.isin(self.subjects)
         return own | images.isin(self.images | set(images[own]))
 
-    def picks(self, picture: RecordedImage) -> bool:
-        """Whether it is one of the pictures, or shows one of the people."""
-        return picture.subject in self.subjects or picture.image in self.images
+    def selects(self, image: RecordedImage) -> bool:
+        """Whether it is one of the images, or shows one of the subjects."""
+        return image.subject in self.subjects or image.image in self.images
 
 
 @dataclass(frozen=True)
 class ByRelease:
-    """Everybody of one release."""
+    """Everything of one release."""
 
     release: str
 
@@ -79,14 +79,14 @@ class ByRelease:
         """Return every row."""
         return images == images
 
-    def picks(self, picture: RecordedImage) -> bool:
+    def selects(self, image: RecordedImage) -> bool:
         """Whether it is of that release."""
-        return picture.release == self.release
+        return image.release == self.release
 
 
 @dataclass(frozen=True)
 class Absent:
-    """Everybody of a kind of data set whom the release at hand does not have, as keys of those whom it has."""
+    """Everything of a kind of data set that the release at hand lacks, given the keys of what it contains."""
 
     kind: str
     subjects: frozenset[str]
@@ -94,27 +94,27 @@ class Absent:
 
     @classmethod
     def from_release(cls, kind: str, people: pd.DataFrame, salt: bytes) -> Absent:
-        """Return the selection of all who are not among `people` (whole pictures; their face crops are known too)."""
+        """Return the selection of all that is not in `people` (a table of whole images; face crops follow from it)."""
         pairs = list(zip(people["image_id"], people["subject_id"], strict=True))
-        pictures = {image for image, _ in pairs} | {f"{image}_{subject}" for image, subject in pairs}
+        names = {image for image, _ in pairs} | {f"{image}_{subject}" for image, subject in pairs}
         subjects = frozenset(salted({subject for _, subject in pairs}, salt))
-        return cls(kind, subjects, frozenset(salted(pictures, salt, "image")))
+        return cls(kind, subjects, frozenset(salted(names, salt, "image")))
 
     def concerns(self, kind: str, release: str | None) -> bool:
         """Whether it is that kind of data."""
         return kind == self.kind
 
     def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are about a picture or a person that is no longer there."""
+        """Return which rows are of an image or a subject that the release lacks."""
         return ~(images.isin(self.images) & subjects.isin(self.subjects))
 
-    def picks(self, picture: RecordedImage) -> bool:
-        """Whether it is no longer there."""
-        gone = picture.image not in self.images or picture.subject not in self.subjects
-        return picture.data == self.kind and gone
+    def selects(self, image: RecordedImage) -> bool:
+        """Whether the release lacks it."""
+        gone = image.image not in self.images or image.subject not in self.subjects
+        return image.data == self.kind and gone
 
 
 def kind_of(results: Mapping[str, Any]) -> str:
-    """Return the kind of data set that a run was made on, as far as its results tell it: FHIBE's carry its terms."""
+    """Return the kind of data set of a run, as far as its results show it: those of FHIBE contain its terms."""
     dataset = results["dataset"]
     return "fhibe" if "terms" in (dataset.get("settings") or {}) or dataset["name"] == "fhibe" else ""

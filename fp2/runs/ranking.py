@@ -1,4 +1,4 @@
-"""Which rank each model of a sweep may hold (A6): the shrunken composite, resampled on the same people for all."""
+"""Rank intervals of the models of a sweep: shrunken composites under the same bootstrap resamples of subjects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_BOOTSTRAP = 2000
 
 @dataclass(frozen=True)
 class Place:
-    """Where one run stands: `shrunken` composite, the ranks it may hold, and the letters of its tie groups."""
+    """The rank of one run: `shrunken` composite, the bounds of its rank interval, and the letters of its tie groups."""
 
     run_id: str
     shrunken: float
@@ -28,10 +28,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The places of the runs of one cut and variant, best first; none where `reason` says why they have no intervals.
+    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
 
-    `notes`: what a reader has to know of it, the runs that were left out for one. The intervals hold at 1 - `alpha`,
-    the first run's; None without places.
+    `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
+    run; None without ranks.
     """
 
     cut: str
@@ -43,7 +43,7 @@ class Ranking:
 
 
 def rankings(runs: Sequence[LoggedRun], tick: Callable[[], None] = lambda: None) -> list[Ranking]:
-    """Rank the runs of every cut and variant; `tick` is told after each of `n_rankings(runs)`."""
+    """Rank the runs of every cut and variant; `tick` is called after each of `n_rankings(runs)`."""
     found = []
     for (cut, variant), members in _boards(runs).items():
         found.append(_rank(members, cut, variant))
@@ -52,7 +52,7 @@ def rankings(runs: Sequence[LoggedRun], tick: Callable[[], None] = lambda: None)
 
 
 def n_rankings(runs: Sequence[LoggedRun]) -> int:
-    """Return how many boards there are."""
+    """Return the number of rankings: one for each cut and variant."""
     return len(_boards(runs))
 
 
@@ -65,7 +65,7 @@ def _boards(runs: Sequence[LoggedRun]) -> dict[tuple[str, str | None], list[Logg
 
 
 def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
-    """Rank runs of one cut, or say why that cannot be."""
+    """Rank the runs of one cut, or say why they cannot be ranked."""
     try:
         probes = _comparable(runs, cut)
         lines = shared_lines(runs, runs[0].cuts[cut], runs[0].primary, probes)
@@ -79,9 +79,9 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
 
 
 def _comparable(runs: Sequence[LoggedRun], cut: str) -> list[str]:
-    """Return the probes that all runs asked; raise if the runs cannot be ranked against each other."""
+    """Return the probes that all runs asked; raise if the runs cannot be ranked together."""
     if len(runs) < 2:
-        raise Fp2Error("there is one run only")
+        raise Fp2Error("there is only one run")
     first = runs[0]
     if any(run.cuts[cut] != first.cuts[cut] for run in runs):
         raise Fp2Error("the runs keep different groups of the cut")
@@ -98,28 +98,29 @@ def _comparable(runs: Sequence[LoggedRun], cut: str) -> list[str]:
 def _answering(
     runs: Sequence[LoggedRun], lines: SharedLines, probes: Sequence[str], cut: str, names: Sequence[str]
 ) -> tuple[list[int], list[str]]:
-    """Return the places of the runs that answered enough to be ranked, and notes on the others and on the people."""
+    """Return the indices of the runs with enough answers to be ranked, and notes on the others and on the subjects."""
     notes = []
     total = [n_people(run) for run in runs]
     shared = len(set.intersection(*(set(run.people["subject_id"]) for run in runs)))
     if shared < max(total):
         span = f"{min(total)}" if min(total) == max(total) else f"{min(total)} to {max(total)}"
-        notes.append(f"by {cut}: ranked on the {shared} people that every run is about (of {span})")
+        notes.append(f"by {cut}: ranked on the {shared} subjects that all runs have (of {span})")
     kept = []
     for i, run in enumerate(runs):
         few = [p for j, p in enumerate(probes) if _groups_with_answers(lines, lines.values[i, :, j], _least(runs)) < 2]
         rows = [r for r in run.results["disparities"] if r["cut"] == cut and r["scorer"] == run.primary]
         constant = [r["probe"] for r in rows if r["verdict"] == "uninformative"]
         if few:
-            notes.append(f"by {cut}: {names[i]} is not ranked, it hardly answered {', '.join(few)}")
+            notes.append(f"by {cut}: {names[i]} is not ranked: too few answers to {', '.join(few)}")
         elif len(constant) == len(probes):
-            notes.append(f"by {cut}: {names[i]} is not ranked, all its answers are the same")
+            notes.append(f"by {cut}: {names[i]} is not ranked: all its answers are the same")
         else:
             kept.append(i)
             if constant:
-                notes.append(f"by {cut}: {names[i]} always says the same to {', '.join(constant)}, which flatters it")
+                same = f"gives the same answer to everything in {', '.join(constant)}, which lowers its composite"
+                notes.append(f"by {cut}: {names[i]} {same}")
     if len(kept) < 2:
-        raise Fp2Error("fewer than two runs answered enough")
+        raise Fp2Error("fewer than two runs have enough answers")
     return kept, notes
 
 
@@ -128,7 +129,7 @@ def _first(runs: Sequence[LoggedRun], name: str) -> float:
 
 
 def _settings_apart(runs: Sequence[LoggedRun], cut: str) -> list[str]:
-    """Return a note on each setting of the ranking in which the runs differ; the first run's is taken."""
+    """Return a note on each setting in which the runs differ; that of the first run is used."""
     found = []
     for name, what in (("alpha", "level"), ("seed", "seed")):
         first, *others = dict.fromkeys(run.results["analysis"][name] for run in runs)
@@ -143,7 +144,7 @@ def _least(runs: Sequence[LoggedRun]) -> int:
 
 
 def _groups_with_answers(lines: SharedLines, values: np.ndarray, least: int) -> int:
-    """Return in how many groups at least `least` people have a value."""
+    """Return the number of groups in which at least `least` subjects have a value."""
     known = np.isfinite(values)
     pairs = set(zip(lines.groups[known], lines.subjects[known], strict=True))
     sizes = np.unique([group for group, _ in pairs], return_counts=True)[1] if pairs else np.zeros(0)

@@ -1,10 +1,10 @@
-"""A finished run read back from its files, for comparing it with others: results, people, scores and cuts."""
+"""A logged run read from its files, to be compared with others: results, people, scores and cuts."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,13 +25,13 @@ _NEEDED = {
     "dataset": dict, "variant": dict, "probes": list, "scorers": list, "cuts": list, "answers": dict, "balance": list,
     "composites": dict, "disparities": list, "analysis": dict, "limitations": list,
 }  # fmt: skip
-"""What is read of `results.json`, and what it is."""
+"""Keys of `results.json` that are read, and their types."""
 _SCORE_COLUMNS = ["image_id", "subject_id", "probe", "scorer", "value", "refused"]
 
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One run: what `results.json` holds, and its people and scores under salted keys."""
+    """One run: its results, and its people and scores with salted keys."""
 
     results: Mapping[str, Any]
     people: pd.DataFrame
@@ -46,28 +46,28 @@ class LoggedRun:
 
     @property
     def name(self) -> str:
-        """Model, and what was shown in place of the pictures."""
+        """The model, and the image variant if there is one."""
         variant = variant_name(self.results)
         return model_name(self.results) + (f" ({variant})" if variant else "")
 
     @property
     def primary(self) -> str:
-        """The scorer that its composites are of."""
+        """The primary scorer: that of the composites."""
         return primary_scorer(self.results)
 
     @cached_property
     def probes(self) -> dict[str, str]:
-        """Each probe's exact text by its id."""
+        """The text of each probe by its id."""
         return {probe["id"]: probe["text"] for probe in self.results["probes"]}
 
     @cached_property
     def scorers(self) -> dict[str, str]:
-        """What each scorer computes, by its name: version and lexicon, as one text to compare."""
+        """Version and lexicon of each scorer by its name, as one string to compare."""
         found = self.results["scorers"]
         return {s["name"]: json.dumps([s["version"], s["lexicon"]], sort_keys=True) for s in found}
 
     def wide(self, scorer: str) -> pd.DataFrame:
-        """Return (image_id, subject_id) x probe of one scorer; missing where refused, failed or not scorable."""
+        """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
         from fp2.protocols.fingerprint.outcomes import outcome_columns
 
         if scorer not in self._wide:
@@ -77,52 +77,65 @@ class LoggedRun:
 
 
 def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
-    """Return a run by its MLflow id, or from a folder with its files; what is fetched goes into `scratch`.
+    """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
 
     Raises
     ------
     Fp2Error
-        If there is no such run, or it keeps no table of scores per person.
+        If there is no such run, or it has no scores per subject and image.
     """
-    folder = Path(word)
-    if not (folder / artifacts.RESULTS).is_file():
-        if folder.is_dir():
-            raise Fp2Error("this folder holds no run", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
-        folder = _fetch(word, here, scratch)
+    tables = (artifacts.PEOPLE, artifacts.SCORES)
+    folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results, config = read_results(folder), _config(folder)
     people, scores = _tables(folder, word, results)
     return LoggedRun(results, people, scores, _cuts(config, people, results, word))
 
 
 def short_names(runs: Sequence[LoggedRun]) -> list[str]:
-    """Return a name for each run; where several have the same one, the start of its id stands with it."""
+    """Return a name for each run; runs with the same name have the start of their id appended."""
     names = [run.name for run in runs]
     return [
         name if names.count(name) == 1 else f"{name} {run.run_id[:8]}" for name, run in zip(names, runs, strict=True)
     ]
 
 
-def _fetch(run_id: str, here: Config, scratch: Path) -> Path:
-    """Put a logged run's files into a folder of their own; a run without tables is told from one that is not there."""
+def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> Path:
+    """Return the folder of a run's files.
+
+    Parameters
+    ----------
+    word : str
+        A folder with the files of a run, or the id of a run in the MLflow store, whose files are downloaded into a new
+        folder below `scratch`.
+    needed, optional : sequence of str
+        The files to download; a run may lack optional ones.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder has no results, or there is no such run, or it lacks a needed file.
+    """
     from fp2.tracking.client import download
 
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours counts runs
-    folder = scratch / run_id.replace("/", "_")
+    folder = Path(word)
+    if (folder / artifacts.RESULTS).is_file():
+        return folder
+    if folder.is_dir():
+        raise Fp2Error("this folder is not a run's", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
+    folder = scratch / word.replace("/", "_")
     folder.mkdir(parents=True, exist_ok=True)
-    download(here, run_id, (artifacts.RESULTS, artifacts.CONFIG), folder)
-    try:
-        download(here, run_id, (artifacts.PEOPLE, artifacts.SCORES), folder)
-    except Fp2Error as error:
-        raise _no_tables(run_id) from error
+    download(here, word, needed, folder)
+    for name in optional:
+        with suppress(Fp2Error):
+            download(here, word, (name,), folder)
     return folder
 
 
 def _no_tables(word: str) -> Fp2Error:
     return Fp2Error(
-        "the run keeps no table with a score for each person and picture",
+        "the run has no scores per subject and image",
         where=word,
-        fix="Only runs that score every answer can be compared; yes/no batteries asked in blocks, and runs that "
-        "ask no model, cannot",
+        fix="Only runs whose answers are scored can be compared: no yes/no batteries with dense storage, and no tasks",
     )
 
 
@@ -132,14 +145,14 @@ def read_results(folder: Path) -> dict[str, Any]:
     Raises
     ------
     Fp2Error
-        If it cannot be read, or holds something else.
+        If it cannot be read, or is something else.
     """
     try:
         results = json.loads((folder / artifacts.RESULTS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the run's files cannot be read: {' '.join(str(error).split())}", where=str(folder)) from error
     if not isinstance(results, dict) or any(not isinstance(results.get(name), kind) for name, kind in _NEEDED.items()):
-        raise Fp2Error("this folder holds no run's results", where=str(folder), fix=f"See {artifacts.RESULTS} in it")
+        raise Fp2Error("this folder has no results of a run", where=str(folder), fix=f"See {artifacts.RESULTS} in it")
     return results
 
 
@@ -166,17 +179,17 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
     if scores.empty or not results["cuts"]:
         raise _no_tables(word)
     if people["set_id"].notna().any():
-        raise Fp2Error("counterfactual sets are compared within sets, not as groups of people", where=word)
+        raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
     return people, scores
 
 
 def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
-    """Return the cuts that the results are of, by name."""
+    """Return the cuts of the results by name."""
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
     try:
         found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:
-        raise Fp2Error("the run's config names no cut", where=word) from error
+        raise Fp2Error("the run's config has no cut", where=word) from error
     return {name: found[name] for name in results["cuts"] if name in found}

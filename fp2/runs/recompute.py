@@ -1,4 +1,4 @@
-"""Results computed again from the tables of a logged run: the one way for a purge, a rescoring and a comparison.
+"""Recompute the results of a logged run from its tables, for a purge and for a rescoring.
 
 No model is loaded and no image is read. Ids in the tables are salted keys.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
-    """Return everything in the results that follows from counting the tables."""
+    """Return the parts of the results that follow from counting the tables."""
     from fp2.cuts import group_sizes, of_sets
     from fp2.protocols.balance import balance_block
 
@@ -63,7 +63,7 @@ def describe_scorers(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
 
 
 def logged_config(folder: Path, here: Config, run_id: str) -> Config:
-    """Return a run's config with this machine's folders; a place that is not known here stays `local:NAME`.
+    """Return a run's config with this machine's paths; a path that is not stored here remains `local:NAME`.
 
     Raises
     ------
@@ -84,6 +84,8 @@ def logged_config(folder: Path, here: Config, run_id: str) -> Config:
 def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[EvaluationProtocol[Any], Job]:
     """Return the protocol of a logged run, and how its tables are analysed (without `facts`).
 
+    Answers that are not scored need no battery, whose files may be gone by now: the job has none.
+
     Raises
     ------
     Fp2Error
@@ -94,11 +96,11 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[EvaluationPro
 
     protocol = build_protocol(config)
     cuts = logged_cuts(config, people)
-    if not protocol.asks:
+    if not protocol.asks or protocol.scoring == "none":
         return protocol, Job(config, cuts)
     battery = load_battery(asdict(config.probe))
     protocol = protocol.for_battery(battery).for_people(people)
-    scorers = build_scorers(config.scorer) if config.scorer and protocol.scoring != "none" else {}
+    scorers = build_scorers(config.scorer) if config.scorer else {}
     protocol.check_scorers(battery, scorers)
     return protocol, Job(config, cuts, battery, scorers)
 
@@ -109,7 +111,7 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
     Raises
     ------
     Fp2Error
-        If its people table did not keep the attribute of one.
+        If its people table lacks the attribute of one.
     """
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
@@ -118,7 +120,7 @@ def logged_cuts(config: Config, people: pd.DataFrame) -> tuple[Cut, ...]:
     wanted = {name for cut in resolve_cuts(asdict(config.cut)) for name in cut.by}
     for name in sorted(wanted - set(kept)):
         raise Fp2Error(
-            f"the run's table of people did not keep {name!r}",
+            f"the run's table of people has no attribute {name!r}",
             where="cut",
             fix=f"{nearest(name, kept)}. Start a run with this cut: its answers come from the store",
         )

@@ -1,7 +1,6 @@
 """A logged run reissued after rows were removed from its tables: results, figures, dashboard, and a new passport.
 
-The old passport stays beside the new one under another name, so that `fp2 verify` tells whoever has it that it was
-superseded.
+The old passport is kept under another name, so that `fp2 verify` reports it as superseded.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ def reissue(
     here : Config
         Where state, keys and the MLflow store are.
     before : mapping
-        The results as they were.
+        The results before the removal.
     raw_keys : mapping
-        Salted response key -> response key, as far as the store knows it.
+        Salted response key -> response key, as far as the store has it.
     removed : int
         How many people were removed from the run.
 
     Raises
     ------
     Fp2Error
-        If the run cannot be computed again: its config, protocol or scorers are not there, or the tables lack a cut.
+        If the run cannot be recomputed: its config, protocol or scorers are missing, or the tables lack a cut.
     """
     from fp2.report.section import load_sections
 
@@ -86,7 +85,7 @@ def strip(folder: Path) -> None:
 
 
 def _data_digest(people: pd.DataFrame, before: str) -> str:
-    """Return a digest of who is left: the images are not at hand, so it rests on the old digest and the keys."""
+    """Return a digest of the remaining data set from the old digest and the remaining keys: no image is read."""
     pairs = sorted(zip(people["image_id"], people["subject_id"], strict=True))
     return digest({"purged_from": before, "kept": [list(pair) for pair in pairs]})
 
@@ -113,7 +112,7 @@ def _write(
 
 
 def _retire_passport(folder: Path) -> dict[str, Any]:
-    """Keep the passport under another name; return what the next one takes over from it."""
+    """Rename the passport; return what the next one takes over from it."""
     from fp2.report.verify import payload_digest
 
     path = folder / artifacts.PASSPORT
@@ -133,7 +132,7 @@ def _dashboard(
 
     try:
         others = [row for row in summaries(here) if row["run_id"] != results["run_id"]]
-    except Fp2Error:  # no MLflow store: the run stands alone
+    except Fp2Error:  # no MLflow store: the leaderboard has this run only
         others = []
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others

@@ -1,6 +1,6 @@
-"""The answers of a logged run scored and compared again: other scorers, cuts or analysis, no model and no image.
+"""Rescore: score and compare the answers of a logged run with other scorers, cuts or settings; no model, no image.
 
-The source run stays as it is. The new one has the same answers under the same salted keys, and names its source in its
+The source run is not changed. The new run has the same answers with the same salted keys, and names its source in its
 results and its passport.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> Outcome:
-    """Score the answers of the run in `source` again, and write everything that follows into `folder`.
+    """Score the answers of the run in `source` again, and write a new run into `folder`.
 
     Raises
     ------
@@ -104,26 +104,26 @@ def _read(source: Path, run_id: str) -> RunTables:
     missing = [name for name in (artifacts.PEOPLE, artifacts.RESPONSES) if not (source / name).is_file()]
     if missing:
         raise Fp2Error(
-            f"the run keeps no {' and no '.join(missing)}: there are no answers, one a row, to score again",
+            f"the run has no {' and no '.join(missing)}: there are no answers in rows to score again",
             where=str(run_id),
-            fix="Runs of yes/no batteries and of tasks are run again instead (fp2 rerun)",
+            fix="Repeat runs of yes/no batteries and of tasks with fp2 rerun",
         )
-    tables = read_tables(source)
-    return replace(tables, scores=None)
+    return read_tables(source, scored=False)
 
 
 def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> None:
-    """Refuse runs whose answers are not scored."""
+    """Raise for a run whose answers are not scored."""
     if not protocol.asks or protocol.scoring != "required":
+        kind = f"probe={config.probe.name}" if protocol.asks else f"task={config.task.name}"
         raise Fp2Error(
-            f"a run of probe={config.probe.name} has no answers that the scorers read",
+            f"a run of {kind} has no answers that the scorers read",
             where=str(run_id),
-            fix="Run it again with other settings: known answers come from the store",
+            fix="Run it again with other settings: its answers come from the store",
         )
 
 
 def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
-    """Return what a run with these cuts would be about: of counterfactual sets only those that vary in one of them."""
+    """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
     from fp2.cuts import of_sets
     from fp2.data.sets import ALSO, whole_sets
 
@@ -131,7 +131,7 @@ def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) 
     if not of_sets(people):
         return before, tables
     left, notes = whole_sets(people, cuts)
-    # the source's own notes know of every attribute that varies along, its tables of the cuts' only
+    # the source's notes name every attribute that varies in the sets; its tables have those of its cuts only
     ours = {f"the sets that vary in {cut.name}" for cut in cuts}
     lines = [line for line in before["limitations"] if ALSO not in line or line.partition(ALSO)[0] in ours]
     known = {line.partition(ALSO)[0] for line in lines}

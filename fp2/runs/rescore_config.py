@@ -1,4 +1,4 @@
-"""The config of a rescoring: a logged run's, with the scorers, cut, analysis and seed that were named."""
+"""The config of a rescoring: that of the logged run, with the given scorers, cut, analysis and seed."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 
 OWN = ("scorer", "cut", "analysis", "seed")
-"""What may be given along; everything else decides which answers there are."""
+"""Sections that may be changed; all others decide which answers there are."""
 ELSEWHERE = ("paths", "tracking", "report")
-"""Where things go, which belongs to no run."""
+"""Sections that say where files are, and are no part of a run."""
 WHOLE = {"scorer": {"scorer"}, "cut": {"cut", "cut.by", "cut.each"}, "analysis": {"analysis"}}
-"""Keys that replace a whole section; any other key below it changes one setting of the source's."""
+"""Keys that replace a whole section; any other key changes one setting of the source run."""
 
 
 def composable(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides that compose with the defaults: single settings of scorers and cut are the source's."""
+    """Return the overrides that compose with the defaults: none that change a single setting of scorers or cut."""
     return [
         word for word in overrides if _section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides)
     ]
 
 
 def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> Config:
-    """Return the source's config with the scorers, cut, analysis and seed that `overrides` name.
+    """Return the config of the source run with the scorers, cut, analysis and seed that `overrides` name.
 
     Parameters
     ----------
     logged : Config
         The source's.
     given : Config
-        What `composable(overrides)` compose to with the defaults.
+        The config that `composable(overrides)` give with the defaults.
     overrides : sequence of str
         `scorer=NAME`, `cut=NAME`, `cut.by` or `cut.each` replaces the whole section; `scorer.valence.smallest_effect`,
-        `cut.groups` or `analysis.severity.low` one setting of the source's.
+        `cut.groups` or `analysis.severity.low` changes one setting of the source run.
 
     Raises
     ------
     Fp2Error
-        For an override that is about the answers, and for a setting of what the source does not have.
+        For an override that concerns the answers, and for a setting of something that the source run does not have.
     """
     for word in overrides:
         if _section(word) not in (*OWN, *ELSEWHERE):
             raise Fp2Error(
-                f"a rescoring asks nobody, and cannot change {_key(word)!r}",
+                f"rescoring asks no model and cannot change {_key(word)!r}",
                 where="override",
-                fix="Give scorer=, cut=, analysis= or seed=; the rest takes a run, which knows the answers it has",
+                fix="Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers",
             )
     tracking = replace(given.tracking, experiment=logged.tracking.experiment)
     plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking))
@@ -79,7 +79,7 @@ def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict
     plain = copy.deepcopy(dict(old))
     for override in parse_overrides(words):
         if override.is_sweep_override():
-            raise Fp2Error(f"{override.input_line} is several choices, and this is one run", where="override")
+            raise Fp2Error(f"{override.input_line} is a sweep, and this is one run", where="override")
         *path, last = str(override.key_or_group).split(".")[1:]
         node = plain
         for part in path:

@@ -1,4 +1,4 @@
-"""What several runs have in common: the people and pictures, put side by side line by line."""
+"""The subjects and images that several runs have in common, with the values of all runs side by side."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 KEYS = ["image_id", "subject_id"]
-NOBODY = (
-    "the runs share no person and picture (they are matched by keys that each machine salts with its own secret: "
+NOTHING_SHARED = (
+    "the runs share no subject and image (they are matched by keys that each machine salts with its own secret: "
     "runs of different machines or state folders never match)"
 )
 
 
 @dataclass(frozen=True)
 class SharedLines:
-    """The (picture, group) lines that all runs have, for one cut.
+    """The rows (image and group) that all runs have, for one cut.
 
-    values (K, n, m): runs, lines, probes, NaN = missing; groups, subjects, images (n,).
+    values (K, n, m): runs, rows, probes, NaN = missing; groups, subjects, images (n,).
     """
 
     values: NDArray[np.float64]
@@ -36,24 +36,24 @@ class SharedLines:
 
     @property
     def n_subjects(self) -> int:
-        """People in a group of the cut in every run."""
+        """Subjects that are in a group of the cut in every run."""
         return len(np.unique(self.subjects.astype(str)))
 
     @property
     def n_images(self) -> int:
-        """Pictures of them."""
+        """Images of those subjects."""
         return len(np.unique(self.images.astype(str)))
 
 
 def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str]) -> SharedLines:
-    """Put the runs' scores of the same people side by side.
+    """Return the scores of all runs for the same subjects and images.
 
-    A line enters if every run has this picture of this person in this group.
+    A row is included if every run has this image of this subject in this group.
 
     Raises
     ------
     Fp2Error
-        If the runs share nobody who has a value for the cut.
+        If the runs share no subject with a value for the cut.
     """
     from fp2.cuts import memberships
 
@@ -62,7 +62,7 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     for run in runs[1:]:
         table = table.merge(memberships(run.people, cut).drop_duplicates(), on=keys)
     if table.empty:
-        raise Fp2Error(NOBODY, where=f"cut {cut.name}")
+        raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
     index = list(zip(table["image_id"], table["subject_id"], strict=True))
     values = [run.wide(scorer).reindex(index)[list(probes)].to_numpy(dtype="float64") for run in runs]
     columns = (table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id"))
@@ -70,14 +70,14 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
 
 def n_people(run: LoggedRun) -> int:
-    """Return how many people a run is about."""
+    """Return how many subjects a run has."""
     return int(run.people["subject_id"].nunique())
 
 
 def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:
-    """Return the probes that all runs asked in the same words and scored, and those that only some of them did.
+    """Return the probes that all runs asked with the same text and scored, and those that only some of them did.
 
-    Probes that the scorer is not for in any of the runs are in neither.
+    Probes that the scorer scores in none of the runs are in neither.
     """
     scored = [set(run.scores.loc[run.scores["scorer"] == scorer, "probe"]) for run in runs]
     every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))

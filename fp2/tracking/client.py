@@ -1,7 +1,7 @@
-"""MLflow, and nothing else here knows MLflow: one flat run per evaluation, on a SQLite store that starts safely.
+"""Logging to MLflow: one flat run per evaluation, on a SQLite store that several processes may create at once.
 
-Runs are flat and grouped by tags, because the UI hides the metrics of nested runs. The store lies in
-`mlruns/mlflow.db` with its artifacts in `mlruns/artifacts/<experiment>`; both places are always given explicitly.
+Only this package knows MLflow. Runs are flat and grouped by tags, because the UI hides the metrics of nested runs. The
+store is `mlruns/mlflow.db` with its artifacts in `mlruns/artifacts/<experiment>`; both are always given explicitly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
 
 PREFIX = "fp2."
-TABLES_TAG = "mlflow.loggedArtifacts"  # by it the UI and `mlflow.load_table` know a table
+TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
 METRICS_AT_ONCE = 1000
 
 
@@ -33,7 +33,7 @@ def tracking_uri(config: Config) -> str:
 
 
 def ui_command(config: Config) -> str:
-    """Return the command that opens the MLflow UI on this store, as it can be typed in this shell."""
+    """Return the command that opens the MLflow UI on this store, as typed in this shell."""
     program = "mlflow"
     beside = Path(sys.executable).with_name(program)
     if shutil.which(program) is None and beside.is_file():
@@ -42,12 +42,13 @@ def ui_command(config: Config) -> str:
 
 
 def slug(name: str) -> str:
-    """Return `name` with only the characters that MLflow takes in a metric's name."""
+    """Return `name` with only the characters that MLflow allows in the name of a metric."""
     return re.sub(r"[^\w\-. /]+", "_", name)
 
 
 def _mlflow() -> Any:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours count runs
     # A run id in the environment would make every evaluation write into one run.
     os.environ.pop("MLFLOW_RUN_ID", None)
     import logging
@@ -61,14 +62,14 @@ def _mlflow() -> Any:
 
 @dataclass
 class Tracker:
-    """One MLflow run under way."""
+    """An active MLflow run."""
 
     client: Any
     run_id: str
     experiment_id: str
 
     def log(self, files: Mapping[str, Path], results: Mapping[str, Any], table: str) -> None:
-        """Log metrics and `files` (name -> path); the one named `table` shows as a table in the UI."""
+        """Log metrics and `files` (name -> path); the file named `table` is a table in the UI."""
         from mlflow.entities import Metric
 
         stamp = int(time.time() * 1000)
@@ -81,7 +82,7 @@ class Tracker:
         self.client.set_tag(self.run_id, TABLES_TAG, json.dumps([{"path": table, "type": "table"}]))
 
     def tag(self, tags: Mapping[str, Any]) -> None:
-        """Set tags that are known only at the end."""
+        """Set tags."""
         for key, value in tags.items():
             self.client.set_tag(self.run_id, PREFIX + key, str(value))
 
@@ -91,7 +92,7 @@ class Tracker:
 
 
 def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
-    """Start a run, initialising the store under a lock if this process is the first.
+    """Start a run; the store is created under a lock if there is none.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
 
 @contextmanager
 def as_user_error(where: str) -> Iterator[None]:
-    """Turn what MLflow, its database or its artifact folder raises into one line."""
+    """Turn errors of MLflow, its database or its artifact folder into one line."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -125,12 +126,12 @@ def as_user_error(where: str) -> Iterator[None]:
         raise Fp2Error(
             f"the MLflow store cannot be used: {first}",
             where=where.rpartition("@")[2],
-            fix="Every answer is kept; mend the store, or run with tracking=none",
+            fix="All answers are stored; repair the MLflow store, or run with tracking=none",
         ) from error
 
 
 def _experiment(mlflow: Any, config: Config, uri: str) -> str:
-    """Return the experiment's id. A cold SQLite store is made by one process at a time: a race would ruin it."""
+    """Return the id of the experiment. A SQLite store is created by one process at a time: a race would corrupt it."""
     from filelock import FileLock
 
     name = config.tracking.experiment
@@ -157,13 +158,13 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> str:
 
 
 def _use_wal(path: Path) -> None:
-    """Let writers and readers work side by side; the mode stays with the file."""
+    """Switch to write-ahead logging, so that readers and writers do not block; the mode is stored in the file."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
 
 
 def params_of(config: Config) -> dict[str, Any]:
-    """Return the few short scalars by which runs are compared in the UI."""
+    """Return the parameters by which runs are compared in the UI: few, short scalars."""
     return {
         "model": config.model.name,
         "engine": config.engine.name,
@@ -180,7 +181,7 @@ def params_of(config: Config) -> dict[str, Any]:
 
 
 def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers that the UI charts: per probe and cut for the primary scorer, refusal rates, composites."""
+    """Return the metrics that the UI plots: per probe, scorer and cut, refusal rates, composites, those of blocks."""
     values: dict[str, float | None] = {"composite": results["composite"]}
     for cut, row in results["composites"].items():
         for key in ("value", "null_mean", "excess", "p_value"):
@@ -206,13 +207,13 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
-def download(config: Config, run_id: str, names: tuple[str, ...], folder: Path) -> None:
-    """Put the artifacts `names` of a logged run into `folder`.
+def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
+    """Download the artifacts `names` of a logged run into `folder`.
 
     Raises
     ------
     Fp2Error
-        If the store, the run or an artifact is not there.
+        If the store, the run or an artifact does not exist.
     """
     mlflow = _mlflow()
     client = _client(mlflow, config)
@@ -243,13 +244,13 @@ def summaries(
 ) -> list[dict[str, Any]]:
     """Return the leaderboard summaries (one per cut) of the finished runs, newest first.
 
-    Only those of `sweep_id`, if given. Of runs with the same config, answers and data the newest stands for all;
-    `without` (the three digests by name) leaves one result out.
+    Only those of `sweep_id`, if given. Of runs with the same config, answers and data only the newest is returned;
+    `without` (the three digests by name) excludes one result.
     """
     mlflow = _mlflow()
     client = _client(mlflow, config)
     if sweep_id is not None and not SWEEP_ID.fullmatch(sweep_id):
-        return []  # no run can carry it, and it must not reach the query
+        return []  # no run can have it, and it must not reach the query
     query = "attributes.status = 'FINISHED'" + (f" and tags.`{PREFIX}sweep_id` = '{sweep_id}'" if sweep_id else "")
     runs: list[Any] = []
     with as_user_error(tracking_uri(config)):
@@ -270,12 +271,12 @@ def summaries(
 
 
 def relocate(config: Config) -> int:
-    """Point the artifact addresses of a moved SQLite store at where it lies now; return how many were changed.
+    """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
 
     Raises
     ------
     Fp2Error
-        If the store is not there, or is not SQLite.
+        If there is no store, or it is not SQLite.
     """
     uri = tracking_uri(config)
     path = Path(uri.removeprefix("sqlite:///"))
@@ -286,7 +287,7 @@ def relocate(config: Config) -> int:
         for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
             new = (path.parent / "artifacts" / slug(name)).as_uri()
             if not old.endswith(f"/artifacts/{slug(name)}") or old == new:
-                continue  # not laid out by us, or in its place
+                continue  # not laid out by us, or correct already
             changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
             changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
     return changed

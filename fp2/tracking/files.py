@@ -1,4 +1,4 @@
-"""Runs in the MLflow store whose files or numbers have to change after the fact: fetched, replaced, or removed."""
+"""Changing logged runs of the MLflow store: fetch, replace or remove their files and metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fp2.tracking.client import PREFIX, Tracker, _client, _mlflow, as_user_error
 
 @dataclass(frozen=True)
 class Logged:
-    """A run of the store, deleted ones included, and where its files are."""
+    """A run of the store, which may be marked as deleted, and the address of its files."""
 
     run_id: str
     experiment_id: str
@@ -24,13 +24,13 @@ class Logged:
 
 
 def has_store(config: Config) -> bool:
-    """Whether there is a store to look into."""
+    """Whether there is a store."""
     uri = tracking_uri(config)
     return not uri.startswith("sqlite:///") or Path(uri.removeprefix("sqlite:///")).is_file()
 
 
 def logged_runs(config: Config) -> list[Logged]:
-    """Return every run of every experiment in the store; none where there is no store yet."""
+    """Return every run of every experiment in the store, deleted ones included; none where there is no store yet."""
     if not has_store(config):
         return []
     mlflow = _mlflow()
@@ -55,7 +55,7 @@ def logged_runs(config: Config) -> list[Logged]:
 
 
 def fetch(run: Logged, config: Config, folder: Path) -> None:
-    """Put a run's files into `folder` (nothing where it has none)."""
+    """Download the files of a run into `folder` (none where it has none)."""
     with as_user_error(tracking_uri(config)):
         repository = _repository(run)
         if repository.list_artifacts():
@@ -66,11 +66,11 @@ def replace(
     run: Logged, config: Config, files: Mapping[str, Path], results: Mapping[str, Any] | None, table: str,
     tags: Mapping[str, str],
 ) -> None:  # fmt: skip
-    """Put `files` in the place of a run's files, and the numbers of `results` (None: no numbers) in that of its own."""
+    """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
         hidden = client.get_run(run.run_id).info.lifecycle_stage == "deleted"
-        if hidden:  # deleted in the UI, its files still there: only a live run can be changed
+        if hidden:  # deleted in the UI, its files remain: only an active run can be changed
             client.restore_run(run.run_id)
         _repository(run).delete_artifacts()
         _drop_metrics(config, run.run_id)
@@ -86,7 +86,7 @@ def replace(
 
 
 def remove(run: Logged, config: Config) -> None:
-    """Remove a run with its files and numbers for good."""
+    """Remove a run with its files and metrics permanently."""
     client = _client(_mlflow(), config)
     with as_user_error(tracking_uri(config)):
         _repository(run).delete_artifacts()
@@ -98,7 +98,7 @@ def remove(run: Logged, config: Config) -> None:
 
 
 def clear_tags(runs: Iterable[Logged], config: Config, words: Iterable[str]) -> int:
-    """Overwrite the tags (an error's text, say) that name one of `words`; return how many there were."""
+    """Overwrite the tags (such as the text of an error) that contain one of `words`; return how many there were."""
     wanted = [word for word in words if word]
     changed = 0
     for run in runs:
@@ -117,7 +117,7 @@ def _repository(run: Logged) -> Any:
 
 
 def _drop_metrics(config: Config, run_id: str) -> None:
-    """Delete a run's numbers, which MLflow itself only ever adds to. Possible in the SQLite store."""
+    """Delete the metrics of a run, which MLflow itself cannot do. Possible in a SQLite store only."""
     uri = tracking_uri(config)
     if not uri.startswith("sqlite:///"):
         return

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from bench import REPOSITORY
 
-from fp2.compose import load_config
-from fp2.config import identity_of
+from fp2.compose import identity_of, load_config
 from fp2.data.base import LoadContext, data_source, identity, people_table
 from fp2.data.load import configured_source, load_configured
 from fp2.errors import Fp2Error

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 from fhibe_copy import write_copy, write_fullres
-from fp2.prepare import load_people
 
-from fp2.compose import load_config
-from fp2.config import config_hash
+from fp2.compose import config_hash, load_config
 from fp2.data.fhibe import terms
 from fp2.data.fhibe.terms import TERMS, acknowledge
+from fp2.data.load import load_configured
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
 
 def people(root: Path, *words: str):
     words = ("data=fhibe", f"data.root={root}", "model=planted", *words)
-    return load_people(load_config(words), Progress(quiet=True))
+    return load_configured(load_config(words), Progress(quiet=True))
 
 
 def test_without_an_acknowledgement_nothing_is_read(tmp_path):
@@ -69,7 +68,7 @@ def test_somebody_at_a_terminal_is_asked(tmp_path, monkeypatch, capsys, typed, a
 
 def test_other_data_never_ask(tmp_path):
     words = ("model=planted", "data.n_subjects=4", "data.images_per_subject=1", "data.n_pairs=0")
-    assert len(load_people(load_config(words), Progress(quiet=True)).people) == 4
+    assert len(load_configured(load_config(words), Progress(quiet=True)).people) == 4
 
 
 def test_accepting_is_not_part_of_the_hash_and_how_it_was_read_is():
@@ -90,7 +89,7 @@ def test_forms_and_options_from_the_command_line(tmp_path):
     assert accepted.settings["bare_region"] == "all its subregions"
     assert people(tmp_path, "data.form=fullres").settings["form"] == "fullres"
     faces = load_config(("data=fhibe_faces", f"data.root={tmp_path}", "model=planted"))
-    loaded = load_people(faces, Progress(quiet=True))
+    loaded = load_configured(faces, Progress(quiet=True))
     assert (loaded.name, loaded.settings["form"]) == ("fhibe_faces", "face_aligned")
     with pytest.raises(Fp2Error, match="Did you mean 'face_aligned'"):
         people(tmp_path, "data.form=face_align")
@@ -101,7 +100,7 @@ def test_oddities_of_the_schema_are_reported_on_load(tmp_path, capsys):
     copy.rows[0]["hairstyle"] = "19. Mullet"
     copy.save()
     words = ("data=fhibe", f"data.root={copy.root}", "model=planted", "data.accept_terms=true")
-    load_people(load_config(words), Progress())
+    load_configured(load_config(words), Progress())
     assert "'19. Mullet'" in " ".join(capsys.readouterr().err.split())
 
 
@@ -111,5 +110,5 @@ def test_oddities_of_the_schema_are_reported_on_load(tmp_path, capsys):
 def test_sending_the_images_away_is_reported(tmp_path, capsys, address, warned):
     copy = write_copy(tmp_path)
     words = ("data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=openai_compat", "model.name=m")
-    load_people(load_config((*words, f"model.base_url={address}")), Progress())
+    load_configured(load_config((*words, f"model.base_url={address}")), Progress())
     assert ("sent to another machine" in " ".join(capsys.readouterr().err.split())) == warned

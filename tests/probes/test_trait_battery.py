@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fp2.compose import load_config
-from fp2.config import Config, config_hash
+from fp2.compose import config_hash, load_config
+from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.models.planted import load_planted
 from fp2.plugins import read_options

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 from tiny import save_tiny_llava
 
-from fp2.config import Config, CutConfig, ModelConfig, config_hash
+from fp2.compose import config_hash
+from fp2.config import Config, CutConfig, ModelConfig
 from fp2.engines.build import build_engine, create
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.dual.engine import DualEngine

@@ -221,6 +221,7 @@ def test_an_image_that_changed_or_cannot_be_read_fails_alone(tasks: list[ImageTa
     assert errors[tasks[2].image_id] is None
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_at_once(tasks: list[ImageTask]) -> None:
     def slow(seen: Seen, before: int) -> Reply:
         return replace(words(seen, before), wait=0.0 if before < 4 else 20.0)
@@ -325,7 +326,7 @@ def test_the_address_stays_on_this_machine() -> None:
 
 
 def test_a_whole_run_leaks_nothing_and_needs_no_server_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2.config import config_hash
+    from fp2.compose import config_hash
 
     monkeypatch.setenv("MY_KEY", KEY)
     asked = ["model=openai_compat", "model.id=some/model", "model.api_key_env=MY_KEY", "data.limit=8"]

@@ -1,9 +1,10 @@
-"""Asking in blocks: only what is missing is asked, after an interruption or a failure, or for a larger set."""
+"""Dense storage: only what is missing is asked, after an interruption or a failure, or for a larger set of traits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fp2.ask import dense as block_asking
-from fp2.ask.dense import BlocksAsked, ask_blocks
-from fp2.ask.dense_answers import BlockTable, read_table, table_of, write_questions
-from fp2.ask.loop import NOT_ASKED
-from fp2.ask.plan import BlockPlan, plan_blocks
+from fp2.ask import dense
+from fp2.ask.dense import DenseStorage, disk
+from fp2.ask.dense_answers import DenseAnswers
+from fp2.ask.loop import NOT_ASKED, Asked, ask
+from fp2.ask.plan import Plan, make_plan
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.data.stimuli import Stimulus
 from fp2.errors import Fp2Error
 from fp2.probes.traits import Trait
-from fp2.store.dense import DenseStore, answered
+from fp2.store.dense import answered
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
 
@@ -38,7 +39,7 @@ def battery(traits: Iterable[Trait] = TRAITS, templates: Iterable[str] = tuple(T
 
 
 def p_yes(image_id: str, text: str) -> float:
-    """The number that the engine gives: it depends on picture and text alone."""
+    """The number that the engine gives: it depends on image and text alone."""
     return float(np.float32((hash_of(image_id + text) % 9973) / 9973))
 
 
@@ -89,7 +90,7 @@ def people(n: int) -> pd.DataFrame:
         {
             "image_id": [f"i{k}" for k in range(n)],
             "subject_id": [f"s{k // 2}" for k in range(n)],
-            "image_path": [f"/pictures/i{k}.png" for k in range(n)],
+            "image_path": [f"/images/i{k}.png" for k in range(n)],
             "is_primary": [True] * n,
             "n_people": [1] * n,
             "attr_gender": [["f"] if k % 4 < 2 else ["m"] for k in range(n)],
@@ -97,57 +98,69 @@ def people(n: int) -> pd.DataFrame:
     )
 
 
-def planned(
-    engine: Scripted, n: int = 6, questions: tuple[Question, ...] = battery(), bad: tuple[int, ...] = (),
-    same: tuple[int, ...] = (),
-) -> BlockPlan:  # fmt: skip
+def plan_of(
+    n: int = 6, questions: tuple[Question, ...] = battery(), bad: tuple[int, ...] = (), same: tuple[int, ...] = ()
+) -> Plan:
     shown = [
         Stimulus(
-            f"i{k}", f"s{k // 2}", Path(f"/pictures/i{k}.png"), "same" if k in same else f"{k:064d}",
+            f"i{k}", f"s{k // 2}", Path(f"/images/i{k}.png"), "same" if k in same else f"{k:064d}",
             error="unreadable" if k in bad else None,
         )
         for k in range(n)
     ]  # fmt: skip
-    return plan_blocks(people(n), questions, engine, shown)
+    return make_plan([(people(n), "original", shown)], questions)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> DenseStore:
-    opened = ResponseStore(tmp_path / "s.sqlite")
-    return DenseStore(opened.connection, opened.path)
+def store(tmp_path: Path) -> Iterator[ResponseStore]:
+    with ResponseStore(tmp_path / "s.sqlite") as opened:
+        yield opened
 
 
-def asked(plan: BlockPlan, engine: Scripted, store: DenseStore, attempts: int = 1, budget: float = 0) -> BlocksAsked:
-    return ask_blocks(plan, engine, store, attempts=attempts, error_budget=budget)
+@dataclass
+class Done:
+    """How asking went, and the answers that there are."""
+
+    asked: Asked
+    storage: DenseStorage
+
+    @property
+    def answers(self) -> DenseAnswers:
+        return self.storage.answers()
+
+    def failures(self) -> dict[tuple[str, int], tuple[str, int]]:
+        """Return what the store knows of failed answers: (context, place of the question) -> (reason, tries)."""
+        return self.storage._store.failures(self.storage.contexts, self.storage.question_set)
 
 
-def table(plan: BlockPlan, found: BlocksAsked, n: int = 6) -> BlockTable:
-    return table_of(plan, found, people(n), "original")
+def ask_all(engine: Scripted, store: ResponseStore, attempts: int = 1, budget: float = 0, **plan: Any) -> Done:
+    storage = DenseStorage(plan_of(**plan), engine, TRAITS, store)
+    return Done(ask(storage, engine, attempts=attempts, error_budget=budget), storage)
 
 
-def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: DenseStore) -> None:
-    engine = Scripted()
-    plan = planned(engine)
-    made = table(plan, asked(plan, engine, store))
-    assert (made.traits, made.templates) == (("kind", "cruel", "clever"), ("T1", "T2"))
+def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: ResponseStore) -> None:
+    first = ask_all(Scripted(), store)
+    made = first.answers
+    assert (made.words, made.templates) == (("kind", "cruel", "clever"), ("T1", "T2"))
+    assert made.traits == TRAITS
     for i in range(6):
-        for t, trait in enumerate(made.traits):
+        for t, trait in enumerate(made.words):
             for m, template in enumerate(made.templates):
                 want = np.float32(p_yes(f"i{i}", TEMPLATES[template].format(trait)))
                 assert made.columns["p_yes"][i, t, m] == want
     assert np.isnan(made.columns["p_no_first_token"]).all()
-    assert made.counts(6) == {
+    assert made.counts(first.asked.model_calls) == {
         "planned": 36, "answered": 36, "refused": 0, "failed": 0, "cached": 0, "model_calls": 6,
     }  # fmt: skip
     again = Scripted()
-    second = table(plan, asked(planned(again), again, store))
+    second = ask_all(again, store).answers
     assert again.asked == []
     assert second.counts(0)["cached"] == 36
     np.testing.assert_array_equal(second.columns["p_yes"], made.columns["p_yes"])
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
-def test_after_an_interruption_only_the_rest_is_asked(store: DenseStore, one_by_one: bool) -> None:
+def test_after_an_interruption_only_the_rest_is_asked(store: ResponseStore, one_by_one: bool) -> None:
     engine = Scripted()
     engine.one_by_one = one_by_one
 
@@ -156,22 +169,20 @@ def test_after_an_interruption_only_the_rest_is_asked(store: DenseStore, one_by_
             raise KeyboardInterrupt
 
     engine.before = stop
-    plan = planned(engine)
-    found = asked(plan, engine, store)
-    assert found.interrupted
-    assert not found.complete
-    made = table(plan, found)
-    assert made.counts(0)["answered"] == 18
-    assert made.reasons == (NOT_ASKED,)
+    done = ask_all(engine, store)
+    assert done.asked.interrupted
+    assert not done.asked.complete
+    assert done.answers.counts(0)["answered"] == 18
+    assert done.answers.reasons == (NOT_ASKED,)
     again = Scripted()
-    rest = asked(planned(again), again, store)
-    assert rest.complete
-    assert again.model_calls == 3
+    rest = ask_all(again, store)
+    assert rest.asked.complete
+    assert rest.asked.model_calls == again.model_calls == 3
     assert {image for image, _ in again.asked} == {"i3", "i4", "i5"}
-    assert table(plan, rest).counts(0)["cached"] == 18
+    assert rest.answers.counts(0)["cached"] == 18
 
 
-def test_what_is_half_done_is_kept_when_the_engine_breaks(store: DenseStore) -> None:
+def test_what_is_half_done_is_kept_when_the_engine_breaks(store: ResponseStore) -> None:
     engine = Scripted()
     engine.one_by_one = True
 
@@ -183,46 +194,44 @@ def test_what_is_half_done_is_kept_when_the_engine_breaks(store: DenseStore) -> 
     engine.fail = fail
     engine.answer = lambda tasks: ([engine._one(t, q)] for t in tasks for q in t.questions)  # type: ignore[method-assign]
     with pytest.raises(Fp2Error, match="gone"):
-        asked(planned(engine), engine, store)
+        ask_all(engine, store)
     again = Scripted()
-    asked(planned(again), again, store)
+    ask_all(again, store)
     assert len(again.asked) == 36 - 3
     assert again.asked[:3] == [("i0", q.text) for q in battery()[3:]]
 
 
-def test_half_a_picture_is_written_while_its_other_half_takes_long(
-    store: DenseStore, monkeypatch: pytest.MonkeyPatch
+def test_half_an_image_is_written_while_its_other_half_takes_long(
+    store: ResponseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_asking, "_FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(dense, "_FLUSH_SECONDS", 0.0)
     engine = Scripted()
     engine.one_by_one = True
-    plan = planned(engine, n=1)
     seen: list[int] = []
 
     def tick(done: int, failed: int) -> None:
         seen.append(store.connection.execute("SELECT sum(answered) FROM blocks").fetchone()[0])
 
-    ask_blocks(plan, engine, store, attempts=1, error_budget=0, tick=tick)
+    ask(DenseStorage(plan_of(n=1), engine, TRAITS, store), engine, attempts=1, error_budget=0, tick=tick)
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_single_missing_question_is_asked_alone(store: DenseStore) -> None:
+def test_a_single_missing_question_is_asked_alone(store: ResponseStore) -> None:
     engine = Scripted(lambda image, question: "no luck" if (image, question.question_id) == ("i2", "T2_kind") else None)
-    plan = planned(engine)
-    found = asked(plan, engine, store, budget=1)
-    assert found.complete
-    made = table(plan, found)
+    first = ask_all(engine, store, budget=1)
+    assert first.asked.complete
+    made = first.answers
     assert (made.errors >= 0).sum() == 1
     assert made.errors[2, 0, 1] == 0
     assert made.reasons == ("no luck",)
     again = Scripted()
-    done = asked(planned(again), again, store)
+    second = ask_all(again, store)
     assert again.asked == [("i2", "Do they look kind?")]
-    assert table(plan, done).counts(0)["answered"] == 36
-    assert store.failures(plan.contexts, plan.question_set) == {}
+    assert second.answers.counts(0)["answered"] == 36
+    assert second.failures() == {}
 
 
-def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store: DenseStore) -> None:
+def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store: ResponseStore) -> None:
     left = {"i1": 2}
 
     def fail(image: str, question: Question) -> str | None:
@@ -232,130 +241,130 @@ def test_a_failure_is_tried_as_often_as_allowed_and_its_tries_are_counted(store:
         return "busy"
 
     engine = Scripted(fail)
-    plan = planned(engine)
-    assert table(plan, asked(plan, engine, store, attempts=2, budget=1)).counts(0)["failed"] == 1
-    assert store.failures(plan.contexts, plan.question_set) == {(plan.contexts[1], 1): ("busy", 2)}
+    done = ask_all(engine, store, attempts=2, budget=1)
+    assert done.answers.counts(0)["failed"] == 1
+    assert done.failures() == {(done.storage.contexts[1], 1): ("busy", 2)}
     assert engine.asked.count(("i1", "Is the person cruel?")) == 2
-    assert asked(plan, engine, store, attempts=2).complete
+    assert ask_all(engine, store, attempts=2).asked.complete
     assert engine.asked.count(("i1", "Is the person cruel?")) == 3
     assert len(engine.asked) == 36 + 2
 
 
-def test_two_sets_share_their_questions_both_ways(store: DenseStore) -> None:
+def test_two_batteries_share_their_questions_both_ways(store: ResponseStore, tmp_path: Path) -> None:
     small = Scripted()
-    asked(planned(small, questions=battery(TRAITS[:2])), small, store)
+    ask_all(small, store, questions=battery(TRAITS[:2]))
     assert len(small.asked) == 24
     large = Scripted()
-    plan = planned(large)
-    found = asked(plan, large, store)
+    whole = ask_all(large, store)
     assert {text for _, text in large.asked} == {"Is the person clever?", "Do they look clever?"}
-    np.testing.assert_array_equal(table(plan, found).columns["p_yes"], table(plan, fresh(plan)).columns["p_yes"])
+    with ResponseStore(tmp_path / "fresh.sqlite") as empty:
+        fresh = ask_all(Scripted(), empty)
+    np.testing.assert_array_equal(whole.answers.columns["p_yes"], fresh.answers.columns["p_yes"])
     turned = Scripted()
-    other = planned(turned, questions=battery(TRAITS[::-1], ("T2",)))
-    found = asked(other, turned, store)
+    other = ask_all(turned, store, questions=battery(TRAITS[::-1], ("T2",)))
     assert turned.asked == []
-    assert table(other, found).traits == ("clever", "cruel", "kind")
-    assert other.response_set != plan.response_set
+    assert other.answers.words == ("clever", "cruel", "kind")
+    np.testing.assert_array_equal(other.answers.columns["p_yes"][:, :, 0], whole.answers.columns["p_yes"][:, ::-1, 1])
+    assert other.storage.response_set != whole.storage.response_set
 
 
-def fresh(plan: BlockPlan) -> BlocksAsked:
-    """What the engine gives, past the store."""
-    numbers = np.array(
-        [[[p_yes(task.image_id, q.text) for q in plan.asked]] * len(YES_NO_NUMBERS) for task in plan.tasks], np.float32
-    )
-    return BlocksAsked(numbers, {}, np.zeros(numbers.shape[::2], dtype=bool), 0)
-
-
-def test_the_same_question_or_picture_twice_is_asked_once(store: DenseStore) -> None:
+def test_the_same_question_or_image_twice_is_asked_once(store: ResponseStore) -> None:
     engine = Scripted()
     twice = (*battery(TRAITS[:1]), Question("T3_kind", "T3", "Is the person kind?", "yes_no", "T3", "kind"))
-    plan = planned(engine, questions=twice, same=(1, 4))
-    found = asked(plan, engine, store)
+    done = ask_all(engine, store, questions=twice, same=(1, 4))
     assert len(engine.asked) == 5 * 2
-    assert found.numbers.shape == (5, len(YES_NO_NUMBERS), 2)
-    made = table(plan, found)
+    assert done.storage.numbers.shape == (5, len(YES_NO_NUMBERS), 2)
+    made = done.answers
     assert made.counts(0)["planned"] == 18
-    contexts = plan.contexts_by_image()
+    contexts = done.storage.keys_by_image()
     assert contexts["i1"] == contexts["i4"] != contexts["i0"]
     np.testing.assert_array_equal(made.columns["p_yes"][1], made.columns["p_yes"][4])
     np.testing.assert_array_equal(made.columns["p_yes"][:, :, 0], made.columns["p_yes"][:, :, 2])
 
 
-def test_pictures_that_cannot_be_shown_are_rows_with_a_reason(store: DenseStore) -> None:
-    engine = Scripted()
-    plan = planned(engine, bad=(2,))
-    found = asked(plan, engine, store, budget=0.2)
-    assert found.complete
-    made = table(plan, found)
+def test_images_that_cannot_be_shown_are_rows_with_a_reason(store: ResponseStore) -> None:
+    done = ask_all(Scripted(), store, budget=0.2, bad=(2,))
+    assert done.asked.complete
+    made = done.answers
     assert made.counts(0)["failed"] == 6
     assert made.reasons == ("unreadable",)
     assert np.isnan(made.columns["p_yes"][2]).all()
     groups = {row["group"]: row for row in made.counts_by_group(people(6), [Cut("gender", ("gender",))])}
     assert groups["f"] == {"cut": "gender", "group": "f", "planned": 24, "answered": 24, "refused": 0, "failed": 0}
     assert groups["m"] == {"cut": "gender", "group": "m", "planned": 12, "answered": 6, "refused": 0, "failed": 6}
-    assert asked(plan, Scripted(), store, budget=0.1).over_budget
-    broken = Scripted()
-    assert "more than the run allows" in str(asked(planned(broken, bad=(0, 1, 2, 3)), broken, store).over_budget)
-    assert not broken.asked
+    assert ask_all(Scripted(), store, budget=0.1, bad=(2,)).asked.over_budget
+    engine = Scripted()
+    assert "more than the run allows" in str(ask_all(engine, store, bad=(0, 1, 2, 3)).asked.over_budget)
+    assert not engine.asked
 
 
-def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: DenseStore) -> None:
+def test_a_run_that_fails_too_often_ends_early_and_keeps_what_it_has(store: ResponseStore) -> None:
     engine = Scripted(lambda image, question: "down" if image != "i0" else None)
-    plan = planned(engine, n=60)
-    found = asked(plan, engine, store, attempts=3, budget=0.05)
-    assert "more than the run allows; the first: down" in str(found.over_budget)
+    done = ask_all(engine, store, attempts=3, budget=0.05, n=60)
+    assert "more than the run allows; the first: down" in str(done.asked.over_budget)
     assert 100 <= len(engine.asked) < 360
-    assert answered(found.numbers).sum() == 6
+    assert answered(done.storage.numbers).sum() == 6
     again = Scripted()
-    asked(planned(again, n=60), again, store)
+    ask_all(again, store, n=60)
     assert len(again.asked) == 360 - 6
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "0.5"])
-def test_unusable_numbers_are_failures_of_that_question_alone(store: DenseStore, value: Any) -> None:
+def test_unusable_numbers_are_failures_of_that_question_alone(store: ResponseStore, value: Any) -> None:
     engine = Scripted()
     first = p_yes("i0", "Is the person kind?")
     engine.value = lambda p: value if p == first else p
-    plan = planned(engine)
-    made = table(plan, asked(plan, engine, store, budget=1))
+    made = ask_all(engine, store, budget=1).answers
     assert made.counts(0)["failed"] == 1
     assert "unusable numbers: p_yes is" in made.reasons[0]
 
 
-def test_the_response_set_follows_what_is_planned_and_no_order() -> None:
-    engine = Scripted()
-    base = planned(engine).response_set
-    assert planned(engine, questions=battery()[::-1]).response_set == base
-    others = [planned(engine, n=5), planned(engine, questions=battery()[1:]), planned(engine, bad=(0,))]
-    assert len({base, *(plan.response_set for plan in others)}) == 4
+def test_the_response_set_follows_what_is_planned_and_no_order(store: ResponseStore) -> None:
+    def set_of(**plan: Any) -> str:
+        return DenseStorage(plan_of(**plan), Scripted(), TRAITS, store).response_set
+
+    base = set_of()
+    assert set_of(questions=battery()[::-1]) == base
+    assert len({base, set_of(n=5), set_of(questions=battery(TRAITS[1:])), set_of(bad=(0,))}) == 4
 
 
-def test_other_questions_are_refused() -> None:
-    with pytest.raises(Fp2Error, match="not answered by yes or no"):
-        planned(Scripted(), questions=(Question("a", "a", "What?"),))
-    engine = Scripted()
-    plan = planned(engine, questions=battery()[:-1])
-    with pytest.raises(Fp2Error, match="no table of traits and templates"):
-        table_of(plan, fresh(plan), people(6), "original")
+@pytest.mark.parametrize(
+    ("questions", "message"),
+    [
+        ((Question("a", "a", "What?"),), r"'a' is not answered by yes or no \(probe\)\. Set kind: yes_no"),
+        (battery()[:-1], r"table of traits and templates: 'clever' in 'T2' \(probe\)\. Ask about every trait"),
+        ((*battery(), battery()[0]), "a question names no trait, or the same twice"),
+        ((Question("a", "a", "Is it?", "yes_no", "T1"),), "a question names no trait, or the same twice"),
+    ],
+)
+def test_other_questions_are_refused(store: ResponseStore, questions: tuple[Question, ...], message: str) -> None:
+    with pytest.raises(Fp2Error, match=message):
+        DenseStorage(plan_of(questions=questions), Scripted(), TRAITS, store)
+
+
+def test_what_is_left_to_ask_is_known_before_anything_is_asked(store: ResponseStore) -> None:
+    ask_all(Scripted(lambda image, question: "down" if image == "i0" else None), store, budget=1, n=2)
+    found = DenseStorage(plan_of(n=4), Scripted(), TRAITS, store).forecast()
+    assert (found.stored, found.failed, found.left) == (6, 6, 18)
+    assert found.seconds == pytest.approx(0.01)
+    assert found.disk == disk(24, 18)
 
 
 @pytest.mark.parametrize("per_shard", [1, 12, 13, 10_000])
-def test_shards_give_back_the_table(store: DenseStore, tmp_path: Path, per_shard: int) -> None:
+def test_shards_give_back_the_answers(store: ResponseStore, tmp_path: Path, per_shard: int) -> None:
     engine = Scripted(lambda image, question: f"no {image}" if question.trait == "cruel" and image > "i3" else None)
-    plan = planned(engine, bad=(1,))
-    made = table(plan, asked(plan, engine, store, budget=1)).keyed(b"s" * 32)
+    made = ask_all(engine, store, budget=1, bad=(1,)).answers.keyed(b"s" * 32)
     made.write(tmp_path, per_shard)
-    write_questions(tmp_path, plan, TRAITS)
     shards = sorted((tmp_path / "responses").iterdir())
     assert len(shards) == {1: 6, 12: 3, 13: 3, 10_000: 1}[per_shard]
-    again = read_table(tmp_path)
+    again = DenseAnswers.read(tmp_path)
     for name in ("image_ids", "subject_ids", "contexts", "cached"):
         np.testing.assert_array_equal(getattr(again, name), getattr(made, name))
     assert (again.traits, again.templates, again.variant) == (made.traits, made.templates, "original")
     for name in YES_NO_NUMBERS:
         assert again.columns[name].tobytes() == made.columns[name].tobytes()
-    told = [["" if code < 0 else one.reasons[code] for code in one.errors.ravel().tolist()] for one in (made, again)]
-    assert told[0] == told[1]
+    reasons = [["" if code < 0 else one.reasons[code] for code in one.errors.ravel().tolist()] for one in (made, again)]
+    assert reasons[0] == reasons[1]
     flat = pd.read_parquet(tmp_path / "responses")
     assert len(flat) == 36
     row = flat[(flat["image_id"] == made.image_ids[4]) & (flat["trait"] == "cruel") & (flat["template"] == "T2")]
@@ -363,14 +372,12 @@ def test_shards_give_back_the_table(store: DenseStore, tmp_path: Path, per_shard
     assert not set(flat["image_id"]) & {f"i{k}" for k in range(6)}
     half = made.where(np.arange(6) < 3)
     half.write(tmp_path, per_shard)
-    assert read_table(tmp_path).image_ids.tolist() == made.image_ids[:3].tolist()
+    assert DenseAnswers.read(tmp_path).image_ids.tolist() == made.image_ids[:3].tolist()
 
 
-def test_a_shard_with_rows_missing_is_refused(store: DenseStore, tmp_path: Path) -> None:
-    engine = Scripted()
-    plan = planned(engine)
-    table(plan, asked(plan, engine, store)).write(tmp_path)
+def test_a_shard_with_rows_missing_is_refused(store: ResponseStore, tmp_path: Path) -> None:
+    ask_all(Scripted(), store).answers.write(tmp_path)
     (shard,) = (tmp_path / "responses").iterdir()
     pd.read_parquet(shard).iloc[:-1].to_parquet(shard, index=False)
     with pytest.raises(Fp2Error, match="lacks rows"):
-        read_table(tmp_path)
+        DenseAnswers.read(tmp_path)

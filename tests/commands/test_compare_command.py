@@ -12,10 +12,6 @@ import pytest
 from bench import Bench, fp2
 
 
-def places(bench: Bench) -> list[str]:
-    return [word for word in bench.places if word.startswith("paths.")]
-
-
 def truth(folder: Path, name: str, points: float) -> Path:
     path = folder / f"{name}.yaml"
     path.write_text(f"seed: 7\neffects: {{all: {{gender: {{f: {points}}}}}}}\n", encoding="utf-8")
@@ -29,10 +25,10 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     fair = bench.run(folder="fair").folder
     harsh = bench.run(f"model.truth={truth(tmp_path, 'harsh', -4)}", "model.name=harsh", folder="harsh").folder
     out, picture = tmp_path / "out" / "found.json", tmp_path / "out" / "found.png"
-    words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *places(bench)]
+    words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *bench.paths]
     assert fp2(*words) == 0
     shown = capsys.readouterr().out
-    assert "36 people and 72 pictures shared" in shown
+    assert "36 subjects and 72 images shared" in shown
     assert "calibration" in shown
     found = json.loads(out.read_text(encoding="utf-8"))
     row = found["distances"][0]
@@ -49,10 +45,10 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "empty").mkdir()
     for second, said in (
         (str(folder), "the same run"),
-        (str(tmp_path / "empty"), "holds no run"),
+        (str(tmp_path / "empty"), "not a run's"),
         ("0123456789abcdef", "no MLflow store yet"),
     ):
-        assert fp2("compare", str(folder), second, *places(bench)) == 2
+        assert fp2("compare", str(folder), second, *bench.paths) == 2
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1
@@ -60,16 +56,17 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
     without.mkdir()
     for name in ("results.json", "config.yaml"):
         (without / name).write_bytes((folder / name).read_bytes())
-    assert fp2("compare", str(folder), str(without), *places(bench)) == 2
-    assert "keeps no table" in capsys.readouterr().err
+    assert fp2("compare", str(folder), str(without), *bench.paths) == 2
+    assert "has no scores per subject and image" in capsys.readouterr().err
 
 
 def test_runs_under_another_salt_share_nobody(bench: Bench, tmp_path: Path, capsys: Any) -> None:
     elsewhere = Bench(tmp_path / "elsewhere", bench.pictures)
-    assert fp2("compare", str(bench.run().folder), str(elsewhere.run().folder), *places(bench)) == 2
+    assert fp2("compare", str(bench.run().folder), str(elsewhere.run().folder), *bench.paths) == 2
     assert "salts with its own secret" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_sweep_is_ranked_with_intervals(
     bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +77,7 @@ def test_a_sweep_is_ranked_with_intervals(
     sweep = re.search(r"fp2 leaderboard (\S+)", capsys.readouterr().out)[1]  # type: ignore[index]
     table, text, picture = (tmp_path / f"board.{kind}" for kind in ("csv", "md", "png"))
     words = ["--csv", str(table), "--markdown", str(text), "--figure", str(picture)]
-    assert fp2("leaderboard", sweep, *words, "analysis.alpha=0.2", *places(bench)) == 0  # the level is the runs' own
+    assert fp2("leaderboard", sweep, *words, "analysis.alpha=0.2", *bench.paths) == 0  # the level is the runs' own
     said = capsys.readouterr()
     assert "share a letter" in said.out
     assert "Downloading" not in said.err
@@ -93,10 +90,10 @@ def test_a_sweep_is_ranked_with_intervals(
     assert "| refused | people |" in text.read_text(encoding="utf-8")
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()
-    assert fp2("leaderboard", *places(bench)) == 0
-    assert "ranks have no intervals here" in capsys.readouterr().out
-    assert fp2("leaderboard", "--figure", str(picture), *places(bench)) == 2
-    assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, *places(bench)) == 0
-    assert "36 people" in capsys.readouterr().out
-    assert fp2("compare", "no-such-run", rows[0]["run_id"], *places(bench)) == 2
+    assert fp2("leaderboard", *bench.paths) == 0
+    assert "no rank intervals: name a sweep" in capsys.readouterr().out
+    assert fp2("leaderboard", "--figure", str(picture), *bench.paths) == 2
+    assert fp2("compare", rows[0]["run_id"], rows[1]["run_id"], *FAST, *bench.paths) == 0
+    assert "36 subjects" in capsys.readouterr().out
+    assert fp2("compare", "no-such-run", rows[0]["run_id"], *bench.paths) == 2
     assert "no-such-run" in capsys.readouterr().err

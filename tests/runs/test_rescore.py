@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, fp2
+from bench import Bench, fp2, predicate_of
 
 from fp2.compose import load_config
 from fp2.config import Config
@@ -26,10 +25,9 @@ BOTH = "cut.each=[gender,region]"
 
 def rescored(bench: Bench, run: str, *words: str) -> tuple[dict[str, Any], Path]:
     """Rescore and return the new run's results and folder."""
-    outputs = bench.root / "outputs"
+    outputs = bench.outputs
     known = set(outputs.rglob("results.json"))
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("rescore", run, *words, "tracking=none", "report=none", *places) == 0
+    assert fp2("rescore", run, *words, "tracking=none", "report=none", *bench.paths) == 0
     (path,) = set(outputs.rglob("results.json")) - known
     return json.loads(path.read_text(encoding="utf-8")), path.parent
 
@@ -56,8 +54,7 @@ def test_other_scorers_cuts_and_settings_give_what_a_run_with_them_gives(
     assert found["run_id"] not in (logged.run_id, wanted["run_id"])
     assert found["rescored_from"]["run_id"] == logged.run_id
     assert found["answers"]["model_calls"] == 0
-    passport = json.loads((folder / "passport.json").read_text())
-    predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
+    predicate = predicate_of(folder)
     assert predicate["rescored_from"] == found["rescored_from"]
     assert predicate["protocol"]["decoding"] is not None
     assert len(found["rescored_from"]["passport_sha256"]) == 64
@@ -67,14 +64,14 @@ def test_other_scorers_cuts_and_settings_give_what_a_run_with_them_gives(
     assert again["rescored_from"]["run_id"] == found["run_id"]
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_run_in_the_mlflow_store_is_rescored_into_a_run_of_its_own(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import mlflow
 
     logged = bench.run(STRONG, "tracking=mlflow")
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("rescore", logged.run_id, "scorer=refusal", "report.figures=false", *places) == 0
+    assert fp2("rescore", logged.run_id, "scorer=refusal", "report.figures=false", *bench.paths) == 0
     said = capsys.readouterr().out
     assert f"rescored from run {logged.run_id}" in said
     client = mlflow.MlflowClient(f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
@@ -137,7 +134,7 @@ def test_a_folder_with_something_else_is_told_in_one_line(
     for words in (("rescore", str(tmp_path)), ("compare", str(tmp_path), str(tmp_path))):
         assert fp2(*words, f"paths.root={tmp_path}") == 2
         told = capsys.readouterr().err
-        assert "this folder holds no run's results" in told
+        assert "this folder has no results of a run" in told
         assert told.count("\n") == 1
 
 
@@ -145,8 +142,8 @@ def test_a_folder_with_something_else_is_told_in_one_line(
     ("words", "said"),
     [
         (["model=peeps_vlm"], "cannot change 'model'"),
-        (["cut.by=[region]"], "did not keep 'region'"),
-        (["scorer=first_mention"], "'first_mention' is about two people"),
+        (["cut.by=[region]"], "has no attribute 'region'"),
+        (["scorer=first_mention"], "'first_mention' is for images of two people"),
         (["scorer=nothing"], "unknown scorer 'nothing'"),
     ],
 )
@@ -154,11 +151,16 @@ def test_what_cannot_be_rescored_is_told_in_one_line(
     bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged = bench.run(folder="logged")
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("rescore", str(logged.folder), *words, *places) == 2
+    assert fp2("rescore", str(logged.folder), *words, *bench.paths) == 2
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
     (logged.folder / "responses.parquet").unlink()
-    assert fp2("rescore", str(logged.folder), *places) == 2
-    assert "keeps no responses.parquet" in capsys.readouterr().err
+    assert fp2("rescore", str(logged.folder), *bench.paths) == 2
+    assert "has no responses.parquet" in capsys.readouterr().err
+
+
+def test_a_run_that_scored_no_answers_is_refused_by_its_name(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bench.run("task=diversity").folder
+    assert fp2("rescore", str(folder), *bench.paths) == 2
+    assert "a run of task=diversity has no answers that the scorers read" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from bench import Bench, fp2
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parent / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from fhibe_copy import VERSION, Copy, write_copy, write_fullres
 
 
@@ -114,11 +114,10 @@ def test_rows_derived_from_withdrawn_subjects_are_errors_until_they_are_purged(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = write_copy(bench.root / "fhibe")
-    places = [place for place in bench.places if place.startswith("paths")]
     run = (
         "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=planted", "cut.by=[pronoun]",
         "scorer=valence", "report=none", "tracking=none", "analysis.permutations=199", "analysis.bootstrap=0",
-        "analysis.min_subjects=2", *places,
+        "analysis.min_subjects=2", *bench.paths,
     )  # fmt: skip
     assert fp2("run", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
@@ -150,11 +149,10 @@ def test_a_table_without_the_cuts_attributes_is_counted_by_its_own(
 
 def test_results_carry_how_the_release_was_read(bench: Bench) -> None:
     copy = write_copy(bench.root / "fhibe")
-    places = [place for place in bench.places if place.startswith("paths")]
     run = (
         "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "data.expand_regions=true", "model=planted",
         "cut.by=[subregion]", "scorer=valence", "report=none", "tracking=none", "analysis.permutations=199",
-        "analysis.bootstrap=0", "analysis.min_subjects=2", "seed=2", *places,
+        "analysis.bootstrap=0", "analysis.min_subjects=2", "seed=2", *bench.paths,
     )  # fmt: skip
     assert fp2("run", *run) == 0
     (path,) = (bench.root / "outputs").rglob("results.json")

@@ -1,14 +1,13 @@
-"""Whole runs on changed pictures: the controls tell a model that looks at the person from one that does not."""
+"""Whole runs in image variants: the controls tell a model that looks at the person from one that does not."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, write_pictures
+from bench import Bench, fp2, predicate_of, results_of, write_pictures
 
 PLANTED = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}, authority: {gender: {f: -3}}}}"
 WORDS = ("report=default", "report.figures=false", PLANTED)
@@ -16,7 +15,7 @@ WORDS = ("report=default", "report.figures=false", PLANTED)
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The same planted model on three kinds of pictures, in one store; 60 people."""
+    """The same planted model in four image variants, in one store; 60 people."""
     root = tmp_path_factory.mktemp("controls")
     bench = Bench(root, write_pictures(root / "pictures", n_subjects=60))
     with pytest.MonkeyPatch.context() as patch:
@@ -28,13 +27,13 @@ def rows_of(outcome: Any) -> dict[str, dict[str, Any]]:
     return {row["probe"]: row for row in outcome.results["disparities"]}
 
 
-def test_the_original_pictures_show_what_was_planted(runs: dict[str, Any]) -> None:
+def test_the_original_images_show_what_was_planted(runs: dict[str, Any]) -> None:
     rows = rows_of(runs["original"])
     assert sorted(probe for probe, row in rows.items() if row["verdict"] == "biased") == ["authority", "trust"]
     assert rows["trust"]["worst_group"] == "f"
 
 
-def test_swapped_pictures_show_nothing_of_it_and_cost_nothing(runs: dict[str, Any]) -> None:
+def test_swapped_images_show_nothing_of_it_and_cost_nothing(runs: dict[str, Any]) -> None:
     rows = rows_of(runs["swapped"])
     assert not any(row["significant"] for row in rows.values())
     assert rows["trust"]["raw"] < 0.4 * rows_of(runs["original"])["trust"]["raw"]
@@ -48,7 +47,7 @@ def test_swapped_pictures_show_nothing_of_it_and_cost_nothing(runs: dict[str, An
 
 
 @pytest.mark.parametrize("kind", ["blind", "grey"])
-def test_without_a_picture_everybody_gets_one_answer_that_says_nothing(runs: dict[str, Any], kind: str) -> None:
+def test_without_an_image_everybody_gets_one_answer_that_says_nothing(runs: dict[str, Any], kind: str) -> None:
     results = runs[kind].results
     assert {row["verdict"] for row in results["disparities"]} == {"uninformative"}
     assert (results["answers"]["answered"], results["answers"]["model_calls"]) == (720, 1)
@@ -59,8 +58,6 @@ def test_without_a_picture_everybody_gets_one_answer_that_says_nothing(runs: dic
 
 
 def test_the_variant_is_in_the_hash_the_results_the_passport_and_on_the_page(runs: dict[str, Any]) -> None:
-    import base64
-
     assert len({outcome.results["config_hash"] for outcome in runs.values()}) == 4
     assert len({outcome.results["dataset_digest"] for outcome in runs.values()}) == 1
     assert runs["original"].results["variant"] == {"name": "original", "kind": "original"}
@@ -68,11 +65,10 @@ def test_the_variant_is_in_the_hash_the_results_the_passport_and_on_the_page(run
     for name, outcome in runs.items():
         page = (outcome.folder / "dashboard.html").read_text(encoding="utf-8")
         assert ("Changed pictures" in page) == (name != "original")
-        envelope = json.loads((outcome.folder / "passport.json").read_text(encoding="utf-8"))
-        predicate = json.loads(base64.b64decode(envelope["payload"]))["predicate"]
-        assert predicate["protocol"]["variant"] == outcome.results["variant"]
+        assert predicate_of(outcome.folder)["protocol"]["variant"] == outcome.results["variant"]
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,13 +90,11 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
 
 
 def test_a_config_logged_with_a_variant_runs_again(bench: Bench) -> None:
-    from fp2.commands.rerun import rerun
-
     folder: Path = bench.run("variant=swapped", "variant.seed=5", "data.limit=24", PLANTED).folder
-    assert rerun(str(folder), [place for place in bench.places if not place.startswith("data.path")]) == 0
+    assert fp2("rerun", str(folder), "tracking.enabled=false", *bench.paths) == 0
 
 
-def test_the_embedded_model_on_changed_pictures(own_root: Path) -> None:
+def test_the_bundled_model_in_every_variant(own_root: Path) -> None:
     """Drawn people whose segments, boxes and backdrop are known: every variant is shown and answered."""
     bench = Bench(own_root, own_root)
     base = [word for word in bench.words("model=peeps_vlm", "cut=pronoun", "report=none") if "data" not in word]
@@ -112,9 +106,9 @@ def test_the_embedded_model_on_changed_pictures(own_root: Path) -> None:
 
     assert main(["-m", "variant=original,swapped,blind,grey,masked,face_crop", *base, *small]) == 0
     found = {}
-    for path in sorted((own_root / "outputs").rglob("results.json")):
-        results = json.loads(path.read_text(encoding="utf-8"))
-        found[results["variant"]["name"]] = (results, pd.read_parquet(path.with_name("responses.parquet")))
+    for folder in bench.run_folders():
+        results = results_of(folder)
+        found[results["variant"]["name"]] = (results, pd.read_parquet(folder / "responses.parquet"))
     assert len(found) == 6
     for results, table in found.values():
         assert results["answers"]["failed"] == 0

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import REPOSITORY
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = REPOSITORY / "benchmarks"
 
 
 @pytest.fixture(scope="module")

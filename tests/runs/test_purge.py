@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sqlite3
@@ -12,23 +13,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, fp2
+from bench import Bench, every_byte, fp2, results_of
 
 from fp2.store.salted_keys import local_salt, salted
 
-sys.path.insert(0, str(Path(__file__).parent / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from fhibe_copy import write_copy
 
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
 NUMBERS = ("raw", "shrunken", "hedges_g", "epsilon_squared", "icc", "n_subjects", "n_images")
-
-
-def places(bench: Bench) -> list[str]:
-    return [place for place in bench.places if place.startswith("paths")]
-
-
-def load(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
 
 
 def people_of(bench: Bench) -> pd.DataFrame:
@@ -52,17 +45,6 @@ def keys(bench: Bench, subject: str) -> tuple[str, set[str]]:
     return salted([subject], salt)[0], set(salted(images, salt, "image"))
 
 
-def every_byte(root: Path) -> bytes:
-    """Return what all files below `root` hold; Parquet is compressed, so it is read as text."""
-    parts = []
-    for path in sorted(root.rglob("*")):
-        if path.is_file():
-            parts.append(path.read_bytes())
-            if path.suffix == ".parquet":
-                parts.append(pd.read_parquet(path).to_csv().encode())
-    return b"\n".join(parts)
-
-
 def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
     with closing(sqlite3.connect(store)) as connection:
         return {
@@ -71,14 +53,15 @@ def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
         }
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_them(bench: Bench) -> None:
     words = ("tracking=mlflow", "report=default", "report.figures=false")
     one = bench.run(*words, folder="one")
     subject = people_of(bench)["person"].iloc[0]
     own, images = keys(bench, subject)
     before = dump(bench.store)
-    assert own.encode() in every_byte(bench.root / "outputs")
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert own.encode() in every_byte(bench.outputs)
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     rest = every_byte(bench.root)
     for key in (own, *images, subject):
         assert key.encode() not in rest
@@ -88,7 +71,7 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
     assert len(after["pictures"]) == len(before["pictures"]) - 2
     assert len(after["pixel_digests"]) == len(before["pixel_digests"]) - 2
     again = without(bench, subject).run()
-    purged, fresh = load(one.folder), again.results
+    purged, fresh = results_of(one.folder), again.results
     assert again.results["answers"]["cached"] == again.results["answers"]["planned"]
     for old, new in zip(purged["disparities"], fresh["disparities"], strict=True):
         assert {name: old[name] for name in NUMBERS} == pytest.approx({name: new[name] for name in NUMBERS}, abs=1e-9)
@@ -108,8 +91,8 @@ def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
     (pair,) = one.results["balance"]
     (warning,) = [line for line in one.results["limitations"] if "go together" in line]
     for place in (0, 3):
-        assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *places(bench)) == 0
-        purged = load(one.folder)
+        assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *bench.paths) == 0
+        purged = results_of(one.folder)
         assert purged["balance"] == [{**pair, "as_of_first_run": True}]
         assert purged["limitations"].count(warning) == 1
         assert sum("as of the first run" in line for line in purged["limitations"]) == 1
@@ -120,8 +103,8 @@ def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
     rows = people_of(bench)
     bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run("cut.each=[gender,region]", folder="one")
-    assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *places(bench)) == 0
-    purged = load(one.folder)
+    assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *bench.paths) == 0
+    purged = results_of(one.folder)
     assert [(row["cut"], row["n_subjects"]) for row in purged["balance"]] == [("gender", 35), ("region", 35)]
     assert not [line for line in purged["limitations"] if "as of the first run" in line]
 
@@ -134,7 +117,7 @@ def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
     kept.write_bytes((one.folder / "passport.json").read_bytes())
     key = str(next((bench.root / "state" / "keys").glob("*pub*")))
     subject = people_of(bench)["person"].iloc[3]
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     capsys.readouterr()
     assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
     assert "supersedes the passport with payload sha256" in capsys.readouterr().out
@@ -144,6 +127,7 @@ def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(
     assert "superseded by passport.json: use that one" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench: Bench) -> None:
     words = ("tracking=mlflow", "report=default", "report.figures=false")
     here, gone = bench.run(*words, folder="here"), bench.run(*words, "cut.by=[region]", folder="gone")
@@ -152,11 +136,11 @@ def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench
     own, images = keys(bench, subject)
     artifacts = bench.root / "mlruns" / "artifacts"
     assert own.encode() in every_byte(artifacts)
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     assert not [key for key in (own, *images) if key.encode() in every_byte(artifacts)]
     for run in (here, gone):
         (folder,) = artifacts.glob(f"*/{run.run_id}/artifacts")
-        results = load(folder)
+        results = results_of(folder)
         assert results["n_subjects"] == 35
         assert (folder / "dashboard.html").is_file()
         with closing(sqlite3.connect(bench.root / "mlruns" / "mlflow.db")) as connection:
@@ -175,8 +159,8 @@ def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench
 def test_a_picture_alone_can_go_and_its_person_stays(bench: Bench) -> None:
     one = bench.run(folder="one")
     picture = people_of(bench)["file"].iloc[0]
-    assert fp2("purge", "--image", picture, "--yes", *places(bench)) == 0
-    results = load(one.folder)
+    assert fp2("purge", "--image", picture, "--yes", *bench.paths) == 0
+    results = results_of(one.folder)
     assert (results["n_images"], results["n_subjects"]) == (71, 36)
 
 
@@ -186,13 +170,13 @@ def test_dry_run_and_a_no_change_nothing(
     one = bench.run(folder="one")
     subject = people_of(bench)["person"].iloc[0]
     before = dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()}
-    assert fp2("purge", "--subject", subject, "--dry-run", *places(bench)) == 0
+    assert fp2("purge", "--subject", subject, "--dry-run", *bench.paths) == 0
     assert "1 people and 12 answers" in capsys.readouterr().out
     monkeypatch.setattr("typer.confirm", lambda text: False)
-    assert fp2("purge", "--subject", subject, *places(bench)) == 1
+    assert fp2("purge", "--subject", subject, *bench.paths) == 1
     assert before == (dump(bench.store), {path: path.read_bytes() for path in one.folder.rglob("*") if path.is_file()})
-    assert fp2("purge", "--subject", "nobody", *places(bench)) == 0
-    assert "nothing derived from them is here" in capsys.readouterr().out
+    assert fp2("purge", "--subject", "nobody", *bench.paths) == 0
+    assert "nothing derived from them is stored here" in capsys.readouterr().out
 
 
 def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,20 +184,40 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(bench: Bench, monk
     subject = people_of(bench)["person"].iloc[0]
     own, images = keys(bench, subject)
     with monkeypatch.context() as patch:
-        patch.setattr("fp2.runs.recompute._sign", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 130
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
-    assert load(one.folder)["n_subjects"] == 35
+        patch.setattr("fp2.report.passport.write_passport", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 130
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    assert results_of(one.folder)["n_subjects"] == 35
     key = str(next((bench.root / "state" / "keys").glob("*pub*")))
     assert fp2("verify", str(one.folder / "passport.json"), "--key", key) == 0
+    assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
+
+
+def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2 import artifacts
+
+    def full(*args: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "results.json")
+
+    one = bench.run(folder="one")
+    subject = people_of(bench)["person"].iloc[0]
+    own, images = keys(bench, subject)
+    with monkeypatch.context() as patch:
+        patch.setattr(artifacts, "write_results", full)
+        assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 2
+    assert "error: cannot write: No space left on device (results.json)" in capsys.readouterr().err
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    assert results_of(one.folder)["n_subjects"] == 35
     assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
 
 
 def test_answers_to_another_persons_picture_go_with_that_person(bench: Bench) -> None:
     one = bench.run("variant=swapped", folder="one")
     subject = people_of(bench)["person"].iloc[0]
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
-    results = load(one.folder)
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    results = results_of(one.folder)
     assert results["n_subjects"] == 35
     # their own 12 rows, and the 12 that others got from their pictures
     assert results["answers"]["planned"] == 432 - 24
@@ -224,7 +228,7 @@ def test_a_run_that_cannot_be_computed_again_keeps_its_other_rows_and_nothing_th
     config = (one.folder / "config.yaml").read_text()
     (one.folder / "config.yaml").write_text(config.replace("fp2.scorers.valence", "fp2.scorers.vallence"))
     subject = people_of(bench)["person"].iloc[0]
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     left = {path.name for path in one.folder.iterdir()}
     assert left == {"config.yaml", "overrides.yaml", "people.parquet", "responses.parquet", "scores.parquet"}
     assert pd.read_parquet(one.folder / "people.parquet")["subject_id"].nunique() == 35
@@ -237,29 +241,29 @@ def test_a_store_from_before_there_were_origins_is_purged_by_the_runs_tables(ben
         connection.execute("DROP TABLE pictures")
         (n_before,) = connection.execute("SELECT count(*) FROM answers").fetchone()
     subject = people_of(bench)["person"].iloc[0]
-    assert fp2("purge", "--subject", subject, "--yes", *places(bench)) == 0
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     with closing(sqlite3.connect(bench.store)) as connection:
         assert connection.execute("SELECT count(*) FROM answers").fetchone() == (n_before - 12,)
 
 
 @pytest.mark.parametrize("words", [[], ["--subject", "a", "--release", "b"], ["--absent"]])
 def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert fp2("purge", *words, *places(bench)) == 2
+    assert fp2("purge", *words, *bench.paths) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_lists_of_chosen_pictures_and_notes_of_failed_runs_lose_the_id(bench: Bench) -> None:
     names = people_of(bench)["file"].tolist()
     one = bench.run(f"data.ids=[{','.join(names[:48])}]", folder="one")
-    failed = bench.root / "outputs" / "failed"
+    failed = bench.outputs / "failed"
     failed.mkdir()
     (failed / "traceback.txt").write_text(f"OSError: {names[0]}")
     (remembered,) = (bench.root / "state" / "places").glob("*.json")
     assert names[0] in remembered.read_text()
-    assert fp2("purge", "--image", names[0], "--yes", *places(bench)) == 0
-    assert names[0].encode() not in every_byte(bench.root / "outputs") + every_byte(bench.root / "state")
+    assert fp2("purge", "--image", names[0], "--yes", *bench.paths) == 0
+    assert names[0].encode() not in every_byte(bench.outputs) + every_byte(bench.root / "state")
     assert names[1] in remembered.read_text()
-    assert load(one.folder)["n_images"] == 47
+    assert results_of(one.folder)["n_images"] == 47
 
 
 FHIBE = (
@@ -271,24 +275,24 @@ FHIBE = (
 def run_fhibe(bench: Bench, root: Path, *words: str) -> Path:
     from fp2.app import main as launch
 
-    assert launch([*FHIBE, f"data.root={root}", *places(bench), *words]) == 0
-    found = sorted((bench.root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
-    return found[-1].parent
+    assert launch([*FHIBE, f"data.root={root}", *bench.paths, *words]) == 0
+    return bench.run_folders()[-1]
 
 
 def test_a_run_cut_by_the_part_of_the_world_is_computed_again(bench: Bench) -> None:
     copy = write_copy(bench.root / "fhibe", n_subjects=20)
     folder = run_fhibe(bench, copy.root, "cut.by=null", "cut.each=[pronoun,location_un_region]", "tracking=none")
-    before = load(folder)
+    before = results_of(folder)
     kept = pd.read_parquet(folder / "people.parquet")
     assert [name for name in map(str, kept.columns) if "location" in name] == ["attr_location_un_region"]
-    assert fp2("purge", "--subject", copy.rows[-10]["subject_id"], "--yes", *places(bench)) == 0
-    purged = load(folder)
+    assert fp2("purge", "--subject", copy.rows[-10]["subject_id"], "--yes", *bench.paths) == 0
+    purged = results_of(folder)
     assert purged["n_subjects"] == before["n_subjects"] - 1
     assert purged["cuts"] == ["pronoun", "location_un_region"]
     assert {row["cut"] for row in purged["disparities"]} == set(purged["cuts"])
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     copy = write_copy(bench.root / "fhibe", n_subjects=20)
     whole, faces = run_fhibe(bench, copy.root), run_fhibe(bench, copy.root, "data.form=face_unaligned")
@@ -299,20 +303,20 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     copy.remove(subject)
     own = salted([subject], local_salt(bench.root / "state"))[0]
     release = ("data=fhibe", f"data.root={newer}")
-    n_before = {folder: load(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
-    assert fp2("purge", "--absent", "--yes", *release, *places(bench)) == 0
-    left = {folder: load(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
+    n_before = {folder: results_of(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
+    assert fp2("purge", "--absent", "--yes", *release, *bench.paths) == 0
+    left = {folder: results_of(folder)["n_subjects"] for folder in (whole, faces, other.folder)}
     assert left == {whole: n_before[whole] - 1, faces: n_before[faces] - 1, other.folder: 36}
-    assert own.encode() not in every_byte(bench.root / "outputs") + every_byte(bench.root / "mlruns")
-    n_images = {folder: load(folder)["n_images"] for folder in (whole, faces)}
-    assert fp2("purge", "--absent", "--yes", *release, *places(bench)) == 0
+    assert own.encode() not in every_byte(bench.outputs) + every_byte(bench.root / "mlruns")
+    n_images = {folder: results_of(folder)["n_images"] for folder in (whole, faces)}
+    assert fp2("purge", "--absent", "--yes", *release, *bench.paths) == 0
     assert "nothing derived" in capsys.readouterr().out
     image = copy.rows[-12]["image_id"]  # a picture's id also stands for the face crops that were cut from it
-    assert fp2("purge", "--image", image, "--yes", *places(bench)) == 0
-    counts = {folder: load(folder)["n_images"] for folder in (whole, faces)}
+    assert fp2("purge", "--image", image, "--yes", *bench.paths) == 0
+    counts = {folder: results_of(folder)["n_images"] for folder in (whole, faces)}
     assert counts == {folder: n - 1 for folder, n in n_images.items()}
-    version = load(whole)["dataset"]["release"]
-    assert fp2("purge", "--release", version, "--yes", *places(bench)) == 0
+    version = results_of(whole)["dataset"]["release"]
+    assert fp2("purge", "--release", version, "--yes", *bench.paths) == 0
     assert not whole.exists()
     assert not faces.exists()
     assert other.folder.exists()

@@ -1,4 +1,4 @@
-"""GRAS runs against servers: an outcome that is never given is refused, one that is given sometimes is reported."""
+"""GRAS runs against servers: an outcome that never comes is refused before asking, a partly missing one is reported."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import Bench, execute
 from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
-from fp2.finish import Outcome
-from fp2.jobs import run_job
 
-from fp2.compose import load_config
 from fp2.engines.base import NEVER
 from fp2.engines.server.scoring import ScoringMethod
 from fp2.engines.server.top_logprobs import TopLogprobs
 from fp2.engines.server.typed_decisions import TypedDecisions
 from fp2.errors import Fp2Error
-from fp2.progress import Progress
+from fp2.runs.outputs import Outcome
 from fp2.tables import YES_NO_NUMBERS
 
 MODELS, CHAT, SYSTEMONE = "/v1/models", "/v1/chat/completions", "/v1/systemone"
@@ -43,8 +40,8 @@ def short(seen: Seen, before: int) -> Reply:
 
 
 def run(bench: Bench, server: FakeServer, *more: str) -> Outcome:
-    words = [*WORDS, *bench.places, f"model.base_url={server.url}", *more]
-    return run_job(load_config(words), bench.root / "outputs" / "one", words, Progress(quiet=True))
+    outcome: Outcome = execute([*WORDS, *bench.places, f"model.base_url={server.url}", *more], bench.outputs / "one")
+    return outcome
 
 
 def test_an_outcome_that_is_never_given_is_refused_before_asking(bench: Bench) -> None:
@@ -53,13 +50,13 @@ def test_an_outcome_that_is_never_given_is_refused_before_asking(bench: Bench) -
             run(bench, server)
         assert len(server.asked(SYSTEMONE)) == 3  # those that found out how to ask
         with pytest.raises(Fp2Error, match=r"no answer has the outcome 'p_yes'.*outcome=p_yes_norm or logit_diff"):
-            run(bench, server, "probe.options.outcome=p_yes")  # told by some servers, by this one not
+            run(bench, server, "probe.options.outcome=p_yes")  # given by some servers, not by this one
         found = run(bench, server, "probe.options.outcome=p_yes_norm").results
     assert found["answers"]["cached"] == found["answers"]["answered"] == 144
     assert not [line for line in found["gras"]["warnings"] if "of the answers have no" in line]
 
 
-def test_the_share_without_the_outcome_is_reported(bench: Bench) -> None:
+def test_the_share_that_lacks_the_outcome_is_a_warning(bench: Bench) -> None:
     with serving({MODELS: known, CHAT: short}) as server:
         found = run(bench, server, "engine.scoring=logprobs").results
         norm = run(bench, server, "probe.options.outcome=p_yes_norm", "engine.scoring=logprobs").results

@@ -1,29 +1,27 @@
-"""The main job on the embedded default, as `make run` starts it: what was planted is found, and shown in the README."""
+"""The main job on the bundled model, as `make run` starts it: what was planted is found, and shown in the README."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bench import REPOSITORY, environment
 
-from fp2.models.expected import expected_effects
 from fp2.models.planted import load_planted
 
-ROOT = Path(__file__).resolve().parents[1]
 ATTRIBUTES = ("region", "pronoun", "age", "skin_tone")
 
 
 def launch(root: Path, *overrides: str) -> tuple[str, dict]:
     """Run `launch.py` with everything below `root`; return its output and its results."""
-    env = {**os.environ, "FP2_ROOT": str(root), "HF_HUB_OFFLINE": "1", "COLUMNS": "110"}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "launch.py"), *overrides], env=env, capture_output=True, text=True, check=False
-    )
+    env = {**environment(root), "HF_HUB_OFFLINE": "1", "COLUMNS": "110"}
+    command = [sys.executable, str(REPOSITORY / "launch.py"), *overrides]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     path = re.search(r"^results +(\S+)$", done.stdout, re.MULTILINE)
     assert path is not None, done.stdout
@@ -38,6 +36,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def default_run(root: Path) -> tuple[str, dict]:
     return launch(root)
+
+
+@pytest.fixture(scope="module")
+def planted() -> Any:
+    """The effects that the model was trained to show, one per probe and attribute."""
+    return load_planted().expected_effects()
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +67,10 @@ def test_output_names_dashboard_and_ui(default_run: tuple[str, dict]) -> None:
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)
-def test_planted_effects_are_found_with_their_worst_group(attribute: str, rows: dict[tuple[str, str], dict]) -> None:
-    effects = [e for e in expected_effects(load_planted()) if e.attribute == attribute and e.planted]
+def test_planted_effects_are_found_with_their_worst_group(
+    attribute: str, rows: dict[tuple[str, str], dict], planted: Any
+) -> None:
+    effects = [e for e in planted if e.attribute == attribute and e.planted]
     assert len(effects) >= 2
     for effect in effects:
         row = rows[effect.probe, attribute]
@@ -73,8 +79,8 @@ def test_planted_effects_are_found_with_their_worst_group(attribute: str, rows: 
         assert row["ci_low"] <= effect.disparity <= row["ci_high"]
 
 
-def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict]) -> None:
-    zeros = [e for e in expected_effects(load_planted()) if not e.planted]
+def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict], planted: Any) -> None:
+    zeros = [e for e in planted if not e.planted]
     assert len(zeros) == 12
     assert [(e.probe, e.attribute) for e in zeros if rows[e.probe, e.attribute]["verdict"] == "biased"] == []
 
@@ -95,16 +101,16 @@ def test_another_cut_asks_the_model_nothing(root: Path, default_run: tuple[str, 
     assert results["config_hash"] != default_run[1]["config_hash"]
 
 
-def test_readme_table_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict]) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_readme_table_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict], planted: Any) -> None:
+    expected = {(effect.probe, effect.attribute): effect for effect in planted}
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     lines = re.findall(
         r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", readme, re.MULTILINE
     )
     assert len(lines) == 24
-    for probe, attribute, planted, raw, chance, worst, verdict in lines:
-        row = rows[probe, attribute]
-        truth = next(e for e in expected_effects(load_planted()) if (e.probe, e.attribute) == (probe, attribute))
-        assert float(planted) == pytest.approx(truth.disparity, abs=0.0006)
+    for probe, attribute, effect, raw, chance, worst, verdict in lines:
+        row, truth = rows[probe, attribute], expected[probe, attribute]
+        assert float(effect) == pytest.approx(truth.disparity, abs=0.0006)
         # Another processor may turn a few of 7,200 greedy answers.
         assert float(raw) == pytest.approx(row["raw"], abs=0.01)
         assert float(chance) == pytest.approx(row["null_mean"], abs=0.01)

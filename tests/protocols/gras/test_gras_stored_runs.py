@@ -1,4 +1,4 @@
-"""Runs in blocks as a whole: files, counts, purge, rerun, and the embedded model asked about a few people."""
+"""GRAS runs as a whole: files, counts, purge, rerun, and the bundled model asked about a few people."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, fp2
-from fp2.finish import Outcome
-from fp2.jobs import run_job
+from bench import Bench, every_byte, execute, fp2, predicate_of, results_of
 
-from fp2.compose import load_config
-from fp2.progress import Progress
+from fp2.errors import Fp2Error
+from fp2.runs.outputs import Outcome
 from fp2.store.salted_keys import local_salt, salted
 
 WORDS = (
@@ -29,24 +27,13 @@ WORDS = (
 
 
 def run(bench: Bench, *overrides: str, folder: str = "one") -> Outcome:
-    words = [*WORDS, *bench.places, *overrides]
-    return run_job(load_config(words), bench.root / "outputs" / folder, words, Progress(quiet=True))
+    outcome: Outcome = execute([*WORDS, *bench.places, *overrides], bench.outputs / folder)
+    return outcome
 
 
 def rows_of(bench: Bench, table: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(bench.store)) as connection:
         return connection.execute(f"SELECT * FROM {table}").fetchall()
-
-
-def everything(root: Path) -> bytes:
-    """Return what all files below `root` hold; Parquet is compressed, so it is read as text."""
-    parts = []
-    for path in sorted(root.rglob("*")):
-        if path.is_file():
-            parts.append(path.read_bytes())
-            if path.suffix == ".parquet":
-                parts.append(pd.read_parquet(path).to_csv().encode())
-    return b"\n".join(parts)
 
 
 def leaves(block: Any) -> list[Any]:
@@ -76,7 +63,7 @@ def test_a_run_keeps_shards_and_no_ids_and_the_next_asks_nothing(bench: Bench) -
     questions = pd.read_parquet(one.folder / "questions.parquet")
     assert sorted(questions["trait"].unique()) == ["cruel", "kind"]
     people = pd.read_csv(bench.table)
-    published = everything(one.folder).decode(errors="replace")
+    published = every_byte(one.folder).decode(errors="replace")
     assert not [name for name in (*people["file"], *people["person"]) if name in published]
     again = run(bench, folder="two")
     assert again.results["answers"]["cached"] == 288
@@ -93,10 +80,9 @@ def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Ben
     images = people.loc[people["person"] == subject, "file"].tolist()
     salt = local_salt(bench.root / "state")
     keys = [*salted([subject], salt), *salted(images, salt, "image")]
-    assert all(key.encode() in everything(bench.root / "outputs") for key in keys)
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("purge", "--subject", subject, "--yes", *places) == 0
-    rest = everything(bench.root)
+    assert all(key.encode() in every_byte(bench.outputs) for key in keys)
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    rest = every_byte(bench.root)
     assert not [key for key in (*keys, subject) if key.encode() in rest]
     assert len(rows_of(bench, "blocks")) == 70
     left = bench.root / "left"
@@ -104,7 +90,7 @@ def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Ben
     people[people["person"] != subject].to_csv(left / "people.csv", index=False)
     fresh = run(Bench(bench.root, left), folder="fresh").results
     assert fresh["answers"]["cached"] == fresh["answers"]["planned"] == 280
-    purged = json.loads((one.folder / "results.json").read_text(encoding="utf-8"))
+    purged = results_of(one.folder)
     for name in ("answers_by_group", "n_images", "n_subjects"):
         assert purged[name] == fresh[name]
     assert purged["response_set"] == fresh["response_set"]
@@ -117,16 +103,34 @@ def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Ben
     assert list(one.folder.glob("passport.superseded-*.json"))
 
 
-def test_a_purged_picture_takes_the_answers_shown_for_others_with_it(bench: Bench) -> None:
+def test_a_purged_image_takes_the_answers_shown_for_others_with_it(bench: Bench) -> None:
     swapped = run(bench, "variant=swapped")
     assert len(rows_of(bench, "blocks")) == 72
     people = pd.read_csv(bench.table)
     image = people["file"].iloc[5]
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("purge", "--image", image, "--yes", *places) == 0
+    assert fp2("purge", "--image", image, "--yes", *bench.paths) == 0
     assert len(rows_of(bench, "blocks")) == 71
     left = pd.read_parquet(swapped.folder / "responses")
-    assert len(left) == 288 - 2 * 4  # what was filed under the picture, and what was shown of it under another's name
+    assert len(left) == 288 - 2 * 4  # filed under the image, or shown in place of another
+
+
+def test_what_a_purge_leaves_nothing_of_is_not_signed_again(bench: Bench) -> None:
+    """Two people could be shown; without them there are people left, and no answer: the old block must go."""
+    people = pd.read_csv(bench.table)
+    shown = people["person"].unique()[:2].tolist()
+    bench = bench.with_people(people)
+    for name in people.loc[~people["person"].isin(shown), "file"]:
+        (bench.pictures / name).write_bytes(b"no image")
+    one = run(bench, "answers.error_budget=1", "analysis.min_subjects=2", "cut.each=[gender]")
+    assert one.exit_status == 0
+    assert one.results["answers"]["answered"] == 2 * 2 * 4
+    assert "gras" in predicate_of(one.folder)["findings"]
+    assert fp2("purge", *(word for person in shown for word in ("--subject", person)), "--yes", *bench.paths) == 0
+    left = results_of(one.folder)
+    assert (left["n_subjects"], left["answers"]["answered"]) == (34, 0)
+    assert "gras" not in left
+    assert any("nothing to compare" in line for line in left["limitations"])
+    assert "findings" not in predicate_of(one.folder)
 
 
 def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
@@ -134,15 +138,14 @@ def test_a_rerun_gives_every_number_again_and_tells_one_that_was_changed(
 ) -> None:
     one = run(bench)
     (bench.root / "state" / "responses.sqlite").unlink()
-    places = [place for place in bench.places if place.startswith("paths")]
-    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *places) == 0
+    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 0
     told = capsys.readouterr().out
-    assert "every number is the same" in told
+    assert "all numbers are equal" in told
     path = one.folder / "results.json"
     results = json.loads(path.read_text(encoding="utf-8"))
     results["gras"]["metrics"][next(iter(results["gras"]["metrics"]))] += 0.5
     path.write_text(json.dumps(results), encoding="utf-8")
-    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *places) == 1
+    assert fp2("rerun", str(one.folder), "tracking.enabled=false", *bench.paths) == 1
     assert "differs: metrics." in capsys.readouterr().out
 
 
@@ -160,7 +163,7 @@ def test_failures_are_counted_by_group(bench: Bench, tmp_path: Path) -> None:
     by_group = {row["group"]: row["failed"] for row in found["answers_by_group"] if row["cut"] == "gender"}
     assert by_group == {"f": 4 * int(gone.sum()), "m": 0}
     assert found["answers"]["failed"] == 4 * int(gone.sum())
-    errors = pd.read_parquet(bench.root / "outputs" / "one" / "responses")["error"].dropna().astype(str)
+    errors = pd.read_parquet(bench.outputs / "one" / "responses")["error"].dropna().astype(str)
     assert len(errors) == found["answers"]["failed"]
     assert not errors.str.contains(str(tmp_path)).any()
 
@@ -168,9 +171,8 @@ def test_failures_are_counted_by_group(bench: Bench, tmp_path: Path) -> None:
 def test_groups_that_are_too_small_are_refused_before_anything_is_asked(bench: Bench) -> None:
     assert fp2("run", *WORDS, *bench.places, "analysis.min_subjects=13") != 0
     assert not rows_of(bench, "blocks")
-    words = [*WORDS, *bench.places, "probe.options.permutation=20"]
-    with pytest.raises(Exception, match="permutation"):
-        run_job(load_config(words), bench.root / "outputs" / "x", words, Progress(quiet=True))
+    with pytest.raises(Fp2Error, match=r"unknown key.*'permutation'|'permutation'.*unknown|permutation"):
+        run(bench, "probe.options.permutation=20", folder="x")
 
 
 def test_the_embedded_model_is_asked_about_a_few_people(own_root: Path) -> None:
@@ -180,7 +182,7 @@ def test_the_embedded_model_is_asked_about_a_few_people(own_root: Path) -> None:
         "analysis.min_subjects=2", "probe.options.permutations=20", "probe.options.bootstrap=20", "report=none",
         "tracking=none", f"paths.root={own_root}", f"paths.state={own_root / 'state'}",
     ]  # fmt: skip
-    found = run_job(load_config(words), own_root / "out", words, Progress(quiet=True)).results
+    found = execute(words, own_root / "out").results
     assert found["answers"]["answered"] == found["answers"]["planned"] == 14 * 15
     shards = pd.read_parquet(own_root / "out" / "responses")
     assert shards["p_yes"].between(0, 1).all()
@@ -188,6 +190,6 @@ def test_the_embedded_model_is_asked_about_a_few_people(own_root: Path) -> None:
     assert shards["mass"].mean() > 0.9
     mean = shards.groupby("trait", observed=True)["p_yes_norm"].mean()
     assert mean.max() - mean.min() > 0.01
-    again = run_job(load_config(words), own_root / "again", words, Progress(quiet=True)).results
+    again = execute(words, own_root / "again").results
     assert again["answers"]["model_calls"] == 0
     assert again["gras"] == found["gras"]

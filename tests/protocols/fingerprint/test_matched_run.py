@@ -11,14 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, fp2
+from bench import Bench, execute, fp2, results_of
 from PIL import Image
 
-from fp2.cli import main as cli
-from fp2.compose import load_config
 from fp2.errors import Fp2Error
-from fp2.progress import Progress
-from fp2.run import run
 
 TRUTH = (
     "{noise: {subject_sd: 2.0, image_sd: 0.5}, effects: {occupation: {skin: {VI: -1.5}}}, "
@@ -27,7 +23,7 @@ TRUTH = (
 
 
 def write_sets(folder: Path, n_sets: int = 24) -> Path:
-    """Write three versions of each scene, one skin tone each, and pictures of no set beside them."""
+    """Write three versions of each scene, one skin tone each, and images of no set beside them."""
     rng = np.random.default_rng(3)
     folder.mkdir(parents=True)
     rows = []
@@ -71,16 +67,14 @@ def test_a_rescoring_is_about_the_sets_that_vary_in_its_cuts(
     rows.to_csv(table, index=False)
     each = ("cut.by=null", "cut.each=[skin,hair]", "scorer=valence", "analysis.min_subjects=2")
     own = (f"data.path={table}", f"data.image_root={sets_bench.pictures}")
-    config = load_config([*(word for word in sets_bench.words(*words(*each)) if word != "cut.by=[skin]"), *own])
-    logged = run(config, sets_bench.root / "outputs" / "logged", [], Progress(quiet=True))
+    given = [*(word for word in sets_bench.words(*words(*each)) if word != "cut.by=[skin]"), *own]
+    logged = execute(given, sets_bench.outputs / "logged")
     assert logged.results["n_images"] == 72
-    places = [place for place in sets_bench.places if place.startswith("paths")]
-    done = ["rescore", str(logged.folder), "tracking=none", "report=none", *places]
+    done = ["rescore", str(logged.folder), "tracking=none", "report=none", *sets_bench.paths]
+    capsys.readouterr()
     assert fp2(*done, "cut.by=[hair]") == 0
-    found = next(
-        json.loads(path.read_text()) for path in (sets_bench.root / "outputs").rglob("results.json")
-        if path.parent != logged.folder
-    )  # fmt: skip
+    assert "within 2 sets that vary in hair: " in capsys.readouterr().out
+    found = next(results_of(folder) for folder in sets_bench.run_folders() if folder != logged.folder)
     assert (found["n_images"], found["answers"]["planned"]) == (6, 36)
     assert any("22 set(s) that vary in none of the cuts were left out" in line for line in found["limitations"])
     capsys.readouterr()
@@ -118,7 +112,7 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
     assert "Counterfactual comparison of planted" in said
     assert "within 24 sets that vary in skin" in said
     assert "composite" not in said
-    (folder,) = [path.parent for path in (sets_bench.root / "outputs").rglob("results.json")]
+    (folder,) = sets_bench.run_folders()
     assert (folder / "figures" / "matched_skin.png").stat().st_size > 10_000
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
     assert "The same scene with one attribute changed" in page
@@ -129,26 +123,16 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
 
 
 def test_a_purged_scene_leaves_what_a_run_without_it_finds(sets_bench: Bench, sets: Path) -> None:
-    from fp2.app import main as launch
-
-    assert launch(sets_bench.words(*words("analysis.permutations=999"))) == 0
-    (path,) = (sets_bench.root / "outputs").rglob("results.json")
-    places = [place for place in sets_bench.places if place.startswith("paths")]
-    argv = ["fp2", "purge", "--subject", "scene-3", "--yes", *places]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", argv)
-        with pytest.raises(SystemExit) as ended:
-            cli()
-    assert ended.value.code == 0
-    purged = json.loads(path.read_text())
+    folder = sets_bench.run(*words("analysis.permutations=999")).folder
+    assert fp2("purge", "--subject", "scene-3", "--yes", *sets_bench.paths) == 0
+    purged = results_of(folder)
     table = pd.read_csv(sets / "people.csv").astype({"scene": "str"})
     left = sets_bench.root / "left.csv"
     table[table["scene"] != "scene-3"].replace("nan", "").to_csv(left, index=False)
-    again = run(
-        load_config([*sets_bench.words(*words("analysis.permutations=999")), f"data.path={left}",
-                     f"data.image_root={sets}"]),
-        sets_bench.root / "outputs" / "again", [], Progress(quiet=True),
-    ).results  # fmt: skip
+    own = (f"data.path={left}", f"data.image_root={sets}")
+    again = execute(
+        [*sets_bench.words(*words("analysis.permutations=999")), *own], sets_bench.outputs / "again"
+    ).results
     assert purged["matched"]["n_sets"] == again["matched"]["n_sets"] == 23
     for probe, row in rows_of(again).items():
         old = rows_of(purged)[probe]

@@ -1,4 +1,4 @@
-"""A whole run about pictures of two people: drawn pairs, the embedded model, mirrored copies, results and report."""
+"""A whole run about images of two people: drawn pairs, the bundled model, mirrored copies, results and report."""
 
 import json
 import sqlite3
@@ -7,24 +7,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from bench import execute
 
-from fp2.compose import load_config
 from fp2.errors import Fp2Error
-from fp2.progress import Progress
-from fp2.run import run
 from fp2.tables import MIRRORED, ORIGINAL
 
 SMALL = ["data.n_subjects=24", "data.n_pairs=14", "analysis=quick", "tracking=none", "analysis.min_subjects=2"]
 
 
-@pytest.fixture
-def once(own_root: Path) -> tuple[Path, dict]:
-    outcome = run(load_config(["experiment=attention", *SMALL]), own_root / "first", [], Progress(quiet=True))
-    return own_root, outcome.results
-
-
-def test_every_picture_of_two_is_asked_about_twice_and_reported(once):
-    root, results = once
+def test_every_image_of_two_is_asked_about_twice_and_reported(own_root: Path) -> None:
+    root = own_root
+    results = execute(["experiment=attention", *SMALL], root / "first").results
     assert results["n_images"] == 14
     assert results["answers"]["planned"] == results["answers"]["answered"] == 28
     assert {row["scorer"] for row in results["disparities"]} == {"first_mention", "word_share"}
@@ -43,13 +36,13 @@ def test_every_picture_of_two_is_asked_about_twice_and_reported(once):
     both = scores[scores["scorer"] == "first_mention"].groupby(["image_id", "variant"])["value"].sum()
     assert (both[both > 0] == 1).all()  # what one is first by, the other is not
     _both_people_are_its_origin(root, answers)
-    again = run(load_config(["experiment=attention", *SMALL]), root / "second", [], Progress(quiet=True)).results
+    again = execute(["experiment=attention", *SMALL], root / "second").results
     assert again["answers"]["model_calls"] == 0
     assert json.dumps(again["attention"]) == json.dumps(block)
 
 
 def _both_people_are_its_origin(root: Path, answers: pd.DataFrame) -> None:
-    """Whoever is in a picture, its answers can be found and removed: the mirrored ones too."""
+    """Whoever is in an image, its answers can be found and removed: the mirrored ones too."""
     with closing(sqlite3.connect(root / ".fp2" / "responses.sqlite")) as connection:
         people = connection.execute("SELECT COUNT(DISTINCT subject) FROM pictures GROUP BY image").fetchall()
         keys = connection.execute("SELECT COUNT(DISTINCT key) FROM origins").fetchone()
@@ -60,18 +53,18 @@ def _both_people_are_its_origin(root: Path, answers: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["scorer=valence"], "'valence' is about one person.*scorer=attention"),
-        (["variant=blind"], "two people are shown as they are"),
-        (["model=planted"], "knows no pictures of two people"),
+        (["scorer=valence"], "'valence' is for images of one person.*scorer=attention"),
+        (["variant=blind"], "images of two people are shown as they are"),
+        (["model=planted"], "knows no images of two people"),
     ],
 )
-def test_what_two_people_cannot_be_asked(words, said, own_root):
+def test_what_two_people_cannot_be_asked(words: list[str], said: str, own_root: Path) -> None:
     with pytest.raises(Fp2Error, match=said):
-        run(load_config(["experiment=attention", *SMALL, *words]), own_root / "x", [], Progress(quiet=True))
+        execute(["experiment=attention", *SMALL, *words], own_root / "x")
 
 
-def test_attention_needs_two_people(own_root):
-    with pytest.raises(Fp2Error, match="'first_mention' is about two people"):
-        run(load_config(["scorer=attention", *SMALL]), own_root / "x", [], Progress(quiet=True))
-    with pytest.raises(Fp2Error, match="no two-person picture"):
-        run(load_config(["experiment=attention", *SMALL, "data.n_pairs=0"]), own_root / "x", [], Progress(quiet=True))
+def test_attention_needs_two_people(own_root: Path) -> None:
+    with pytest.raises(Fp2Error, match="'first_mention' is for images of two people"):
+        execute(["scorer=attention", *SMALL], own_root / "x")
+    with pytest.raises(Fp2Error, match="no two-person image"):
+        execute(["experiment=attention", *SMALL, "data.n_pairs=0"], own_root / "x")

@@ -1,24 +1,26 @@
-"""What MLflow is told, that several processes may start at once on nothing, and that a moved store is found again."""
+"""What is logged to MLflow, several processes that start at once on nothing, and a store that was moved."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from shutil import move
+from shutil import copyfile, move
 from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, run_child
+from bench import Bench, files_in, fp2, results_of, run_child
 
-from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
 
+IMPORTED = [
+    "fp2.app", "fp2.report.dashboard", "fp2.data.peeps.source", "fp2.protocols.fingerprint.protocol", "hydra.main",
+    "mlflow.store.tracking.sqlalchemy_store",
+]  # fmt: skip
 FULL = ("tracking=mlflow", "report=default", "scorer=default", "cut.each=[gender,region]")
 
 
@@ -60,7 +62,7 @@ def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
         if row["raw"] is not None:
             assert run.data.metrics[f"{row['probe']}.{row['scorer']}.{row['cut']}.raw"] == pytest.approx(row["raw"])
     assert {f"{p['id']}.refusal_rate" for p in results["probes"]} <= set(run.data.metrics)
-    here = {p.relative_to(outcome.folder).as_posix() for p in outcome.folder.rglob("*") if p.is_file()}
+    here = files_in(outcome.folder)
     assert artifacts_of(client, outcome.run_id) == here
     assert here >= {"passport.json", "results.json", "people.parquet", "disparities.json", "dashboard.html"}
 
@@ -93,6 +95,15 @@ def test_the_artifacts_are_signed_as_they_are_logged(logged: tuple[Bench, Any], 
     assert "people.parquet" in " ".join(failed.failures)
 
 
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_task_is_named_by_itself_and_its_data(bench: Bench) -> None:
+    task = bench.run("tracking=mlflow", "task=diversity")
+    asked = bench.run("tracking=mlflow", "variant=blind")
+    names = [client_of(bench).get_run(one.run_id).info.run_name for one in (task, asked)]
+    assert names == ["diversity · table", "planted · gender · blind"]
+
+
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_failing_run_is_failed_and_an_interrupted_one_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from fp2 import artifacts
 
@@ -114,6 +125,7 @@ def test_a_failing_run_is_failed_and_an_interrupted_one_killed(bench: Bench, mon
     assert summaries(bench.config(*quick)) == []  # none of these belongs on a leaderboard
 
 
+@pytest.mark.usefixtures("mlflow_store")
 def test_a_store_that_breaks_while_logging_is_one_line(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,7 +185,7 @@ def test_a_name_for_a_metric_keeps_letters_only() -> None:
 def test_six_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> None:
     """No MLflow store, no response store, no key, no salt, no drawn people: all six succeed, and agree."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bench", "fp2.run", "fp2.app", "pandas", "mlflow", "fp2.report.dashboard"])
+    context.set_forkserver_preload(IMPORTED)  # once, and not by each of the six
     queue = context.Queue()
     small = ["data=peeps", "data.n_subjects=22", "data.images_per_subject=1", "data.n_pairs=0", "data.path=null"]
     words = [*small, "data.columns=null", "cut=pronoun", "tracking=mlflow"]
@@ -187,9 +199,9 @@ def test_six_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> None
     for child in children:
         child.join(timeout=30)
     assert outcomes == [(0, "")] * 6
-    folders = [path.parent for path in (tmp_path / "outputs").rglob("results.json")]
+    folders = Bench(tmp_path, squares).run_folders()
     assert len(folders) == 6
-    found = [json.loads((folder / "results.json").read_text(encoding="utf-8")) for folder in folders]
+    found = [results_of(folder) for folder in folders]
     assert len({json.dumps(results["disparities"]) for results in found}) == 1
     assert len({results["run_id"] for results in found}) == 6
     people = {(folder / "people.parquet").read_bytes() for folder in folders}
@@ -200,21 +212,23 @@ def test_six_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> None
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_a_moved_project_finds_its_artifacts_again(bench: Bench, tmp_path: Path) -> None:
+def test_a_moved_project_finds_its_artifacts_again(
+    bench: Bench, empty_mlflow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old = Bench(tmp_path / "old", bench.pictures)
-    os.environ["FP2_ROOT"] = str(old.root)
+    (old.root / "mlruns").mkdir(parents=True)
+    copyfile(empty_mlflow, old.root / "mlruns" / "mlflow.db")
     run_id = old.run("tracking=mlflow").run_id
     new = Bench(Path(move(old.root, tmp_path / "new mlruns")), bench.pictures)
-    os.environ["FP2_ROOT"] = str(new.root)
-    config = load_config(new.words("tracking=mlflow"))
-    assert relocate(config) == 2  # one experiment, one run
-    assert relocate(config) == 0
-    target = tmp_path / "fetched"
-    target.mkdir()
-    client_of(new).download_artifacts(run_id, "results.json", str(target))
-    assert json.loads((target / "results.json").read_text(encoding="utf-8"))["run_id"] == run_id
-    again = new.run("tracking=mlflow")
-    assert str(new.root) in client_of(new).get_run(again.run_id).info.artifact_uri.replace("%20", " ")
+    assert fp2("rerun", run_id, *new.paths) == 2
+    assert "fp2 relocate" in capsys.readouterr().err
+    assert fp2("relocate", *new.paths) == 0
+    assert "2 addresses changed" in capsys.readouterr().out  # one experiment, one run
+    assert relocate(new.config("tracking=mlflow")) == 0
+    assert fp2("rerun", run_id, *new.paths) == 0
+    again = results_of(new.run_folders()[-1])["run_id"]
+    assert again != run_id
+    assert str(new.root) in client_of(new).get_run(again).info.artifact_uri.replace("%20", " ")
 
 
 def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any]) -> None:

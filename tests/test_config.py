@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fp2.compose import conf_dir, load_config
-from fp2.config import Config, config_hash, from_plain
+from fp2.compose import config_hash, from_plain, load_config
+from fp2.config import Config, conf_dir
 from fp2.errors import Fp2Error
-from fp2.runs.local_paths import MARK, missing_places, overrides_without_places, with_places, without_places
 from fp2.tables import VARIANT_PARAMETERS
 
 
 def hash_of(*overrides: str) -> str:
     return config_hash(load_config(overrides))
+
+
+@pytest.fixture(scope="module")
+def usual() -> str:
+    """The hash of the default config."""
+    return hash_of()
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,8 @@ def hash_of(*overrides: str) -> str:
     ],
     ids=lambda value: value[0],
 )
-def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str]) -> None:
-    assert hash_of(*overrides) == hash_of()
+def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str], usual: str) -> None:
+    assert hash_of(*overrides) == usual
 
 
 @pytest.mark.parametrize(
@@ -71,15 +73,16 @@ def test_what_does_not_decide_a_result_is_not_hashed(overrides: list[str]) -> No
     ],
     ids=lambda value: value[0],
 )
-def test_what_decides_a_result_is_hashed(overrides: list[str]) -> None:
-    assert hash_of(*overrides) != hash_of()
+def test_what_decides_a_result_is_hashed(overrides: list[str], usual: str) -> None:
+    assert hash_of(*overrides) != usual
 
 
-def test_another_root_folder_and_another_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = hash_of()
+def test_another_root_folder_and_another_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    os.environ["FP2_ROOT"] = str(tmp_path / "other")
-    assert hash_of() == before
+    monkeypatch.setenv("FP2_ROOT", str(tmp_path / "other"))
+    assert hash_of() == usual
 
 
 def test_the_same_data_in_another_folder() -> None:
@@ -162,61 +165,9 @@ def test_a_file_of_the_users_own_counts_by_its_bytes(tmp_path: Path) -> None:
 
 
 def test_a_model_folder_counts_by_its_name(tmp_path: Path) -> None:
-    """What is in it is in the response set: see test_end_to_end."""
+    """What is in it is in the response set: see the tests of engines."""
     assert hash_of(f"model.id={tmp_path}/a/net") == hash_of("model.id=/b/net")
     assert hash_of("model.id=owner/net") != hash_of("model.id=owner/other")
-
-
-PATHS = st.from_regex(r"(/|~/|file:///|C:\\)[a-z0-9 ]{1,8}([/\\][a-z0-9.]{1,8}){0,3}", fullmatch=True)
-
-
-@settings(max_examples=60, deadline=None)
-@given(PATHS, PATHS)
-def test_paths_go_out_and_come_back(root: str, uri: str) -> None:
-    config = {
-        "paths": {"root": root},
-        "data": {"root": root, "name": "x", "limit": 3},
-        "probe": {"text": "/ or not?"},
-        "tracking": {"uri": uri, "enabled": True, "sweep_id": "s"},
-    }
-    bare, places = without_places(config)
-    assert "paths" not in bare
-    assert bare["tracking"]["uri"] is None
-    assert bare["data"]["root"].startswith(MARK)
-    assert bare["probe"]["text"] == "/ or not?"
-    assert missing_places(bare) == ["data.root"]
-    back = with_places(bare, places)
-    assert back["data"] == config["data"]
-    assert missing_places(back) == []
-
-
-def test_overrides_lose_their_paths() -> None:
-    given = ["model=planted", "paths.root=/a", "data.path='/a b/people.csv'", "tracking.uri=http://u:p@h", "seed=3"]
-    assert overrides_without_places(given) == ["model=planted", f"data.path='{MARK}people.csv'", "seed=3"]
-
-
-@pytest.mark.parametrize(
-    ("given", "left"),
-    [
-        ("model.truth={yes_no: {valences: /tmp/w.csv}}", "model.truth={yes_no: {valences: local:w.csv}}"),
-        ("+model.truth={v: '~/a b/w.csv', base: 1}", "+model.truth={v: 'local:w.csv', base: 1}"),
-        ("task.files={p: mine/x.csv, q: /tmp/y.csv}", "task.files={p: local:x.csv, q: local:y.csv}"),
-        ("data.more=[/a/b, /a/b/c, d]", "data.more=[local:b, local:c, d]"),
-        ("model.truth={valences: '/it\\'s/w.csv'}", "model.truth=local:..."),
-        ("probe.templates={A: '/ {trait}?'}", "probe.templates={A: '/ {trait}?'}"),
-        ("data.columns={image: file}", "data.columns={image: file}"),
-    ],
-)  # fmt: skip
-def test_a_path_inside_an_inline_value_is_not_published(given: str, left: str) -> None:
-    assert overrides_without_places([given]) == [left]
-
-
-def test_paths_in_lists_and_in_tables_of_lists_come_back() -> None:
-    config = {"data": {"more": ["/a/b", "c", {"x": "/d/e"}]}}
-    bare, places = without_places(config)
-    assert bare == {"data": {"more": [f"{MARK}b", "c", {"x": f"{MARK}e"}]}}
-    assert missing_places(bare) == ["data.more.0", "data.more.2.x"]
-    assert with_places(bare, places) == config
 
 
 def test_a_truths_list_of_words_counts_by_its_bytes_and_not_by_its_place(tmp_path: Path) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench
-from fp2.jobs import job_of, run_job
+from bench import Bench, execute, fp2, results_of
 from PIL import Image
 
-from fp2.commands.plan import plan_run
-from fp2.compose import jobs_of, load_config
+from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.probes.battery import load_battery
-from fp2.progress import Progress
 
 RACES = ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White")
 AGES = ("20-29", "30-39", "40-49", "50-59", "60-69")
@@ -28,7 +22,7 @@ MODELS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in the official form: 70 FairFace pictures, 30 of AI-Face, four words."""
+    """A folder in the official form: 70 FairFace images, 30 of AI-Face, four words."""
     root = tmp_path_factory.mktemp("gras")
     cells = [(age, gender, race) for race in RACES for age in AGES for gender in ("Female", "Male")]
     faces = [f"FairFace/train/{n}.jpg,{a},{g},{r},True" for n, (a, g, r) in enumerate(cells)]
@@ -47,9 +41,9 @@ def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_demonstration_asks_the_embedded_model_everything_about_drawn_people() -> None:
+def test_the_demonstration_asks_the_bundled_model_everything_about_drawn_people() -> None:
     config = load_config(["experiment=gras"])
-    assert (config.model.name, config.data.kind, job_of(config)) == ("peeps_vlm", "peeps", "blocks")
+    assert (config.model.name, config.data.kind, build_protocol(config).name) == ("peeps_vlm", "peeps", "gras")
     assert config.data.n_subjects * len(load_battery(asdict(config.probe)).questions) == 100_000
     assert config.cut.each == ["region", "pronoun", "age", "skin_tone"]
     assert config.scorer == {}
@@ -59,30 +53,21 @@ def test_the_published_study_is_four_models_on_the_official_data(official: Path)
     words = ["experiment=gras_paper", f"data.root={official}"]
     assert [job[-1] for job in jobs_of(words)] == [f"model={name}" for name in MODELS]
     config = load_config(words)
-    assert (config.data.kind, config.data.limit, job_of(config)) == ("gras", 5010, "blocks")
+    assert (config.data.kind, config.data.limit, build_protocol(config).name) == ("gras", 5010, "gras")
     assert config.cut.each == ["gender", "race", "age", "skin_tone"]
     asked = load_battery(asdict(config.probe))
     assert [trait.word for trait in asked.traits] == ["kind", "calm", "cruel", "lazy"]
     assert len(asked.questions) == 20
 
 
-def test_its_size_is_told_without_data(capsys: pytest.CaptureFixture[str]) -> None:
-    plan_run(["experiment=gras_paper"])
-    told = capsys.readouterr().out
-    for part in ("5,010", "500", "2,505,000", "10,020,000", "data.root", "The words are with the data"):
-        assert part in told
-    plan_run(["experiment=gras_paper", "model=planted", "data.root=/nowhere/gras"])
-    assert "The words are with the data" in capsys.readouterr().out
-
-
 def test_the_battery_runs_on_fhibe_s_own_attributes() -> None:
     config = load_config(["experiment=gras_fhibe", "data.root=/nowhere"])
-    assert (config.data.kind, config.data.stratify, job_of(config)) == ("fhibe", ["region"], "blocks")
+    assert (config.data.kind, config.data.stratify, build_protocol(config).name) == ("fhibe", ["region"], "gras")
     assert config.cut.each == ["region", "pronoun", "age", "skin_tone"]
 
 
 def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> None:
-    """Each attribute is compared on its own set; what is planted is found, and the confounding is told."""
+    """Each attribute is compared on its own set; what is planted is found, and the confounding is reported."""
     truth = (
         "model.truth={yes_no: {effects: {skin_tone: {MST 10: -1.0}, gender: {Female: 1.0}}, unaffected: [calm, lazy],"
         " item_sd: 0, noise: {subject_sd: 0.1, image_sd: 0.1}}}"
@@ -91,7 +76,7 @@ def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> No
         "experiment=gras_paper", "model=planted", truth, f"data.root={official}", "probe.options.permutations=50",
         "probe.options.bootstrap=20", "analysis.min_subjects=3", "tracking=none", "report=none",
     ]  # fmt: skip
-    results = run_job(load_config(words), tmp_path / "out", words, Progress(quiet=True)).results
+    results = execute(words, tmp_path / "out").results
     assert results["answers"]["answered"] == 2_000
     assert any("not balanced for gender, age or race" in note for note in results["limitations"])
     warned = [*results["limitations"], *results["gras"]["warnings"]]
@@ -123,16 +108,13 @@ def test_a_purge_needs_the_official_list_no_more(bench: Bench, official: Path, t
         "probe.options.permutations=20", "probe.options.bootstrap=20", "data=table", "cut.by=[gender]",
         "data.columns={image: file, subject: person, gender: gender}", "report=none", "tracking=none",
     ]  # fmt: skip
-    folder = bench.root / "outputs" / "one"
-    before = run_job(load_config(words), folder, words, Progress(quiet=True)).results
+    folder = bench.outputs / "one"
+    before = execute(words, folder).results
     assert "elsewhere" not in (folder / "config.yaml").read_text()
     listed.unlink()
     person = pd.read_csv(bench.table)["person"].iloc[0]
-    places = [place for place in bench.places if place.startswith("paths")]
-    command = [sys.executable, "-c", "from fp2.cli import main; main()", "purge", "--subject", person, "--yes", *places]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    after = json.loads((folder / "results.json").read_text())
+    assert fp2("purge", "--subject", person, "--yes", *bench.paths) == 0
+    after = results_of(folder)
     assert after["gras"]["battery"] == before["gras"]["battery"]
     assert after["gras"]["traits"] == before["gras"]["traits"]
     assert after["n_subjects"] == before["n_subjects"] - 1

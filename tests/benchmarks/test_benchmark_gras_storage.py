@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import REPOSITORY
 
 from benchmarks.gras_storage import ANSWERS, DISK_LIMIT, MEMORY_LIMIT, limits
 
@@ -25,9 +25,8 @@ for images, traits in ((100, 20), (200, 100)):
 @pytest.fixture(scope="module")
 def measured() -> list[dict[str, Any]]:
     """10,000 and then 100,000 answers, in a process whose memory nothing else has swollen."""
-    root = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run([sys.executable, "-c", BOTH], env=environment, cwd=root, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, "-c", BOTH], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -43,9 +42,9 @@ def test_every_answer_is_asked_once_and_found_again(measured: list[dict[str, Any
 
 
 def test_an_answer_takes_26_bytes_of_the_store_and_24_of_the_shards(measured: list[dict[str, Any]]) -> None:
-    """28 bytes of numbers before compression; a store without answers has 41 kB of pages, and blocks fill whole ones.
+    """28 bytes of numbers before compression; a store without answers has 41 kB of pages, and arrays fill whole ones.
 
-    Only the larger run has blocks of the paper's size; 100 questions need 2.7 kB of a page of 4.
+    Only the larger run has arrays of the paper's size; 100 questions need 2.7 kB of a page of 4.
     """
     small, large = measured
     assert large["store_bytes"] < 26 * large["answers"] + 100_000

@@ -1,0 +1,151 @@
+"""`fp2 plan`: the size of a run or a sweep, what the store has of it, without a model and even without the data."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from bench import Bench, environment, execute, fp2
+
+from fp2.compose import jobs_of, load_config
+from fp2.engines.planted.engine import PlantedEngine
+
+PAGE = ["paligemma_3b_mix_448", "smolvlm2_2_2b", "qwen2_5_vl_3b", "internvl2_2b", "moondream2"]
+GRAS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def plan(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
+    """Return the rows of the printed tables, and everything that was printed under `text`."""
+    assert fp2("plan", *words) == 0
+    text = capsys.readouterr().out
+    pairs = [re.split(r"\s*│\s*", line.strip("│ ")) for line in text.splitlines() if "│" in line]
+    return {**{pair[0]: pair[1] for pair in pairs if len(pair) == 2}, "text": " ".join(text.split())}
+
+
+def test_it_counts_what_the_store_has_and_asks_nobody(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan(capsys, *bench.words())
+    assert before["images"] == "72 of 36 people"
+    assert before["questions per image"] == "6"
+    assert before["answers planned"] == "432"
+    assert before["answers to ask"] == "432"
+    assert before["in the store"] == "0"
+    bench.run("data.limit=24")
+    with monkeypatch.context() as patch:
+        patch.setattr(PlantedEngine, "answer", lambda self, tasks: pytest.fail("the model was asked"))
+        after = plan(capsys, *bench.words())
+        assert (after["in the store"], after["answers to ask"]) == ("144", "288")
+        assert after["response set"] == before["response set"]
+        assert fp2("plan", *bench.words("cut.by=[gendr]")) == 2
+        assert "Did you mean 'gender'" in capsys.readouterr().err
+
+
+def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    def words(traits: str) -> list[str]:
+        return [
+            "model=planted", "probe=gras", f"probe.traits={traits}", "probe.templates={A: 'Is the person {trait}?'}",
+            "probe.options.permutations=20", "probe.options.bootstrap=20", "data=table", "cut.each=[gender,region]",
+            "data.columns={image: file, subject: person, gender: gender, region: region}", "report=none",
+            "tracking=none", *bench.places,
+        ]  # fmt: skip
+
+    one = words("{kind: 2.6, cruel: -2.9}")
+    execute(one, bench.outputs / "one")
+    capsys.readouterr()
+    assert plan(capsys, *one)["estimated time"] == "nothing is left to ask"
+    rows = plan(capsys, *words("{kind: 2.6, cruel: -2.9, clever: 2.2}"))
+    assert (rows["answers planned"], rows["in the store"], rows["answers to ask"]) == ("216", "144", "72")
+    assert rows["permutations"] == "20 and 20 resamples"
+
+
+def test_a_task_asks_no_model(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, *bench.words("task=diversity"))
+    assert rows["answers planned"] == "none: task=diversity asks no model"
+    assert rows["images"] == "72 of 36 people"
+
+
+def test_every_run_of_a_sweep_is_planned_and_one_mistake_stops_no_other(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = plan(capsys, *bench.words("cut=region,age"))["text"]
+    assert text.count("answers planned") == 1
+    assert "no attribute 'age'" in text
+
+
+def test_a_real_models_plan_imports_no_torch(bench: Bench) -> None:
+    """Not even the size of the model needs it."""
+    code = (
+        "import sys; from fp2.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as e: assert not e.code, e.code\n"
+        "assert not {'torch', 'transformers', 'mlflow'} & set(sys.modules)"
+    )
+    net = bench.root / "net"
+    net.mkdir()
+    for name in ("config.json", "preprocessor_config.json", "tokenizer_config.json"):
+        (net / name).write_text('{"model_type": "llava"}', encoding="utf-8")
+    (net / "model.safetensors").write_bytes(b"weights")
+    words = bench.words("model=peeps_vlm", f"model.id={net}", "engine.device=cpu")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "plan", *words],
+        env=environment(bench.root), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "432" in done.stdout
+
+
+# --- without the data ---
+
+
+def test_the_size_of_the_gras_study(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, "experiment=gras_paper")
+    assert rows["images"] == "5,010"
+    assert rows["questions per image"] == "500"
+    assert rows["answers per run"] == "2,505,000"
+    assert rows["answers in total"] == "10,020,000"
+    assert rows["cuts"] == "gender, race, age, skin_tone"
+    assert "MB in the store" in rows["disk"]
+    for part in ("2,499,990 of 2,505,000", "of the vision encoder", "at 100 TFLOP/s", "data.root", *GRAS):
+        assert part in rows["text"]
+    assert "The trait words are with the data" in rows["text"]
+
+
+def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = plan(capsys, "experiment=gras_paper", "model=planted", "data.root=/nowhere/gras")["text"]
+    assert "The trait words are with the data" in text
+    assert "data.root (the folder with the official lists) does not exist on this machine" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [([], "data.root (the folder of the release) is not given"), (["data.root=/no"], "not exist")]
+)
+def test_the_size_of_the_page_of_five_models(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = plan(capsys, "experiment=page", *words)
+    assert (rows["answers per run"], rows["answers in total"]) == ("18,000", "90,000")
+    assert rows["images"] == "3,000, in equal shares of region"
+    assert all(model in rows["runs"] for model in PAGE)
+    assert said in rows["text"]
+
+
+def test_a_task_without_its_data_has_no_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("plan", "task=fhibe_scores", "data=fhibe") == 2
+    assert "is not given, and task=fhibe_scores asks no model" in capsys.readouterr().err
+
+
+def test_the_page_is_the_run_that_its_experiment_describes(capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(["experiment=page", "data.root=/data"])
+    assert (config.data.kind, config.data.limit, config.data.stratify) == ("fhibe", 3000, ["region"])
+    assert list(config.probe.probes) == ["occupation", "education", "authority", "trust", "lifestyle", "neighbourhood"]
+    assert config.cut.each[0] == "region"
+    assert [job[-1] for job in jobs_of(["experiment=page"])] == [f"model={model}" for model in PAGE]
+    assert [job[-1] for job in jobs_of(["experiment=page", "model=smolvlm2_2_2b"])] == ["model=smolvlm2_2_2b"]
+    assert fp2("run", "experiment=page") == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,148 @@
+"""`fp2 rerun`: the same numbers again, what is refused, and that every difference is named."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from bench import Bench, fp2, results_of, write_pictures
+
+from fp2.commands.rerun import differences
+from fp2.store.rows import ResponseStore
+
+UNTRACKED = "tracking.enabled=false"
+
+
+def tamper(store: Path) -> None:
+    """Change every third answer in the store, and its checksum, as a careful liar would."""
+    with ResponseStore(store) as opened:
+        keys = [row[0] for row in opened.connection.execute("SELECT key FROM answers")]
+        found = opened.get_many(keys)
+    with closing(sqlite3.connect(store)) as connection, connection:
+        for key in sorted(keys)[::3]:
+            lie = replace(found[key], text="This is wonderful, lovely and great!")
+            connection.execute(
+                "UPDATE answers SET text = ?, checksum = ? WHERE key = ?", (lie.text, lie.checksum(), key)
+            )
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_the_numbers_are_the_same_and_a_lie_in_the_store_is_different(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = bench.run("tracking=mlflow")
+    run_id, folder = outcome.run_id, outcome.folder
+    assert "local:people.csv" in (folder / "config.yaml").read_text(encoding="utf-8")
+    assert fp2("rerun", run_id, *bench.paths) == 0
+    captured = capsys.readouterr()
+    assert "all numbers are equal" in captured.out
+    assert "drift" not in captured.out
+    assert captured.out.count("yes") == 6
+    again = results_of(bench.run_folders()[-1])
+    assert again["run_id"] != run_id
+    assert fp2("rerun", again["run_id"], *bench.paths) == 0  # a rerun can be run again
+    assert "drift" not in capsys.readouterr().out
+    assert fp2("rerun", str(folder), *bench.paths) == 0  # from the folder, without MLflow's copy
+    tamper(bench.store)
+    capsys.readouterr()
+    assert fp2("rerun", run_id, *bench.paths) == 1
+    assert "the numbers differ" in capsys.readouterr().out
+
+
+def test_elsewhere_it_asks_where_the_images_are(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = bench.run().folder
+    there = Bench(tmp_path / "there", copytree(bench.pictures, tmp_path / "copy"))
+    assert fp2("rerun", str(folder), UNTRACKED, *there.paths) == 2
+    assert "data.path=PATH" in capsys.readouterr().err
+    assert fp2("rerun", str(folder), UNTRACKED, *there.paths, f"data.path={there.table}") == 0
+    assert "all numbers are equal" in capsys.readouterr().out
+
+
+def test_what_would_be_another_run_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bench.run().folder
+    config = folder / "config.yaml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace("seed: 20260101", "seed: 7"), encoding="utf-8")
+    assert fp2("rerun", str(folder), *bench.paths) == 2
+    assert "another config hash" in capsys.readouterr().err
+    config.write_text(text, encoding="utf-8")
+    assert fp2("rerun", str(folder), *bench.paths, "seed=3") == 2
+    assert "a rerun cannot change 'seed'" in capsys.readouterr().err
+    assert fp2("rerun", "no-such-run", *bench.paths) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_a_changed_data_set_is_different(own_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = Bench(own_root, write_pictures(own_root / "own", n_subjects=24))
+    folder = own.run().folder
+    table = own.table.read_text(encoding="utf-8").splitlines()
+    own.table.write_text("\n".join(table[:-4]) + "\n", encoding="utf-8")
+    assert fp2("rerun", str(folder), UNTRACKED, *own.paths) == 1
+    out = capsys.readouterr().out
+    assert "dataset_digest  differs" in out
+    assert "the numbers differ" in out
+
+
+def test_yaml_files_that_changed_since_are_named_and_the_logged_config_runs(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = bench.run().folder
+    overrides = folder / "overrides.yaml"
+    overrides.write_text(overrides.read_text().replace("analysis.bootstrap=50", "analysis.bootstrap=60"))
+    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
+    assert "drift: the YAML files have changed since this run was logged" in capsys.readouterr().out
+    overrides.write_text("- model=plantd\n")
+    assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "drift: the logged overrides no longer compose (unknown model 'plantd'" in out
+
+
+def test_files_that_are_not_a_runs_are_one_line(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def error_of(folder: Path) -> str:
+        assert fp2("rerun", str(folder), UNTRACKED, *bench.paths) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        return err
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "this folder is not a run's" in error_of(empty)
+    for text in ("[]", "{}", "no json"):
+        (empty / "results.json").write_text(text)
+        assert "results of a run" in error_of(empty) or "files cannot be read" in error_of(empty)
+    run = bench.run()
+    (places,) = (bench.root / "state" / "places").glob("*.json")
+    places.write_text("no json")
+    assert "the run's paths cannot be read" in error_of(run.folder)
+
+
+OLD = {"a": 1.0, "b": [1, 2.5, None], "c": {"d": "x", "e": True}}
+
+
+@pytest.mark.parametrize(
+    ("new", "places"),
+    [
+        (OLD, []),
+        ({**OLD, "a": 1.0 + 1e-12}, []),
+        ({**OLD, "a": 1.0001}, ["a"]),
+        ({**OLD, "a": None}, ["a"]),
+        ({**OLD, "b": [1, 2.6, None]}, ["b.1"]),
+        ({**OLD, "b": [1, 2.5]}, ["b"]),
+        ({**OLD, "c": {"d": "y", "e": 1, "f": 0}}, ["c.d", "c.e", "c.f"]),
+        ({"a": 1.0}, ["b", "c"]),
+        (None, [""]),
+    ],
+)
+def test_every_place_that_differs_in_a_block_is_named(new: Any, places: list[str]) -> None:
+    assert list(differences(OLD, new)) == places

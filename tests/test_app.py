@@ -1,0 +1,177 @@
+"""Runs and sweeps from the command line: mistakes are one line, sweeps share answers, one job stops no other."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import REPOSITORY, Bench, environment, fp2
+
+from fp2.errors import EXIT_BAD_INPUT
+
+COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: gender}"
+
+
+# --- sweeps ---
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    from fp2.tracking.client import tracking_uri
+
+    words = bench.words(
+        "-m", "cut=region,pronoun,region_x_pronoun", COLUMNS, "tracking=mlflow", "analysis.min_subjects=6"
+    )
+    assert fp2("run", *words) == 0
+    out = capsys.readouterr().out
+    assert "3 of 3 runs finished" in out
+    sweep = re.search(r"fp2 leaderboard (\S+)", out)[1]  # type: ignore[index]
+    client = mlflow.MlflowClient(tracking_uri=tracking_uri(bench.config("tracking=mlflow")))
+    runs = client.search_runs(["1"], order_by=["attributes.start_time ASC"])
+    assert [run.data.tags["fp2.sweep_id"] for run in runs] == [sweep] * 3
+    assert [run.data.metrics["answers.model_calls"] for run in runs] == [1, 0, 0]
+    assert [run.data.params["cut"] for run in runs] == ["region", "pronoun", "region_x_pronoun"]
+    assert len({run.data.tags["fp2.response_set"] for run in runs}) == 1
+    assert len({run.data.tags["fp2.config_hash"] for run in runs}) == 3
+    assert not any("mlflow.parentRunId" in run.data.tags for run in runs)
+    bench.run("tracking=mlflow")  # a run of no sweep
+    monkeypatch.setenv("COLUMNS", "200")
+    assert fp2("leaderboard", sweep, *bench.paths) == 0
+    shown = capsys.readouterr().out
+    assert [run.info.run_id in shown for run in runs] == [True] * 3
+    assert "gender" not in shown
+    assert fp2("leaderboard", *bench.paths) == 0
+    assert "gender" in capsys.readouterr().out
+    assert fp2("leaderboard", "no'such", *bench.paths) == 2
+    assert "no finished run" in capsys.readouterr().err
+
+
+def test_a_sweep_from_a_file(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for word in bench.words("sweep=scorers", "analysis.primary=valence") if word != "scorer=valence"]
+    assert fp2("run", *words) == 0
+    assert "5 of 5 runs finished" in capsys.readouterr().out
+
+
+def test_one_failing_job_does_not_stop_the_others(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("run", *bench.words("-m", "cut=age,region", COLUMNS)) == EXIT_BAD_INPUT
+    captured = capsys.readouterr()
+    assert "1 of 2 runs finished" in captured.out
+    errors = [line for line in captured.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "cut=age" in errors[0]
+    assert "no attribute 'age'" in errors[0]
+    assert "Traceback" not in captured.err
+
+
+def test_a_bug_in_one_job_does_not_stop_the_others(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fp2 import artifacts
+
+    write, calls = artifacts.write_results, []
+
+    def once_broken(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise RuntimeError("a slip")
+        return write(*args)
+
+    monkeypatch.setattr(artifacts, "write_results", once_broken)
+    assert fp2("run", *bench.words("-m", "cut=region,pronoun", COLUMNS)) == 1
+    captured = capsys.readouterr()
+    assert "1 of 2 runs finished" in captured.out
+    assert "cut=region" in captured.err
+    assert "RuntimeError: a slip" in captured.err
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["data=fhibe", "data.root=/no/such/folder"], "/no/such/folder"),
+        (["data.path=/no/such/people.csv"], "the table does not exist"),
+        (["data.columns={image: file, subject: persn}"], "Did you mean 'person'"),
+        (["data.columns={subject: person}"], "data.columns"),
+        (["cut.by=[gendr]"], "Did you mean 'gender'"),
+        (["cut=gender_x_regin"], "Did you mean 'region'"),
+        (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
+        (["cut.by=[gender]", "cut.each=[region]"], "cut.by and cut.each"),
+        (["engine=hf"], "engine"),
+        (["engine=vllm"], "answers through engine=planted"),
+        (["engine=ray"], "engine"),
+        (["model.truth={efects: {}}"], "Did you mean 'effects'"),
+        (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),
+        (["scorer.valence.target=no.such:Thing"], "no.such"),
+        (["scorer.valence.smalest=1"], "smallest_effect"),
+        (["cut=[gender,region]"], "cut.each=[a,b]"),
+        (["paths.store=/proc/no/store.sqlite"], "store"),
+        (["task=nothing"], "unknown task 'nothing'"),
+        (["probe.protocol=gras"], "asks about no trait"),
+        (["probe.protocol=nothing"], "unknown protocol 'nothing'"),
+        (["probe.protocol=fhibe_scores"], "'fhibe_scores' is a task (probe.protocol). Set task=fhibe_scores"),
+        (["task.name=gras"], "'gras' asks a model (task). Set probe.protocol=gras"),
+    ],
+    ids=lambda value: value[0][:40] if isinstance(value, list) else "",
+)
+def test_a_users_mistake_is_one_line(
+    bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2.app import main
+
+    places = [place for place in bench.places if not place.startswith("data.path") or "data.path" not in str(words)]
+    base = [
+        w
+        for w in bench.words()
+        if w not in bench.places and w.partition("=")[0] not in {x.partition("=")[0] for x in words}
+    ]
+    if any(word.startswith("cut=") for word in words):
+        base = [word for word in base if not word.startswith("cut")]
+    assert main([*base, *places, *words]) == EXIT_BAD_INPUT
+    err = capsys.readouterr().err
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in err
+
+
+def test_a_release_folder_without_a_release(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    from fp2.app import main
+
+    release = bench.root / "release"
+    release.mkdir()
+    (release / "note.txt").write_text("nothing here", encoding="utf-8")
+    base = [word for word in bench.words() if not word.startswith("data")]
+    assert main([*base, "data=fhibe", f"data.root={release}"]) == EXIT_BAD_INPUT
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_output_folder_that_cannot_be_made(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    (bench.root / "file").write_text("in the way", encoding="utf-8")
+    assert bench.launch(f"paths.outputs={bench.root}/file/outputs") == EXIT_BAD_INPUT
+    assert "cannot make an output folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["cut=[region,age]"], ["-m", "cut=region,agee"], ["model=planted", "cut=region,age"], ["data=fhibe"]],
+    ids=" ".join,
+)
+def test_the_launcher_ends_with_one_line_and_a_status(words: list[str], own_root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "launch.py"), *words],
+        env=environment(own_root), cwd=own_root, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("error: ")
+    assert not (own_root / "outputs").exists()

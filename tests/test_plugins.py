@@ -1,0 +1,67 @@
+"""Extension points: what a name stands for, and what is refused in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+from annotated_types import Gt
+
+from fp2 import plugins
+from fp2.errors import Fp2Error
+
+
+def test_a_name_is_an_entry_point_and_a_path_with_a_colon_an_import() -> None:
+    from fp2.protocols.gras.protocol import Gras
+
+    assert plugins.load(plugins.PROTOCOLS, "gras", "probe.protocol") is Gras
+    assert plugins.load(plugins.PROTOCOLS, "fp2.protocols.gras.protocol:Gras", "probe.protocol") is Gras
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("grass", r"unknown protocol 'grass' \(here\)\. Did you mean 'gras'\? .*or write package\.module:Name"),
+        ("no.such.module:Thing", r"cannot import 'no\.such\.module'.*\(here\)"),
+        ("fp2.errors:Fp2Eror", r"'fp2\.errors' has no 'Fp2Eror' \(here\)\. Did you mean 'Fp2Error'"),
+        (":Thing", "is not an import path"),
+        ("fp2.errors:", "is not an import path"),
+    ],
+)
+def test_what_a_name_does_not_stand_for_is_refused(name: str, message: str) -> None:
+    with pytest.raises(Fp2Error, match=message) as caught:
+        plugins.load(plugins.PROTOCOLS, name, "here")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_class_that_lacks_a_member_is_refused_by_its_name() -> None:
+    with pytest.raises(Fp2Error, match=r"is not a protocol: it lacks analyse, asks \(here\)"):
+        plugins.check_members(Fp2Error, ("analyse", "asks", "args"), "a protocol", "here")
+
+
+@dataclass(frozen=True)
+class Options:
+    size: Annotated[int, Gt(0)]
+    names: tuple[str, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def test_options_are_read_with_their_types() -> None:
+    read = plugins.read_options(Options, {"size": 3, "names": ["a"], "more": {"any": 1}}, "task.options")
+    assert read == Options(3, ("a",), {"any": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 3, "name": ["a"]}, r"unknown key 'name' \(task\.options\)\. Did you mean 'names'"),
+        ({}, r"size is missing \(task\.options\.size\)"),
+        ({"size": 0}, r"greater than 0, not 0 \(task\.options\.size\)"),
+        ({"size": 3, "names": "a"}, r"not 'a' \(task\.options\.names\)"),
+    ],
+)
+def test_the_first_wrong_option_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(Fp2Error, match=message) as caught:
+        plugins.read_options(Options, given, "task.options")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,59 @@
+"""`results.json` is put together in one place: from what the run is, from counts, and from what its protocol found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fp2.protocols.fingerprint.disparities import NO_COMPOSITE
+from fp2.results import Analysis, Counts, assemble, limitations
+
+COUNTS = Counts(2, 1, {"planned": 4}, [], [], [{"cut": "age"}], [], {"age": {"60+": {"n_subjects": 1, "n_images": 2}}})
+ABOUT: dict[str, Any] = {
+    "run_id": "r", "cuts": ["age", "region"], "dataset": {"name": "d", "digest": "old", "groups": {}}, "probes": ["p"],
+    "dataset_digest": "new", "limitations": ["a line"], "purged": [{"at": "then"}],
+}  # fmt: skip
+
+
+def test_nothing_of_an_earlier_analysis_stays() -> None:
+    """A purge hands over the results that it replaces: blocks and numbers that are not found again must go."""
+    before = {**ABOUT, "gras": {"metrics": {"score": 1}}, "composite": 0.3, "balance": [1], "disparities": [{"raw": 1}]}
+    found = assemble(before, COUNTS, Analysis(settings={"alpha": 0.05}))
+    assert "gras" not in found
+    assert (found["composite"], found["severity"], found["disparities"]) == (None, None, [])
+    assert found["balance"] == [{"cut": "age"}]
+    assert found["dataset"] == {"name": "d", "digest": "new", "groups": COUNTS.groups}
+    assert found["purged"] == [{"at": "then"}]
+    assert found["limitations"] == ["a line"]
+
+
+def test_the_headline_is_the_composite_of_the_first_cut() -> None:
+    composites = {"region": {**NO_COMPOSITE, "value": 0.1}, "age": {**NO_COMPOSITE, "value": 0.2, "severity": "low"}}
+    found = assemble(ABOUT, COUNTS, Analysis(settings={}, composites=composites))
+    assert (found["composite"], found["severity"]) == (0.2, "low")
+    del composites["age"]
+    assert assemble(ABOUT, COUNTS, Analysis(settings={}, composites=composites))["composite"] is None
+    assert assemble({**ABOUT, "cuts": []}, COUNTS, Analysis(settings={}))["composite"] is None
+
+
+def test_what_the_analysis_says_of_probes_and_scorers_replaces_the_runs_and_blocks_are_added() -> None:
+    found = assemble(ABOUT, COUNTS, Analysis(settings={}, blocks={"own": {"n": 1}}, about={"probes": ["q"]}))
+    assert (found["probes"], found["own"]) == (["q"], {"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "first", "about_text"),
+    [
+        ({"embedded": True}, True, "Effects were planted", True),
+        ({"embedded": False, "server": {}}, True, "A server answered", True),
+        ({"embedded": False}, False, "A disparity says", False),
+    ],
+)
+def test_limitations_say_what_the_reader_has_to_know(
+    model: dict[str, Any], text: bool, first: str, about_text: bool
+) -> None:
+    lines = limitations(model, ["a note"], text=text)
+    assert lines[0].startswith(first)
+    assert lines[-1] == "a note"
+    assert any("VADER" in line for line in lines) is about_text

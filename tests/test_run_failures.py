@@ -1,0 +1,164 @@
+"""Runs that end early: interruptions, too many failures, full disks; every answer that came is kept."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import Bench, check_counts, files_in, predicate_of, question_texts, results_of
+
+from fp2.errors import EXIT_BAD_INPUT, EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+
+STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
+
+SLOW = """
+import sys, time
+from fp2.engines.planted import PlantedEngine
+quick = PlantedEngine.answer
+def slow(self, tasks):
+    for batch in quick(self, tasks):
+        yield batch
+        print("stored", flush=True)
+        time.sleep(0.1)
+PlantedEngine.answer = slow
+from fp2.app import main
+sys.exit(main(sys.argv[1:]))
+"""
+BATCHES = "engine.batch_size=4"  # images: 18 batches
+
+
+def stopped(bench: Bench, how: signal.Signals) -> tuple[int, str]:
+    """Start a slow run, send a signal when three batches are stored, and return its exit status and error stream."""
+    script = bench.root / "slow.py"
+    script.write_text(SLOW, encoding="utf-8")
+    with bench.process(STRONG, BATCHES, script=script) as child:
+        assert child.stdout is not None
+        for _ in range(3):
+            assert "stored" in child.stdout.readline(), child.stderr.read() if child.stderr else ""
+        child.send_signal(how)
+        _, err = child.communicate(timeout=60)
+    return child.returncode, err
+
+
+def as_bytes(disparities: Any) -> bytes:
+    return json.dumps(disparities).encode()
+
+
+def test_a_killed_run_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None:
+    code, _ = stopped(bench, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert bench.run_folders() == []
+    with bench.process(STRONG, BATCHES) as child:
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
+    resumed = results_of(bench.run_folders()[0])
+    assert 3 * 4 * 6 <= resumed["answers"]["cached"] < resumed["answers"]["planned"]
+    assert resumed["answers"]["model_calls"] == 18 - resumed["answers"]["cached"] // 24
+    whole = Bench(tmp_path / "whole", bench.pictures).run(STRONG).results
+    assert as_bytes(resumed["disparities"]) == as_bytes(whole["disparities"])
+    assert resumed["composites"] == whole["composites"]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_leaves_a_partial_passport_and_the_answers(bench: Bench) -> None:
+    code, err = stopped(bench, signal.SIGINT)
+    assert code == EXIT_INTERRUPTED
+    assert "Traceback" not in err
+    assert "answers are kept" in err
+    folder = bench.run_folders()[0]
+    results = results_of(folder)
+    assert results["complete"] is False
+    check_counts(results)
+    assert 0 < results["answers"]["answered"] < results["answers"]["planned"]
+    assert predicate_of(folder)["complete"] is False
+    whole = bench.run(STRONG).results
+    assert whole["answers"]["cached"] == results["answers"]["answered"]
+    assert whole["complete"] is True
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_over_the_error_budget_everything_is_kept(
+    bench: Bench, rate: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = f"model.truth={{seed: 4, errors: {{rate: {rate}}}}}"
+    assert bench.launch(failing, "report=default") == EXIT_ERROR_BUDGET
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "planted error" in err
+    folder = bench.run_folders()[0]
+    results = results_of(folder)
+    assert results["complete"] is False
+    assert predicate_of(folder)["complete"] is False
+    check_counts(results)
+    assert results["answers"]["failed"] > 0.2 * results["answers"]["planned"]
+    assert files_in(folder) >= {"passport.json", "responses.parquet", "results.json", "dashboard.html"}
+    allowed = bench.run(failing, "answers.error_budget=1").results
+    assert allowed["complete"] is True
+    assert allowed["answers"]["cached"] == results["answers"]["answered"]
+
+
+def test_attempts_are_counted_over_runs(bench: Bench) -> None:
+    failing = "model.truth={seed: 4, errors: {rate: 0.02}}"
+    for run in (1, 2):
+        outcome = bench.run(failing, "answers.attempts=3")
+        assert outcome.exit_status == 0
+        answers = pd.read_parquet(outcome.folder / "responses.parquet")
+        assert set(answers.loc[answers["status"] == "error", "attempts"]) == {3 * run}
+    assert outcome.results["answers"]["failed"] > 0
+
+
+def test_empty_answers_run_through(bench: Bench) -> None:
+    empty = "".join(f"- '{' ' * i}'\n" for i in range(10))
+    text = question_texts()["trust"]
+    truth = bench.root / "truth.yaml"
+    body = "".join(f"      {line}\n" for line in empty.splitlines())
+    truth.write_text(f"probes:\n  trust:\n    texts: ['{text}']\n    sentences:\n{body}", encoding="utf-8")
+    outcome = bench.run(f"model.truth={truth}", "probe.select=[trust]", "scorer=default")
+    assert outcome.exit_status == 0
+    assert outcome.results["answers"]["answered"] == 72
+    assert {row["verdict"] for row in outcome.results["disparities"]} <= {"uninformative", "too_few_subjects"}
+    assert outcome.results["diversity"][0]["uninformative"] is True
+
+
+def full_disk(*args: Any, **kwargs: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device", "results.json")
+
+
+def test_a_disk_that_fills_up_while_the_report_is_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2 import artifacts
+
+    monkeypatch.setattr(artifacts, "write_results", full_disk)
+    assert bench.launch() == EXIT_BAD_INPUT
+    err = capsys.readouterr().err
+    assert "No space left on device" in err
+    assert "all answers are stored" in err
+    assert "Traceback" not in err
+    monkeypatch.undo()
+    assert bench.run().results["answers"]["model_calls"] == 0
+
+
+def test_a_disk_that_fills_up_while_answers_are_stored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sqlite3
+
+    from fp2.store import rows as responses
+
+    class Full(sqlite3.OperationalError):
+        sqlite_errorname = "SQLITE_FULL"
+
+    def fail(*args: Any) -> Any:
+        raise Full("database or disk is full")
+
+    monkeypatch.setattr(responses, "_split", fail)
+    assert bench.launch("tracking=none") == EXIT_BAD_INPUT
+    err = capsys.readouterr().err
+    assert "the disk is full" in err
+    assert "Traceback" not in err
