@@ -24,7 +24,7 @@ def verify(root: Path, *words: str) -> int:
     return fp2("data", "verify", *words, "data=fhibe", f"data.root={root}", "data.accept_terms=true", "model=planted")
 
 
-def test_a_whole_release_is_told_by_its_numbers(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_release_is_reported_by_its_numbers(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(copy.root) == 0
     out = capsys.readouterr().out
     n_images = len({row["image_id"] for row in copy.rows})
@@ -53,7 +53,7 @@ def test_small_groups_are_listed_without_their_counts(copy: Copy, capsys: pytest
     assert int(found["She/her/hers"][0]) > 10
 
 
-def test_missing_damaged_wrongly_sized_and_repeated_pictures(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_damaged_wrongly_sized_and_repeated_images(copy: Copy, capsys: pytest.CaptureFixture[str]) -> None:
     single = [row for row in copy.rows if row["is_primary"] == "True"]
     paths = [copy.root / row["filepath"] for row in single]
     paths[0].unlink()
@@ -129,7 +129,7 @@ def test_rows_derived_from_people_who_left_are_flagged_until_they_are_purged(
     assert fp2("data", "verify", "--no-pixels", *run) == 0
 
 
-def test_any_table_can_be_looked_over(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_table_can_be_checked(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("data", "verify", *bench.words()) == 0
     out = capsys.readouterr().out
     assert "72 images of 36 people" in out

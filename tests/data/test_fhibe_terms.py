@@ -96,7 +96,7 @@ def test_forms_and_options_from_the_command_line(tmp_path):
         people(tmp_path, "data.form=face_align")
 
 
-def test_oddities_of_the_schema_are_told_on_load(tmp_path, capsys):
+def test_oddities_of_the_schema_are_reported_on_load(tmp_path, capsys):
     copy = write_copy(tmp_path)
     copy.rows[0]["hairstyle"] = "19. Mullet"
     copy.save()
@@ -108,7 +108,7 @@ def test_oddities_of_the_schema_are_told_on_load(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("address", "warned"), [("http://gpu.example.org:8000/v1", True), ("http://localhost:8000/v1", False)]
 )
-def test_sending_the_pictures_away_is_told(tmp_path, capsys, address, warned):
+def test_sending_the_images_away_is_reported(tmp_path, capsys, address, warned):
     copy = write_copy(tmp_path)
     words = ("data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=openai_compat", "model.name=m")
     load_configured(load_config((*words, f"model.base_url={address}")), Progress())

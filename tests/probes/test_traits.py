@@ -20,7 +20,7 @@ def listed(folder: Path, *rows: str, header: str = HEADER, encoding: str = "utf-
     return path
 
 
-def test_our_own_list_is_the_one_that_the_embedded_model_was_trained_on() -> None:
+def test_our_own_list_is_the_one_that_the_bundled_model_was_trained_on() -> None:
     own, planted = own_traits(), load_planted().traits
     assert [(t.word, t.valence) for t in own.traits] == [(t.word, t.valence) for t in planted.values()]
     assert (own.count("positive"), own.count("negative"), own.notes) == (50, 50, ())
@@ -61,7 +61,7 @@ def test_case_blanks_delimiters_and_further_columns_do_not_matter(tmp_path: Path
     assert read_traits(listed(tmp_path, row, header=header)).traits == (Trait("Kind", "positive", 2.5),)
 
 
-def test_what_is_odd_is_told_and_does_not_end_the_run(tmp_path: Path) -> None:
+def test_what_is_odd_is_reported_and_does_not_end_the_run(tmp_path: Path) -> None:
     rows = [
         "kind,2.6,positive",
         "Kind,2.6,positive",

@@ -200,7 +200,7 @@ def test_calibration_and_partial_runs_are_said(results: dict[str, Any], other_re
     assert "say nothing about people" in page_of(other_results, [])[0]
 
 
-def test_changed_pictures_are_said(results: dict[str, Any]) -> None:
+def test_changed_images_are_said(results: dict[str, Any]) -> None:
     assert "Changed pictures" not in page_of(results, [])[0]
     results["variant"] = {"name": "<b>mine", "kind": "blind"}
     _, page = page_of(results, [])

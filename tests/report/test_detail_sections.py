@@ -1,4 +1,4 @@
-"""Details of a fingerprint in the dashboard: small groups are not told, and hostile names stay text."""
+"""Details of a fingerprint in the dashboard: small groups are not reported, and hostile names stay text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     assert told.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
 
 
-def test_only_comparisons_that_hang_on_the_wording_are_told() -> None:
+def test_only_comparisons_that_depend_on_the_template_are_reported() -> None:
     rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
     (line,) = TemplatesSection().lines({"rows": rows, "alpha": 0.05}, RESULTS)
     assert line.plain == "hangs on the wording: P4 Trust by gender"

@@ -56,7 +56,7 @@ def test_a_line_says_disparity_chance_verdict_and_groups(results: dict[str, Any]
     ]
 
 
-def test_changed_pictures_are_said_and_the_pictures_as_they_are_not(results: dict[str, Any]) -> None:
+def test_changed_images_are_said_and_the_images_as_they_are_not(results: dict[str, Any]) -> None:
     plain = printed(results, 100)
     assert printed(results | {"variant": {"name": "original", "kind": "original"}}, 100) == plain
     assert "Stimulus" not in plain
