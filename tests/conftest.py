@@ -20,6 +20,11 @@ for folder in (HERE, HERE / "engines", HERE.parent):
 from bench import Bench, write_pictures  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the files that take a minute first: with several workers none of them is waited for at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def own_root(tmp_path: Path) -> Iterator[Path]:
     """Give every test a project folder of its own, and put the environment back after it."""

@@ -88,7 +88,7 @@ def test_a_typing_error_is_answered_with_the_nearest_name(overrides: list[str], 
 
 
 @pytest.mark.parametrize("name", ["location_country", "location_region", "user_date_captured", "user_hour_captured"])
-def test_nothing_is_cut_by_where_exactly_or_when_a_picture_was_taken(name: str) -> None:
+def test_nothing_is_cut_by_where_exactly_or_when_an_image_was_taken(name: str) -> None:
     for override in (f"cut.by=[{name}]", f"cut.each=[region,pronoun_x_{name}]"):
         with pytest.raises(Fp2Error, match=f"'{name}' must not leave the data folder") as caught:
             load_config([override])
@@ -159,7 +159,7 @@ def test_several_choices_need_a_sweep() -> None:
         check_overrides(prepare(["cut=region,age"]), sweep=False)
 
 
-def test_a_wrong_choice_anywhere_in_a_sweep_is_told_before_it_starts() -> None:
+def test_a_wrong_choice_anywhere_in_a_sweep_is_reported_before_it_starts() -> None:
     with pytest.raises(Fp2Error, match="'pronoun'"):
         check_overrides(prepare(["cut=region,pronuon", "model=planted,peeps_vlm"]))
 

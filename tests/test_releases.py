@@ -22,6 +22,7 @@ from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, names
 from fp2.commands.rerun import differences
 from fp2.results import PROSE
 
+pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""

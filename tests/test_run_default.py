@@ -14,6 +14,7 @@ from bench import REPOSITORY, environment
 
 from fp2.models.planted import load_planted
 
+pytestmark = pytest.mark.long
 ATTRIBUTES = ("region", "pronoun", "age", "skin_tone")
 
 

@@ -177,10 +177,10 @@ class DenseAnswers:
         artifacts.write_parquet(folder / QUESTIONS, self.questions)
         shutil.rmtree(folder / SHARDS, ignore_errors=True)
         (folder / SHARDS).mkdir(parents=True)
-        pictures = max(1, per_shard // max(1, self.per_image))
-        for number, start in enumerate(range(0, max(1, len(self.image_ids)), pictures)):
+        images = max(1, per_shard // max(1, self.per_image))
+        for number, start in enumerate(range(0, max(1, len(self.image_ids)), images)):
             pq.write_table(
-                self._shard(slice(start, start + pictures)),
+                self._shard(slice(start, start + images)),
                 folder / SHARDS / f"part-{number:05d}.parquet",
                 compression="zstd",
                 use_dictionary=list(_NAMES),

@@ -40,7 +40,7 @@ def question(**changes: Any) -> dict[str, Any]:
     return {"id": "T", "kind": "yes_no", "text": "Is the person {trait}?", **changes}
 
 
-def test_it_asks_what_the_embedded_model_was_trained_on_and_nothing_else() -> None:
+def test_it_asks_what_the_bundled_model_was_trained_on_and_nothing_else() -> None:
     found, planted = battery(), load_planted()
     expected = {f"{name}_{word}": planted.question(word, name) for name in planted.templates for word in planted.traits}
     assert {q.question_id: q.text for q in found.questions} == expected

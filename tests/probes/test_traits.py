@@ -20,7 +20,7 @@ def listed(folder: Path, *rows: str, header: str = HEADER, encoding: str = "utf-
     return path
 
 
-def test_our_own_list_is_the_one_that_the_embedded_model_was_trained_on() -> None:
+def test_our_own_list_is_the_one_that_the_bundled_model_was_trained_on() -> None:
     own, planted = own_traits(), load_planted().traits
     assert [(t.word, t.valence) for t in own.traits] == [(t.word, t.valence) for t in planted.values()]
     assert (own.count("positive"), own.count("negative"), own.notes) == (50, 50, ())

@@ -293,7 +293,7 @@ def _both() -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.fixture
 def results(_both: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
-    """A complete run of the embedded model."""
+    """A complete run of the bundled model."""
     return copy.deepcopy(_both[0])
 
 

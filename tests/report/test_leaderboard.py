@@ -41,7 +41,7 @@ def test_runs_without_a_composite_come_last_and_unranked(
     assert [(row.model, row.rank) for row in rows] == [("peeps-vlm", 1), ("other-vlm-2b", None)]
 
 
-def test_runs_on_changed_pictures_are_ranked_among_themselves(
+def test_runs_on_changed_images_are_ranked_among_themselves(
     results: dict[str, Any], other_results: dict[str, Any]
 ) -> None:
     blind = results | {"variant": {"name": "blind", "kind": "blind"}, "run_id": "b"}

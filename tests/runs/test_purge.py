@@ -29,7 +29,7 @@ def people_of(bench: Bench) -> pd.DataFrame:
 
 
 def without(bench: Bench, subject: str) -> Bench:
-    """Return a bench on the same pictures and answers, whose table lacks one person."""
+    """Return a bench on the same images and answers, whose table lacks one person."""
     folder = bench.root / "left"
     shutil.copytree(bench.pictures, folder)
     rows = people_of(bench)
@@ -38,7 +38,7 @@ def without(bench: Bench, subject: str) -> Bench:
 
 
 def keys(bench: Bench, subject: str) -> tuple[str, set[str]]:
-    """Return the salted keys of a person and of their pictures."""
+    """Return the salted keys of a person and of their images."""
     salt = local_salt(bench.root / "state")
     rows = people_of(bench)
     images = rows.loc[rows["person"] == subject, "file"].tolist()
@@ -156,7 +156,7 @@ def test_the_runs_in_the_mlflow_store_change_with_the_folder_or_without_it(bench
     ).read_bytes()
 
 
-def test_a_picture_alone_can_go_and_its_person_stays(bench: Bench) -> None:
+def test_an_image_alone_can_go_and_its_person_stays(bench: Bench) -> None:
     one = bench.run(folder="one")
     picture = people_of(bench)["file"].iloc[0]
     assert fp2("purge", "--image", picture, "--yes", *bench.paths) == 0
@@ -213,13 +213,13 @@ def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
     assert not [name for name in (own, *images) if name.encode() in every_byte(bench.root)]
 
 
-def test_answers_to_another_persons_picture_go_with_that_person(bench: Bench) -> None:
+def test_answers_to_another_persons_image_go_with_that_person(bench: Bench) -> None:
     one = bench.run("variant=swapped", folder="one")
     subject = people_of(bench)["person"].iloc[0]
     assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
     results = results_of(one.folder)
     assert results["n_subjects"] == 35
-    # their own 12 rows, and the 12 that others got from their pictures
+    # their own 12 rows, and the 12 that others got from their images
     assert results["answers"]["planned"] == 432 - 24
 
 
@@ -252,7 +252,7 @@ def test_whom_must_be_said_once(bench: Bench, words: list[str], capsys: pytest.C
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_lists_of_chosen_pictures_and_notes_of_failed_runs_lose_the_id(bench: Bench) -> None:
+def test_lists_of_chosen_images_and_notes_of_failed_runs_lose_the_id(bench: Bench) -> None:
     names = people_of(bench)["file"].tolist()
     one = bench.run(f"data.ids=[{','.join(names[:48])}]", folder="one")
     failed = bench.outputs / "failed"
@@ -299,7 +299,7 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     other = bench.run(folder="other")
     newer = copy.root.rename(copy.root.parent / copy.root.name.replace("2099", "2100"))
     copy.root = newer
-    subject = copy.rows[-10]["subject_id"]  # in no picture of two
+    subject = copy.rows[-10]["subject_id"]  # in no image of two
     copy.remove(subject)
     own = salted([subject], local_salt(bench.root / "state"))[0]
     release = ("data=fhibe", f"data.root={newer}")
@@ -311,7 +311,7 @@ def test_whoever_left_a_newer_release_and_a_whole_release(bench: Bench, capsys: 
     n_images = {folder: results_of(folder)["n_images"] for folder in (whole, faces)}
     assert fp2("purge", "--absent", "--yes", *release, *bench.paths) == 0
     assert "nothing derived" in capsys.readouterr().out
-    image = copy.rows[-12]["image_id"]  # a picture's id also stands for the face crops that were cut from it
+    image = copy.rows[-12]["image_id"]  # an image's id also stands for the face crops that were cut from it
     assert fp2("purge", "--image", image, "--yes", *bench.paths) == 0
     counts = {folder: results_of(folder)["n_images"] for folder in (whole, faces)}
     assert counts == {folder: n - 1 for folder, n in n_images.items()}

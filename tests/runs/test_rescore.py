@@ -126,7 +126,7 @@ def test_a_single_setting_changes_nothing_else_of_the_sources(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", '{"run_id": "a", "cuts": {}}'])
-def test_a_folder_with_something_else_is_told_in_one_line(
+def test_a_folder_with_something_else_is_reported_in_one_line(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "results.json").write_text(text)
@@ -147,7 +147,7 @@ def test_a_folder_with_something_else_is_told_in_one_line(
         (["scorer=nothing"], "unknown scorer 'nothing'"),
     ],
 )
-def test_what_cannot_be_rescored_is_told_in_one_line(
+def test_what_cannot_be_rescored_is_reported_in_one_line(
     bench: Bench, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged = bench.run(folder="logged")

@@ -230,7 +230,7 @@ def test_a_run_keeps_what_a_purge_needs_and_no_more(
 
 
 def test_the_scores_of_a_run_are_read_by_its_salted_keys(bench: Bench) -> None:
-    """A VLM's `scores.parquet`: several wordings and a changed picture per person, keys in place of ids."""
+    """A VLM's `scores.parquet`: several wordings and a changed image per person, keys in place of ids."""
     people = pd.read_csv(bench.table)
     salt = local_salt(bench.root / "state")
     keys = pd.DataFrame(

@@ -175,7 +175,7 @@ def test_groups_that_are_too_small_are_refused_before_anything_is_asked(bench: B
         run(bench, "probe.options.permutation=20", folder="x")
 
 
-def test_the_embedded_model_is_asked_about_a_few_people(own_root: Path) -> None:
+def test_the_bundled_model_is_asked_about_a_few_people(own_root: Path) -> None:
     words = [
         "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9, clever: 2.1}", "cut.by=[pronoun]",
         "data.n_subjects=14", "data.images_per_subject=1", "data.n_pairs=0",
