@@ -6,48 +6,46 @@ together. A test holds that what comes out equals the rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from scipy.special import fdtrc
 from scipy.stats import chi2, rankdata
 
 from benchmarks.validity.worlds import Data, World
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import pair_table
 from fp2.stats.core.permutation import TIE
-from fp2.stats.core.resampling import observed_moments
 from fp2.stats.core.units import Prepared, prepare
-from fp2.stats.equivalence import equivalence_p, minimum_detectable
-from fp2.stats.interval import bootstrap_interval
+from fp2.stats.interval import GapTest, gap_tests
 from fp2.stats.joint import JointPermutations, joint_permutations
-from fp2.stats.options import Options, make_options
+from fp2.stats.options import make_options
 from fp2.stats.shrinkage import shrunken_ranges
 
 Arrays = dict[str, np.ndarray]
 
 
 def measure(
-    world: World, data: Data, *, n_permutations: int, n_bootstrap: int, seed: int, bound: float = 0.05
+    world: World, data: Data, *, n_permutations: int, seed: int, bound: float = 0.05, alpha: float = 0.05
 ) -> Arrays:
-    """Return p, js_p, kruskal_p, welch_p, raw, excess, shrunken, low, high, mde80, equivalence_p: each (columns,).
+    """Return the numbers of many disparity rows, each (columns,).
 
-    Numbers that do not exist are NaN: the asymptotic tests where groups share people, low and high without resamples.
+    p, js_p, kruskal_p, welch_p, raw, excess, shrunken, low, high, equivalence_p and exceeds_p of `bound`, and mde80 at
+    level `alpha`. Numbers that do not exist are NaN: the asymptotic tests where groups share people.
     """
     entries = read_entries(data.values, data.groups, data.subjects, data.images)
     m = data.values.shape[1]
     options = make_options(
         m, higher_is_better=True, value_ranges=world.scale, bins=None, yes_no=world.yes_no, smallest_effects=bound,
-        n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed, alpha=0.05, min_subjects=10,
+        n_permutations=n_permutations, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
     )  # fmt: skip
     p = prepare(entries, cell_means(entries), 10)
     assert p is not None, "every world has two large groups"
     joint = joint_permutations(p, options)
-    cautious = pair_table(observed_moments(p.y, p.member, p.eligible, p.units.dependent))
+    tests = gap_tests(p, joint, options.yes_no)
     raw = _range(joint) * p.scale
     permuted = joint.raw_permuted * p.scale
     pool = np.where(joint.observed.valid, joint.observed.pool / np.maximum(joint.observed.n, 1), 1.0)
     shrunken = shrunken_ranges(np.where(joint.observed.valid, joint.observed.mean, 0.0), pool, joint.observed.valid)[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        equivalent = equivalence_p(cautious, np.full(m, bound) / p.scale)
     return {
         "p": p_values(joint.max_t, joint.max_t_permuted),
         "js_p": p_values(joint.js, joint.js_permuted),
@@ -55,9 +53,11 @@ def measure(
         "raw": raw,
         "excess": raw - np.nanmean(permuted, axis=0),
         "shrunken": shrunken * p.scale,
-        **_interval(p, options, raw),
-        "mde80": _mde(p, joint) * p.scale,
-        "equivalence_p": equivalent,
+        "low": np.minimum(_each(tests, lambda test: test.low(0.05)), raw),
+        "high": np.maximum(_each(tests, lambda test: test.high(0.05)), raw),
+        "mde80": _each(tests, lambda test: test.detectable(alpha)),
+        "equivalence_p": _each(tests, lambda test: test.equivalence_p(bound)),
+        "exceeds_p": _each(tests, lambda test: test.exceeds_p(bound)),
     }
 
 
@@ -72,19 +72,9 @@ def _range(joint: JointPermutations) -> np.ndarray:
     return np.nanmax(mean, axis=0) - np.nanmin(mean, axis=0)
 
 
-def _mde(p: Prepared, joint: JointPermutations) -> np.ndarray:
-    permuted = np.where(np.isnan(joint.max_t_permuted), np.inf, joint.max_t_permuted)
-    critical = np.quantile(permuted, 0.95, axis=0, method="higher")
-    least_precise = np.nanmax(pair_table(joint.observed).error, axis=0)
-    return np.array([minimum_detectable(float(c), float(e)) for c, e in zip(critical, least_precise, strict=True)])
-
-
-def _interval(p: Prepared, options: Options, raw: np.ndarray) -> Arrays:
-    if not options.n_bootstrap:
-        return {"low": np.full(len(raw), np.nan), "high": np.full(len(raw), np.nan)}
-    found = bootstrap_interval(p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed, alpha=options.alpha)
-    high = np.minimum(found.high * p.scale, options.high - options.low)
-    return {"low": np.minimum(found.low * p.scale, raw), "high": np.maximum(high, raw)}
+def _each(tests: Sequence[GapTest | None], of: Callable[[GapTest], float]) -> np.ndarray:
+    """Return a number of every test; NaN where all answers of a data set are the same, or too few groups are valid."""
+    return np.array([np.nan if test is None or not test.error.any() else of(test) for test in tests])
 
 
 def _asymptotic(p: Prepared) -> Arrays:

@@ -79,21 +79,21 @@ EQUIVALENCE_WORLDS = (World("normal", sizes=(60, 60), gap=0.5), World("normal", 
 def null(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
     """p-values where no group differs."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=n_permutations, n_bootstrap=0, seed=seed)
+    found = measure(world, data, n_permutations=n_permutations, seed=seed)
     return {name: found[name] for name in ("p", "js_p", "kruskal_p", "welch_p")}
 
 
 def coverage(world: World, n: int, seed: int) -> Arrays:
     """The interval and the three estimates at a known gap."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=199, n_bootstrap=999, seed=seed)
+    found = measure(world, data, n_permutations=199, seed=seed)
     return {name: found[name] for name in ("low", "high", "raw", "excess", "shrunken")}
 
 
 def images_as_units(world: World, n: int, seed: int) -> Arrays:
     """Trap 1: the same test with every image as a subject of its own."""
     data = draw(world, np.random.default_rng(seed), n)
-    return {"p": measure(world, replace(data, subjects=data.images), n_permutations=399, n_bootstrap=0, seed=seed)["p"]}
+    return {"p": measure(world, replace(data, subjects=data.images), n_permutations=399, seed=seed)["p"]}
 
 
 @cache
@@ -101,7 +101,7 @@ def reference_mde(world: World) -> float:
     """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data."""
     quiet = replace(world, gap=0.0)
     data = draw(quiet, np.random.default_rng(12345), 200)
-    return float(measure(quiet, data, n_permutations=999, n_bootstrap=0, seed=12345)["mde80"].mean())
+    return float(measure(quiet, data, n_permutations=999, seed=12345)["mde80"].mean())
 
 
 def power(world: World, n: int, seed: int) -> Arrays:
@@ -110,14 +110,14 @@ def power(world: World, n: int, seed: int) -> Arrays:
     for multiple in MULTIPLES:
         here = replace(world, gap=multiple * unit)
         data = draw(here, np.random.default_rng([seed, round(multiple * 100)]), n)
-        found[f"p_{multiple:g}"] = measure(here, data, n_permutations=999, n_bootstrap=0, seed=seed)["p"]
+        found[f"p_{multiple:g}"] = measure(here, data, n_permutations=999, seed=seed)["p"]
     return found
 
 
 def equivalence(world: World, n: int, seed: int) -> Arrays:
     """Equivalence p where the true gap is exactly the bound: the statement is just false."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=9, n_bootstrap=0, seed=seed, bound=world.true_gap)
+    found = measure(world, data, n_permutations=9, seed=seed, bound=world.true_gap)
     return {"p": found["equivalence_p"]}
 
 

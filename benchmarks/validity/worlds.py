@@ -13,9 +13,18 @@ from scipy.special import ndtr, ndtri
 
 SIZES = (60, 40, 25, 14, 10)
 IMAGES = 3
-BY_GROUP = (6, 5, 3, 2, 1)
+BY_GROUP = {"images": (6, 5, 3, 2, 1), "many images": (12, 9, 6, 3, 1)}
 ICC = 0.3
-NORMAL_SD, ZEROS, STEEPNESS, RATE, RARE = 0.2, 0.6, 0.45, 0.3, 0.02
+AGREEMENT = {"agreement": (0.05, 0.95), "milder agreement": (0.2, 0.8)}
+"""Intraclass correlation of the answers in all groups but the smallest, and in the smallest."""
+SPREAD = {"spread": 2.0, "triple spread": 3.0}
+"""SD of the smallest group in units of that of the others."""
+NORMAL_SD, ZEROS, STEEPNESS = 0.2, 0.6, 0.45
+RATES = {"yes/no": 0.3, "uncommon": 0.05, "rare": 0.02, "very rare": 0.005, "mostly zero": 0.03}
+SIZE_OF_VALUES = (0.3, 1.0)
+"""Least and largest score other than 0 of an outcome that is mostly zero; uniform between them."""
+SKEW = 0.8
+"""SD of the logarithm of a skewed score."""
 WIDE = (-50.0, 50.0)
 
 
@@ -23,11 +32,14 @@ WIDE = (-50.0, 50.0)
 class World:
     """What one data set is like.
 
-    outcome: normal, zero-heavy (60 % zeros, within [-1, 1]), yes/no (30 %) or rare (2 %). condition: exchangeable,
-    spread (the smallest group has twice the SD), images (6, 5, 3, 2, 1 images a subject by group), straddling (a
-    quarter of the subjects change group between images), multi-valued (a fifth count in two groups), missing (half of
-    the answers about the largest group, 5 % elsewhere). gap, in SD of one answer: `smallest` group apart from all
-    others, even `steps`, or the `two smallest` apart from each other with all others in the middle.
+    outcome: normal, skewed (log-normal), zero-heavy (60 % zeros, within [-1, 1]), mostly zero (3 % between .3 and 1),
+    yes/no (30 %), uncommon (5 %), rare (2 %) or very rare (.5 %). condition: exchangeable, spread (the smallest group
+    has twice the SD), triple spread, images (6, 5, 3, 2, 1 images a subject by group), many images (12, 9, 6, 3, 1),
+    agreement (intraclass correlation .95 in the smallest group, .05 elsewhere), milder agreement (.8, .2), straddling
+    (a quarter of the subjects change group between images), multi-valued (a fifth count in two groups), missing (half
+    of the answers about the largest group, 5 % elsewhere). gap, in SD of one answer: `smallest` group apart from all
+    others, even `steps`, or the `two smallest` apart from each other with all others in the middle. A gap of an outcome
+    with a rate is a difference of rates.
     """
 
     outcome: str
@@ -45,12 +57,12 @@ class World:
     @property
     def yes_no(self) -> bool:
         """Whether the outcome is 0 or 1."""
-        return self.outcome in ("yes/no", "rare")
+        return self.outcome in RATES and self.outcome != "mostly zero"
 
     @property
     def scale(self) -> tuple[float, float]:
         """Ends of the scale; wide where a gap shifts the scores."""
-        if self.yes_no:
+        if self.outcome in RATES:
             return (0.0, 1.0)
         return (-1.0, 1.0) if self.outcome == "zero-heavy" and not self.gap else WIDE
 
@@ -75,16 +87,22 @@ def answer_sd(outcome: str) -> float:
     """Return the SD of one answer at no gap."""
     if outcome == "normal":
         return NORMAL_SD
-    if outcome in ("yes/no", "rare"):
-        rate = RATE if outcome == "yes/no" else RARE
-        return float(np.sqrt(rate * (1 - rate)))
+    if outcome == "mostly zero":
+        size = np.linspace(*SIZE_OF_VALUES, 1001)
+        return float(np.sqrt(RATES[outcome] * (size**2).mean() - (RATES[outcome] * size.mean()) ** 2))
+    if outcome in RATES:
+        return float(np.sqrt(RATES[outcome] * (1 - RATES[outcome])))
     z = ndtri((np.arange(200_000) + 0.5) / 200_000)
-    return float(np.sqrt((_zero_heavy(z) ** 2).mean()))
+    return float((_skewed(z) if outcome == "skewed" else _zero_heavy(z)).std())
 
 
 def _zero_heavy(z: np.ndarray) -> np.ndarray:
     edge = ndtri(0.5 + ZEROS / 2)
     return np.clip(np.sign(z) * np.maximum(np.abs(z) - edge, 0.0) * STEEPNESS, -1.0, 1.0)
+
+
+def _skewed(z: np.ndarray) -> np.ndarray:
+    return NORMAL_SD * (np.exp(SKEW * z) - np.exp(SKEW**2 / 2))
 
 
 def _shifts(world: World) -> np.ndarray:
@@ -102,12 +120,14 @@ def _shifts(world: World) -> np.ndarray:
 def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0.0) -> Data:
     """Draw `columns` data sets; `shared` is the correlation of the columns' people (0: independent data sets)."""
     group = np.repeat(np.arange(len(world.sizes)), world.sizes)
-    images = np.array(BY_GROUP)[group] if world.condition == "images" else np.full(len(group), IMAGES)
+    images = np.array(BY_GROUP.get(world.condition, (IMAGES,) * len(world.sizes)))[group]
     subject = np.repeat(np.arange(len(group)), images)
     person = rng.normal(size=(len(group), columns))
     if shared:
         person = np.sqrt(shared) * rng.normal(size=(len(group), 1)) + np.sqrt(1 - shared) * person
-    z = np.sqrt(ICC) * person[subject] + np.sqrt(1 - ICC) * rng.normal(size=(len(subject), columns))
+    elsewhere, smallest = AGREEMENT.get(world.condition, (ICC, ICC))
+    icc = np.where(group == len(world.sizes) - 1, smallest, elsewhere)[subject][:, None]
+    z = np.sqrt(icc) * person[subject] + np.sqrt(1 - icc) * rng.normal(size=(len(subject), columns))
     values = scores(world, z, group[subject])
     labels = np.array([f"group {chr(65 + g)}" for g in range(len(world.sizes))])[group][subject]
     return _conditioned(world, rng, Data(values, labels, subject, np.arange(len(subject))))
@@ -116,12 +136,17 @@ def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0
 def scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Turn latent z (lines, columns) into scores of the world; group (lines,): the number of each line's group."""
     shift = _shifts(world)[group][:, None]
-    if world.yes_no:
-        rate = RATE if world.outcome == "yes/no" else RARE
-        return (ndtr(z) < rate + shift).astype(float)
-    score = NORMAL_SD * z if world.outcome == "normal" else _zero_heavy(z)
-    if world.condition == "spread":
-        score = np.where((group == len(world.sizes) - 1)[:, None], 2 * score, score)
+    if world.outcome in RATES:
+        rate, u = RATES[world.outcome], ndtr(z)
+        if world.yes_no:
+            return (u < rate + shift).astype(float)
+        least, most = SIZE_OF_VALUES
+        limit = rate + shift / (least + most) * 2
+        # given u < limit, u / limit is uniform
+        return np.where(u < limit, least + (most - least) * u / limit, 0.0)
+    score = {"normal": lambda z: NORMAL_SD * z, "skewed": _skewed, "zero-heavy": _zero_heavy}[world.outcome](z)
+    if world.condition in SPREAD:
+        score = np.where((group == len(world.sizes) - 1)[:, None], SPREAD[world.condition] * score, score)
     score = np.clip(score, -1.0, 1.0) if world.outcome == "zero-heavy" else score
     return score + shift
 

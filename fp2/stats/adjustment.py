@@ -1,9 +1,10 @@
 """Correction of a family of p-values for multiple testing, and the verdicts that follow.
 
-Holm needs permutations in proportion to the family; above some 2,000 tests the step-down max-T procedure (Westfall and
-Young 1993) takes its place. Outcomes of one cut share their relabellings, so that it takes their correlation into
-account. Each cut is permuted by itself; rows of different cuts count as independent, which is never anti-conservative
-for largest absolute values (Sidak 1967).
+A family may be weighted: its tests share alpha in proportion to their weights (Holm 1979, section 3; Genovese, Roeder
+and Wasserman 2006 for false discovery rates). Holm needs permutations in proportion to the family; above some 2,000
+tests the step-down max-T procedure (Westfall and Young 1993) takes its place. Outcomes of one cut share their
+relabellings, so that it takes their correlation into account. Each cut is permuted by itself; rows of different cuts
+count as independent, which is never anti-conservative for largest absolute values (Sidak 1967).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.numeric import FloatArray
+from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.permutation import TIE
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
 
 BIASED = "biased"
 SMALL = "significant_but_small"
+UNCLEAR = "significant_size_unclear"
 EQUIVALENT = "equivalent"
 NOT_FOUND = "no_difference_found"
 _STATSMODELS = {"bh": "fdr_bh", "by": "fdr_by", "bonferroni": "bonferroni"}
@@ -39,7 +41,9 @@ def default_permutations(m: int, alpha: float = 0.05) -> int:
     return max(10_000, math.ceil(round(10 * m / alpha, 6)))
 
 
-def adjust_p_values(p_values: Sequence[float | None], method: str = "holm") -> list[float | None]:
+def adjust_p_values(
+    p_values: Sequence[float | None], method: str = "holm", weights: Sequence[float] | None = None
+) -> list[float | None]:
     """Return adjusted p-values in the order given; missing ones (None, NaN) stay None and are not in the family.
 
     Parameters
@@ -49,11 +53,13 @@ def adjust_p_values(p_values: Sequence[float | None], method: str = "holm") -> l
     method
         `holm`: step-down Bonferroni (Holm 1979). `bh`, `by`: false discovery rate, for independent tests or under any
         dependence (Benjamini and Hochberg 1995; Benjamini and Yekutieli 2001). `bonferroni`. `none`.
+    weights
+        Above 0, one per p-value; equal by default. Those of missing p-values do not count.
 
     Raises
     ------
     ValueError
-        For another method, or a p-value outside [0, 1].
+        For another method, a p-value outside [0, 1], or weights that do not fit.
     """
     if method not in METHODS:
         raise ValueError(f"unknown correction {method!r}; choose from {', '.join(METHODS)}")
@@ -61,24 +67,30 @@ def adjust_p_values(p_values: Sequence[float | None], method: str = "holm") -> l
     known = np.isfinite(given)
     if ((given[known] < 0) | (given[known] > 1)).any():
         raise ValueError("a p-value lies outside [0, 1]")
+    share = np.ones(len(given)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if share.shape != given.shape or not (share > 0).all():
+        raise ValueError("need one weight above 0 per p-value")
     adjusted = np.full(len(given), np.nan)
     if known.any():
-        adjusted[known] = _adjusted(given[known], method)
+        adjusted[known] = _adjusted(given[known], method, share[known] / share[known].mean())
     return [float(p) if math.isfinite(p) else None for p in adjusted]
 
 
-def _adjusted(p: FloatArray, method: str) -> FloatArray:
+def _adjusted(p: FloatArray, method: str, weight: FloatArray) -> FloatArray:
+    """Return the adjusted p-values; the mean weight is 1."""
     if method == "none":
         return p
+    weighted = p / weight
     if method == "holm":
         # statsmodels' Holm runs a full garbage collection in every call: 0.1 to 0.5 s in our process
-        order = np.argsort(p, kind="stable")
+        order = np.argsort(weighted, kind="stable")
+        left = np.cumsum(weight[order][::-1])[::-1]
         out = np.empty(len(p))
-        out[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+        out[order] = np.minimum(np.maximum.accumulate(weighted[order] * left), 1.0)
         return out
     from statsmodels.stats.multitest import multipletests
 
-    return np.asarray(multipletests(p, method=_STATSMODELS[method])[1])
+    return np.asarray(multipletests(np.minimum(weighted, 1.0), method=_STATSMODELS[method])[1])
 
 
 def step_down_max_t(observed: ArrayLike, permuted: ArrayLike) -> FloatArray:
@@ -103,50 +115,116 @@ def step_down_max_t(observed: ArrayLike, permuted: ArrayLike) -> FloatArray:
     return out
 
 
-def step_down_panels(panels: Sequence[Panel]) -> list[float | None]:
-    """Return the step-down max-T p-values of all rows of several panels, panel by panel; pass them to `decide`.
+def step_down(panels: Sequence[Panel], chosen: Sequence[int], *, minimum_effect: bool = False) -> list[float | None]:
+    """Return the step-down max-T p-values of a family: `chosen` counts the rows of the panels, panel by panel.
 
-    None for a row that was not tested. Raises ValueError if the panels have different numbers of permutations.
+    `minimum_effect`: of the hypotheses that no pair differs by more than the smallest effect of interest, instead of
+    equal groups. None for a row that was not tested. Raises ValueError if the panels have different numbers of
+    permutations.
     """
     if len({len(panel.max_t_permuted) for panel in panels}) > 1:
         raise ValueError("the panels have different numbers of permutations")
-    if not panels:
+    if not chosen:
         return []
-    tested = np.array([row.p_value is not None for panel in panels for row in panel.rows], dtype=bool)
-    observed = np.where(tested, np.concatenate([panel.max_t for panel in panels]), np.nan)
-    p = step_down_max_t(observed, np.concatenate([panel.max_t_permuted for panel in panels], axis=1))
-    return [float(x) if np.isfinite(x) else None for x in p]
+    rows = [row for panel in panels for row in panel.rows]
+    observed = np.concatenate([panel.max_t for panel in panels])
+    if minimum_effect:
+        tests = (row.test for row in rows)
+        observed = np.array([t.statistic(r.smallest_effect) if t else 0.0 for t, r in zip(tests, rows, strict=True)])
+    observed = np.where([row.p_value is not None for row in rows], observed, np.nan)
+    places = list(chosen)
+    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, places]
+    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(observed[places], permuted)]
 
 
 def adjust(rows: Sequence[DisparityRow], method: str = "holm", alpha: float = 0.05) -> list[DisparityRow]:
-    """Return new rows with `adjusted_p`, `significant` and `verdict` set; `rows` are one family, all of it.
+    """Return new rows with adjusted p-values, verdict, selected interval and `mde80`; `rows` are one family, all of it.
 
     Rows that were not tested (too few subjects, no answers) are not in the family; constant answers are, with p = 1.
-    A row is `biased` if significant with `raw` at least its smallest effect, and `equivalent` if not significant with
-    its own TOST p-value at most alpha.
+    Three hypotheses of every row are corrected, each over the whole family: that all groups are equal, that no pair
+    differs by more than the smallest effect of interest, and that some pair differs by at least as much.
+
+    - `biased`: the second is rejected (minimum-effect test);
+    - `significant_but_small`: the first and the third are;
+    - `significant_size_unclear`: only the first is;
+    - `equivalent`: only the third is;
+    - `no_difference_found`: none is.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, got {alpha}")
-    return decide(rows, adjust_p_values([row.p_value for row in rows], method), alpha)
+    adjusted = adjust_p_values([row.p_value for row in rows], method)
+    larger = adjust_p_values(in_family(rows, "minimum_effect_p"), method)
+    tested = sum(row.p_value is not None for row in rows)
+    level = alpha if method == "none" else alpha / max(tested, 1)
+    return decide(rows, adjusted, larger, [level] * len(rows), method=method, alpha=alpha)
 
 
-def decide(rows: Sequence[DisparityRow], adjusted: Sequence[float | None], alpha: float = 0.05) -> list[DisparityRow]:
-    """Return new rows with the given adjusted p-values and the verdicts that follow (see `adjust`)."""
-    return [_decide(row, p, alpha) for row, p in zip(rows, adjusted, strict=True)]
+def in_family(rows: Sequence[DisparityRow], name: str) -> list[float | None]:
+    """Return one p-value of every row that was tested: 1 where it does not exist, so that the family stays the same."""
+    values = (getattr(row, name) for row in rows)
+    return [
+        None if row.p_value is None else 1.0 if value is None else value
+        for row, value in zip(rows, values, strict=True)
+    ]
 
 
-def _decide(row: DisparityRow, p: float | None, alpha: float) -> DisparityRow:
-    significant = p is not None and p <= alpha
-    return replace(row, adjusted_p=p, significant=significant, verdict=_verdict(row, significant, alpha))
+def decide(
+    rows: Sequence[DisparityRow],
+    adjusted: Sequence[float | None],
+    minimum_effect: Sequence[float | None],
+    levels: Sequence[float],
+    *,
+    method: str = "holm",
+    alpha: float = 0.05,
+) -> list[DisparityRow]:
+    """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
+
+    Parameters
+    ----------
+    adjusted, minimum_effect
+        Adjusted p-values of equal groups, and of no gap above the smallest effect of interest.
+    levels
+        Share of alpha of each row, above 0: the level of its first test.
+    method
+        How equivalence is corrected, with the levels as weights.
+    """
+    small = adjust_p_values(in_family(rows, "equivalence_p"), method, levels)
+    found = sum(p is not None and p <= alpha for p in adjusted)
+    out = []
+    for row, p, larger, equivalent, level in zip(rows, adjusted, minimum_effect, small, levels, strict=True):
+        row = replace(
+            row, adjusted_p=p, significant=p is not None and p <= alpha, adjusted_minimum_effect_p=larger,
+            adjusted_equivalence_p=equivalent,
+        )  # fmt: skip
+        out.append(_at_level(replace(row, verdict=_verdict(row, alpha)), level, min(alpha, level * found)))
+    return out
 
 
-def _verdict(row: DisparityRow, significant: bool, alpha: float) -> str:
+def _at_level(row: DisparityRow, level: float, selected: float) -> DisparityRow:
+    """Return the row with what its test gives at the level of its family.
+
+    `mde80` is what is found at the level of the first step, when nothing else is. `selected`: the level at which the
+    intervals of the significant rows miss the truth in an expected share of at most alpha (Benjamini and Yekutieli
+    2005, false coverage rate): alpha times the number of selected rows times the row's share of the family.
+    """
+    test = row.test
+    if test is None:
+        return replace(row, family_level=level)
+    row = replace(row, family_level=level, mde80=finite(test.detectable(level)))
+    if not row.significant or row.ci_low is None or row.ci_high is None:
+        return row
+    low, high = test.low(selected), test.high(selected)
+    return replace(row, selected_ci_low=min(low, row.ci_low), selected_ci_high=max(high, row.ci_high))
+
+
+def _verdict(row: DisparityRow, alpha: float) -> str:
     if row.status in (TOO_FEW, UNINFORMATIVE):
         return row.status
     if row.status != OK or row.raw is None:
         raise ValueError(f"row with status {row.status!r} and raw {row.raw!r}")
-    if significant:
-        return BIASED if row.raw >= row.smallest_effect else SMALL
-    if row.equivalence_p is not None and row.equivalence_p <= alpha:
-        return EQUIVALENT
-    return NOT_FOUND
+    small = row.adjusted_equivalence_p is not None and row.adjusted_equivalence_p <= alpha
+    if not row.significant:
+        return EQUIVALENT if small else NOT_FOUND
+    if row.adjusted_minimum_effect_p is not None and row.adjusted_minimum_effect_p <= alpha:
+        return BIASED
+    return SMALL if small else UNCLEAR

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fp2.stats.core.entries import Cells, Entries
-from fp2.stats.core.moments import MEAN_TIE, PairTable, pair_table
-from fp2.stats.core.numeric import BoolArray, finite
+from fp2.stats.core.moments import MEAN_TIE
+from fp2.stats.core.numeric import BoolArray, FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.units import Prepared
 from fp2.stats.effects import hedges_g, icc_oneway, kruskal_wallis, welch
-from fp2.stats.equivalence import equivalence_p, minimum_detectable
-from fp2.stats.interval import Interval
+from fp2.stats.interval import GapTest
 from fp2.stats.joint import JointPermutations
 from fp2.stats.options import Options
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, GroupSummary
@@ -23,12 +23,15 @@ from fp2.stats.shrinkage import shrunken_range
 
 @dataclass(frozen=True)
 class Tested:
-    """What was computed on a panel with at least two groups; `bootstrap_pairs` have the bootstrap's regularisation."""
+    """What was computed on a panel with at least two groups.
+
+    `worst` (G, m): share of bootstrap resamples in which each group ranks worst, None without resamples.
+    """
 
     prepared: Prepared
     joint: JointPermutations
-    interval: Interval | None
-    bootstrap_pairs: PairTable
+    tests: Sequence[GapTest | None]
+    worst: FloatArray | None
 
 
 def assemble_row(j: int, entries: Entries, cells: Cells, tested: Tested | None, options: Options) -> DisparityRow:
@@ -109,20 +112,27 @@ def _tested_numbers(j: int, entries: Entries, t: Tested, options: Options, statu
         "js_divergence": finite(js),
         "js_null_mean": finite(float(np.nanmean(js_null))) if np.isfinite(js_null).any() else None,
         "js_p": permutation_p(js, js_null) if np.isfinite(js) else None,
-        **_ends(j, t, options, raw),
+        **_inverted(t.tests[j], options, j, raw, status),
         **_worst_and_best(j, entries, t, options),
-        **({} if status != OK else _power(j, t, options)),
     }
 
 
-def _ends(j: int, t: Tested, options: Options, raw: float) -> dict[str, Any]:
-    """Return the interval, clipped to the width of the scale."""
-    if t.interval is None:
+def _inverted(test: GapTest | None, options: Options, j: int, raw: float, status: str) -> dict[str, Any]:
+    """Return the interval, clipped to the width of the scale, and what else follows from the test at other gaps."""
+    if test is None:
         return {}
-    scale, width = float(t.prepared.scale[j]), float(options.high[j] - options.low[j])
-    high = min(float(t.interval.high[j]) * scale, width)
+    width = float(options.high[j] - options.low[j])
     # by rounding alone a gap without spread can lie outside its own interval
-    return {"ci_low": min(float(t.interval.low[j]) * scale, raw), "ci_high": max(high, raw)}
+    ends = {"ci_low": min(test.low(options.alpha), raw), "ci_high": max(min(test.high(options.alpha), width), raw)}
+    if status != OK:
+        return ends
+    bound = float(options.smallest_effect[j])
+    return ends | {
+        "mde80": finite(test.detectable(options.alpha)),
+        "equivalence_p": test.equivalence_p(bound),
+        "minimum_effect_p": test.exceeds_p(bound),
+        "test": test,
+    }
 
 
 def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options) -> dict[str, Any]:
@@ -141,22 +151,8 @@ def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options) -> di
         "worst_group": names[worst],
         "best_group": names[best],
         "extreme_pair": (names[worst], names[best]),
-        "p_worst": None if t.interval is None else float(t.interval.worst[worst, j]),
+        "p_worst": None if t.worst is None else float(t.worst[worst, j]),
         "p_worst_null": finite(float(t.joint.worst_again[worst, j])),
-    }
-
-
-def _power(j: int, t: Tested, options: Options) -> dict[str, Any]:
-    """Return the minimum detectable effect and the equivalence p-value."""
-    scale = float(t.prepared.scale[j])
-    permuted = t.joint.max_t_permuted[:, j]
-    permuted = np.where(np.isnan(permuted), np.inf, permuted)
-    critical = float(np.quantile(permuted, 1 - options.alpha, method="higher"))
-    least_precise = float(np.nanmax(pair_table(t.joint.observed).error[:, j]))
-    one = PairTable(*(part[:, [j]] for part in (t.bootstrap_pairs.gap, t.bootstrap_pairs.error, t.bootstrap_pairs.df)))
-    return {
-        "mde80": finite(minimum_detectable(critical, least_precise) * scale),
-        "equivalence_p": finite(float(equivalence_p(one, options.smallest_effect[[j]] / scale)[0])) if scale else 0.0,
     }
 
 

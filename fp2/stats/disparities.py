@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike
 
 from fp2.stats.assemble import Tested, assemble_row
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import pair_table
-from fp2.stats.core.resampling import observed_moments
 from fp2.stats.core.units import Prepared, prepare
-from fp2.stats.interval import bootstrap_interval
+from fp2.stats.interval import gap_tests, worst_probabilities
 from fp2.stats.joint import joint_permutations
 from fp2.stats.options import Options, make_options
 from fp2.stats.rows import DisparityRow, Panel
@@ -49,8 +47,8 @@ def disparity(
     higher_is_better : bool
         If False the worst group has the largest mean.
     n_permutations, n_bootstrap, seed : int
-        Number of permutations (see `adjustment.default_permutations`) and of bootstrap resamples (0: no interval), and
-        their seed.
+        Number of permutations (see `adjustment.default_permutations`) and of bootstrap resamples (0: no probability of
+        ranking worst), and their seed.
     alpha : float
         1 - confidence level of the interval, and level of `mde80`; verdicts have the level given to `adjust`.
     smallest_effect, min_subjects
@@ -58,7 +56,7 @@ def disparity(
     value_range, bins
         The scale, and its number of equal bins for the divergence (default 11 with 0 inside the scale, else 10).
     yes_no : bool
-        The outcome is 0/1: groups take the pooled variance in the permutation test.
+        The outcome is 0/1: standard errors follow from the overall rate and the agreement of the answers of a subject.
 
     Returns
     -------
@@ -141,10 +139,8 @@ def disparity_panel(
 
 def _test(p: Prepared, options: Options) -> Tested:
     """Run the permutations and the bootstrap."""
-    interval = None
+    worst = None
     if options.n_bootstrap:
-        interval = bootstrap_interval(
-            p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed, alpha=options.alpha
-        )
-    observed = observed_moments(p.y, p.member, p.eligible, p.units.dependent)
-    return Tested(p, joint_permutations(p, options), interval, pair_table(observed))
+        worst = worst_probabilities(p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed)
+    joint = joint_permutations(p, options)
+    return Tested(p, joint, gap_tests(p, joint, options.yes_no), worst)

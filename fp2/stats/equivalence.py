@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from fp2.stats.core.moments import PairTable
 from fp2.stats.core.numeric import FloatArray
 
 
@@ -25,17 +24,6 @@ def tost_p(gap: FloatArray, error: FloatArray, df: FloatArray, bound: float | Fl
         t = np.where(error > 0, -room / error, np.where(room > 0, -np.inf, np.inf))
         p: FloatArray = np.where(np.isinf(df), ndtr(t), stdtr(np.where(np.isinf(df), 1.0, df), t))
     return p
-
-
-def equivalence_p(table: PairTable, bound: FloatArray) -> FloatArray:
-    """Return the largest TOST p-value over all pairs, (m,): every pair of groups differs by less than `bound` (m,).
-
-    All pairs must pass, so that each at level alpha keeps the level of the whole (intersection-union test, Berger
-    1982). NaN where no pair is valid.
-    """
-    p = tost_p(table.gap, table.error, table.df, bound)
-    known = np.isfinite(table.gap)
-    return np.where(known.any(axis=0), np.where(known, p, 0.0).max(axis=0), np.nan)
 
 
 def minimum_detectable(critical: float, largest_error: float, power: float = 0.8) -> float:

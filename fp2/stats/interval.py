@@ -1,60 +1,267 @@
-"""Interval of max - min of the group means by a studentised bootstrap, and the probability of each group ranking worst.
+"""The permutation test of one outcome, inverted into an interval of max - min at any level.
 
-The percentile bootstrap does not cover the range of group means near 0 (coverage 0 at a gap of 0, by simulation). Here
-resampled differences of all pairs are studentised, and the quantile of their maximum is a simultaneous critical value.
+The test rejects that all groups are equal where the largest |d| / SE over pairs exceeds the critical value of its
+permutations. The lower end is the smallest gap that the same test does not reject, so that it is above 0 exactly where
+the p-value is at most alpha. The upper end is one-sided for a single pair: Student's t for scores, and Newcombe's
+hybrid of Wilson's limits (1998) at the effective number of answers for yes/no outcomes. Equivalence is stated where the
+upper end is below the smallest effect of interest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from fp2.stats.core.moments import PairTable, max_t_squared, pair_table, worst_shares
-from fp2.stats.core.numeric import FloatArray
-from fp2.stats.core.resampling import resampled_moments
+from fp2.stats.core.moments import NO_SPREAD, GroupMoments, pair_table, pairs, worst_shares
+from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
+from fp2.stats.core.permutation import TIE, permutation_p
+from fp2.stats.core.resampling import observed_moments, resampled_moments
 from fp2.stats.core.units import Prepared
+from fp2.stats.joint import JointPermutations
+
+FEW = 10
+"""Number of subjects off the most frequent value below which a t interval of their group's mean does not hold."""
 
 
 @dataclass(frozen=True)
-class Interval:
-    """low, high (m,): the scaled interval; worst (G, m): share of resamples in which each group ranks worst."""
+class GapTest:
+    """One outcome of k valid groups and P pairs of them, in the outcome's own units.
 
-    low: FloatArray
-    high: FloatArray
-    worst: FloatArray
-
-
-def bootstrap_interval(p: Prepared, sign: FloatArray, *, n_bootstrap: int, seed: int, alpha: float) -> Interval:
-    """Return the interval at 1 - alpha from `n_bootstrap` resamples of the subjects.
-
-    low = max over pairs of |d| - q SE, at least 0, with the (1 - alpha) quantile q of the resampled maximum of
-    |d* - d| / SE*; high = max over pairs of |d| + t SE, with Student's t for a single pair. `sign` (m,): +1 where a low
-    mean is bad, else -1.
+    Attributes
+    ----------
+    mean, size : (k,)
+        Group means and their numbers of subjects; for a yes/no outcome the effective numbers of answers.
+    error : (P,)
+        Standard errors of the pairs' differences if all groups are equal; they studentise the test.
+    own_error : (P,)
+        Standard errors at the observed means: those of a yes/no outcome depend on the rates.
+    permuted : (B,)
+        Permuted maxima of |d| / SE.
+    yes_no : bool
+    t_error, df : (P,)
+        Standard errors and degrees of freedom of the upper end, for scores.
+    group_error, skewness : (k,)
+        For scores: standard errors of the means, and skewness of the subject means.
+    share, reach : (k,)
+        For scores: share of subjects off the most frequent value, and how far a mean can move if more subjects were; 0
+        where at least `FEW` subjects are off it.
     """
-    observed, resamples = resampled_moments(p, n_bootstrap, seed)
-    centre = np.where(observed.valid, observed.mean, 0.0)
-    largest, worst = [], np.zeros(p.eligible.shape)
+
+    mean: FloatArray
+    size: FloatArray
+    error: FloatArray
+    own_error: FloatArray
+    permuted: FloatArray
+    yes_no: bool
+    t_error: FloatArray
+    df: FloatArray
+    group_error: FloatArray
+    skewness: FloatArray
+    share: FloatArray
+    reach: FloatArray
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        first, second = np.array(list(pairs(len(self.mean))), dtype=np.intp).T
+        return first, second
+
+    @cached_property
+    def gap(self) -> FloatArray:
+        """Differences of the pairs, (P,)."""
+        first, second = self._pairs
+        difference: FloatArray = self.mean[first] - self.mean[second]
+        return difference
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.sort(np.where(np.isnan(self.permuted), np.inf, self.permuted))
+
+    def critical(self, alpha: float) -> float:
+        """Return the value that the observed maximum must exceed for p <= alpha; infinite with too few permutations."""
+        reached = int(np.floor(alpha * (len(self.permuted) + 1) + 1e-9))
+        return float(self._sorted[-reached]) if reached >= 1 else np.inf
+
+    def low(self, alpha: float) -> float:
+        """Return the lower end at simultaneous level 1 - alpha, at least 0.
+
+        For every pair the smallest gap x with (|d| - x) / SE(x) at most the critical value. SE(x)^2 is linear between
+        `error`^2 at 0 and `own_error`^2 at |d|.
+        """
+        critical = self.critical(alpha)
+        gap = np.abs(self.gap)
+        if not np.isfinite(critical) or not len(gap):
+            return 0.0
+        beyond = gap > critical * self.error * (1 + TIE) + TIE * self.error
+        if not beyond.any():
+            return 0.0
+        gap, null, own = gap[beyond], self.error[beyond] ** 2, self.own_error[beyond] ** 2
+        slope = critical**2 * (own - null) / gap
+        middle = gap + slope / 2
+        root = np.sqrt(np.maximum(middle**2 - gap**2 + critical**2 * null, 0.0))
+        return float(np.maximum(middle - root, 0.0).max())
+
+    def statistic(self, bound: float) -> float:
+        """Return the largest (|d| - bound) / SE(bound), 0 where no pair differs by more than `bound`."""
+        gap = np.abs(self.gap)
+        above = gap > bound
+        if not above.any():
+            return 0.0
+        gap, null, own = gap[above], self.error[above] ** 2, self.own_error[above] ** 2
+        error = np.sqrt(null + bound / gap * (own - null))
+        with np.errstate(divide="ignore"):
+            t = np.where(error > 0, (gap - bound) / np.where(error > 0, error, 1.0), np.inf)
+        return float(t.max())
+
+    def exceeds_p(self, bound: float) -> float:
+        """Return the p-value of the hypothesis that no pair differs by more than `bound`.
+
+        It is at most alpha where `low(alpha)` is above `bound`, and only there.
+        """
+        return permutation_p(self.statistic(bound), self.permuted)
+
+    def high(self, alpha: float) -> float:
+        """Return the upper end: the largest one-sided limit of a pair at level 1 - alpha / 2."""
+        up, down = self._margins(alpha / 2)
+        return float(np.maximum(self.gap + up, -self.gap + down).max())
+
+    def equivalence_p(self, bound: float) -> float:
+        """Return the p-value that some pair differs by at least `bound` (intersection-union test, Berger 1982).
+
+        The smallest one-sided level at which every pair's limit is below the bound; 1 where an observed gap is not.
+        """
+        if float(np.abs(self.gap).max()) >= bound:
+            return 1.0
+        # in log p, so that small p-values are as exact as large ones
+        low, high = np.log(1e-12), np.log(0.5)
+        for _ in range(45):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.high(2 * float(np.exp(middle))) < bound else (middle, high)
+        return float(np.exp(high))
+
+    def detectable(self, alpha: float, power: float = 0.8) -> float:
+        """Return the minimum detectable effect at level alpha: what is found with `power` between any two groups.
+
+        (critical + z) SE of the least precise pair; the contribution of other pairs is neglected.
+        """
+        from scipy.special import ndtri
+
+        return float((self.critical(alpha) + float(ndtri(power))) * self.error.max())
+
+    def _margins(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return how far each difference may be above and below what was observed, one-sided at `level`, (P,) each."""
+        from scipy.special import ndtri, stdtrit
+
+        first, second = self._pairs
+        z = float(-ndtri(level))
+        if self.yes_no:
+            below, above = _wilson(self.mean, self.size, z)
+            up, down = above - self.mean, self.mean - below
+            return np.hypot(up[first], down[second]), np.hypot(down[first], up[second])
+        finite = np.isfinite(self.df)
+        t = np.where(finite, -stdtrit(np.where(finite, self.df, 1.0), level), z)
+        margin = np.where(self.t_error > 0, t * self.t_error, 0.0)
+        more = self.reach * (_wilson(self.share, self.size, z)[1] - self.share)
+        # a skewed mean errs further on the side of its long tail (Johnson 1978); a small group's own skewness is too
+        # small, so that the larger of its own and the mean one counts
+        own_t = -stdtrit(self.size - 1, level)
+        pooled = float(np.average(self.skewness, weights=self.size))
+        up, down = (
+            np.maximum(more, self.group_error * (own_t + side * (2 * own_t**2 + 1) / (6 * np.sqrt(self.size))))
+            for side in (np.maximum(sign * self.skewness, max(sign * pooled, 0.0)) for sign in (1, -1))
+        )
+        return (
+            np.maximum(margin, np.hypot(up[first], down[second])),
+            np.maximum(margin, np.hypot(down[first], up[second])),
+        )
+
+
+def _wilson(rate: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:
+    """Return Wilson's score limits (1927) of rates in n answers."""
+    square = z * z / n
+    centre, half = rate + square / 2, z * np.sqrt(rate * (1 - rate) / n + square / n / 4)
+    return np.maximum((centre - half) / (1 + square), 0.0), np.minimum((centre + half) / (1 + square), 1.0)
+
+
+def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[GapTest | None]:
+    """Return the test of every outcome, None where fewer than two groups are valid; yes_no (m,) marks 0/1 outcomes."""
+    cautious = observed_moments(p.y, p.member, p.eligible, p.units.dependent)
+    tables = pair_table(joint.observed), pair_table(cautious)
+    own = pair_table(_at_own_rates(joint.observed, p))
+    out: list[GapTest | None] = []
+    for j, scale in enumerate(p.scale.tolist()):
+        valid = np.flatnonzero(joint.observed.valid[:, 0, j])
+        if len(valid) < 2:
+            out.append(None)
+            continue
+        seen = np.isfinite(tables[0].gap[:, j])
+        n, binary = joint.observed.n[valid, 0, j], bool(yes_no[j])
+        error = tables[0].error[seen, j] * scale
+        share, reach, skewness = np.zeros((3, len(valid)))
+        if binary:
+            design = joint.observed.design[valid, 0, j]
+            constant = joint.observed.variance[valid, 0, j] == 0
+            # without any spread nothing shows that the answers of a subject are independent
+            n = n / np.where(constant, 1.0, design)
+        else:
+            samples = [p.y[p.member[:, g], g, j] for g in valid]
+            samples = [sample[np.isfinite(sample)] for sample in samples]
+            share, reach = _off_the_mode(samples, scale)
+            skewness = np.array([_skewness(sample) for sample in samples])
+        out.append(
+            GapTest(
+                mean=joint.observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
+                own_error=own.error[seen, j] * scale if binary else error, permuted=joint.max_t_permuted[:, j],
+                yes_no=binary, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
+                group_error=np.sqrt(cautious.error[valid, 0, j]) * scale, skewness=skewness, share=share, reach=reach,
+            )
+        )  # fmt: skip
+    return out
+
+
+def _at_own_rates(found: GroupMoments, p: Prepared) -> GroupMoments:
+    """Return the moments with the squared errors of yes/no outcomes at the groups' own rates."""
+    from dataclasses import replace
+
+    rate = p.centre + p.scale * np.nan_to_num(found.mean)
+    square = np.where(p.scale > 0, p.scale, 1.0) ** 2
+    variance = found.design * np.maximum(rate * (1 - rate), 0.0) / square
+    return replace(found, error=np.where(found.valid, variance / np.maximum(found.n, 1.0), np.inf))
+
+
+def _off_the_mode(samples: list[FloatArray], scale: float) -> tuple[FloatArray, FloatArray]:
+    """Return per group the share of subject means off the most frequent one, and the largest distance to it.
+
+    Where few of a group's subjects are off it, their number says more about the mean than their spread. The distance is
+    0 where at least `FEW` are, or where no value is frequent.
+    """
+    known = [np.round(sample, 9) for sample in samples]
+    values, counts = np.unique(np.concatenate(known), return_counts=True)
+    mode = values[counts.argmax()]
+    off = np.array([int((sample != mode).sum()) for sample in known], dtype=np.float64)
+    furthest = float(np.abs(values - mode).max()) * scale
+    frequent = counts.max() > 1
+    reach = np.where((off < FEW) & frequent, furthest, 0.0)
+    return off / np.array([len(sample) for sample in known]), reach
+
+
+def _skewness(sample: FloatArray) -> float:
+    """Return the sample skewness with the usual correction sqrt(n (n - 1)) / (n - 2); 0 without spread."""
+    n, deviation = len(sample), sample - sample.mean()
+    second = float((deviation**2).mean())
+    if n < 3 or second < NO_SPREAD:
+        return 0.0
+    return float((deviation**3).mean() / second**1.5 * np.sqrt(n * (n - 1)) / (n - 2))
+
+
+def worst_probabilities(p: Prepared, sign: FloatArray, *, n_bootstrap: int, seed: int) -> FloatArray:
+    """Return the share of `n_bootstrap` resamples of the subjects in which each group ranks worst, (G, m).
+
+    `sign` (m,): +1 where a low mean is bad, else -1.
+    """
+    _, resamples = resampled_moments(p, n_bootstrap, seed)
+    worst = np.zeros(p.eligible.shape)
     for found in resamples:
-        largest.append(max_t_squared(found, centre))
         worst += worst_shares(found, sign).sum(axis=1)
-    maxima = np.concatenate(largest)
-    # a resample that lost all but one group carries no information: it widens the interval
-    maxima[np.isnan(maxima)] = np.inf
-    q = np.sqrt(np.quantile(maxima, 1 - alpha, axis=0, method="higher"))
-    low, high = _ends(pair_table(observed), q, alpha)
-    return Interval(low, high, worst / n_bootstrap)
-
-
-def _ends(table: PairTable, q: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
-    from scipy.special import ndtri, stdtrit
-
-    known = np.isfinite(table.gap)
-    t = np.where(np.isfinite(table.df), stdtrit(np.where(np.isfinite(table.df), table.df, 1.0), 1 - alpha / 2), 0.0)
-    t = np.where(np.isinf(table.df), ndtri(1 - alpha / 2), t)
-    with np.errstate(invalid="ignore"):
-        less = np.where(table.error > 0, q * table.error, 0.0)
-    low = np.where(known, table.gap - less, -np.inf).max(axis=0)
-    high = np.where(known, table.gap + t * table.error, -np.inf).max(axis=0)
-    none = ~known.any(axis=0)
-    return np.where(none, np.nan, np.maximum(low, 0.0)), np.where(none, np.nan, high)
+    return worst / n_bootstrap

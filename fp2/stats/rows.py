@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from fp2.stats.core.numeric import FloatArray, finite
+
+if TYPE_CHECKING:
+    from fp2.stats.interval import GapTest
 
 OK = "ok"
 TOO_FEW = "too_few_subjects"
@@ -53,15 +56,23 @@ class DisparityRow:
     icc, design_effect
         Intraclass correlation of the images of one subject.
     mde80
-        Minimum detectable effect (80 % power) between any two eligible groups, at `alpha` before correction.
-    equivalence_p, smallest_effect
-        TOST of all pairs against the smallest effect of interest.
+        Minimum detectable effect (80 % power) between any two eligible groups, at the level that the row has in its
+        family; at `alpha` before `adjust`.
+    smallest_effect, minimum_effect_p, equivalence_p
+        The smallest effect of interest; p-values that no pair of groups differs by more, and that some pair differs by
+        at least as much.
     n_images, n_subjects, n_missing
         With a value, in all groups; images without a value.
     status
         "ok", "too_few_subjects" or "uninformative".
-    adjusted_p, significant, verdict
+    adjusted_p, significant, verdict, adjusted_minimum_effect_p, adjusted_equivalence_p
         None until `adjust` sets them for a family.
+    family_level
+        Share of alpha that the row has in its family: the level of its first test.
+    selected_ci_low, selected_ci_high
+        Interval of a significant row, corrected for the selection of the significant rows of the family.
+    test
+        The row's test, which can be inverted at other levels; not in `to_dict`.
     """
 
     raw: float | None = None
@@ -93,6 +104,7 @@ class DisparityRow:
     design_effect: float | None = None
     mde80: float | None = None
     equivalence_p: float | None = None
+    minimum_effect_p: float | None = None
     smallest_effect: float
     n_images: int
     n_subjects: int
@@ -103,10 +115,17 @@ class DisparityRow:
     adjusted_p: float | None = None
     significant: bool | None = None
     verdict: str | None = None
+    adjusted_minimum_effect_p: float | None = None
+    adjusted_equivalence_p: float | None = None
+    family_level: float | None = None
+    selected_ci_low: float | None = None
+    selected_ci_high: float | None = None
+    test: GapTest | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dict: finite floats or None, lists instead of tuples."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        plain: dict[str, Any] = _plain(asdict(replace(self, test=None)))
+        del plain["test"]
         return plain
 
 

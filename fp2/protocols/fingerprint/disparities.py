@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.outcomes import REFUSAL, Entries, entries_of, members, outcome_columns, yes_no_columns
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
+from fp2.protocols.fingerprint.settings import Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: Mapping[str, Any] = {
-    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
+    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "adjusted_p": None,
+    "severity": None, "probes": [],
 }  # fmt: skip
 """The composite of a cut without any value."""
 Bounds = tuple[float | None, float | None]
@@ -133,7 +135,7 @@ def fingerprint(
         coverage += _coverage(entries, columns, cut.name)
         worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
         tick()
-    disparities = _adjusted(rows, panels, comparison)
+    disparities = corrected(rows, panels, composites, comparison)
     for row, (low, high) in zip(disparities, worst, strict=True):
         row.update(bounds_low=low, bounds_high=high)
     return Disparities(disparities, composites, coverage)
@@ -174,6 +176,7 @@ def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds:
         "null_p95": test.null_p95,
         "excess": test.excess,
         "p_value": test.p_value,
+        "adjusted_p": None,
         "severity": severity(test.excess, bounds),
         "probes": list(present),
     }
@@ -236,40 +239,3 @@ def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> lis
             for (probe, scorer), n in zip(columns, counts, strict=True)
         ]
     return out
-
-
-def _adjusted(
-    rows: list[tuple[str, str, str, DisparityRow]], panels: Sequence[Panel], c: Comparison
-) -> list[dict[str, Any]]:
-    """Correct each family and return the rows as dicts; a family is all rows of one scorer, or of the run.
-
-    `panels` hold the rows' columns in the same order.
-    """
-    from fp2.stats.adjustment import adjust, decide
-
-    families: dict[str, list[int]] = {}
-    for place, (_, scorer, _, _) in enumerate(rows):
-        families.setdefault("run" if c.family == "run" else scorer, []).append(place)
-    out: list[dict[str, Any]] = [{} for _ in rows]
-    for places in families.values():
-        family = [rows[i][3] for i in places]
-        if c.correction == STEP_DOWN:
-            corrected = decide(family, _stepped_down(family, places, panels), c.alpha)
-        else:
-            corrected = adjust(family, c.correction, c.alpha)
-        for place, row in zip(places, corrected, strict=True):
-            probe, scorer, cut, _ = rows[place]
-            out[place] = {"probe": probe, "scorer": scorer, "cut": cut, "family_size": len(places), **row.to_dict()}
-    return out
-
-
-def _stepped_down(family: Sequence[DisparityRow], places: Sequence[int], panels: Sequence[Panel]) -> list[float | None]:
-    """Return step-down max-T p-values of a family from the panels' joint permutations."""
-    import numpy as np
-
-    from fp2.stats.adjustment import step_down_max_t
-
-    tested = np.array([row.p_value is not None for row in family], dtype=bool)
-    seen = np.where(tested, np.concatenate([panel.max_t for panel in panels])[list(places)], np.nan)
-    permuted = np.concatenate([panel.max_t_permuted for panel in panels], axis=1)[:, list(places)]
-    return [float(p) if np.isfinite(p) else None for p in step_down_max_t(seen, permuted)]

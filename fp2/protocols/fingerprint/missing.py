@@ -91,7 +91,7 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
 
 def _rows(run: ComparedRun, columns: pd.DataFrame, n_permutations: int) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
-    from fp2.stats.adjustment import step_down_panels
+    from fp2.stats.adjustment import decide, step_down
 
     panels: list[Panel] = []
     out: list[dict[str, Any]] = []
@@ -115,7 +115,16 @@ def _rows(run: ComparedRun, columns: pd.DataFrame, n_permutations: int) -> list[
                     "groups": _rates(row),
                 }
             )
-    _decide(out, step_down_panels(panels), run.comparison.alpha)
+    every, alpha = range(len(out)), run.comparison.alpha
+    decided = decide(
+        [row for panel in panels for row in panel.rows],
+        step_down(panels, every),
+        step_down(panels, every, minimum_effect=True),
+        [alpha / len(out)] * len(out),
+        alpha=alpha,
+    )
+    for line, row in zip(out, decided, strict=True):
+        line.update(adjusted_p=row.adjusted_p, significant=row.significant, family_size=len(out), verdict=row.verdict)
     return out
 
 
@@ -137,18 +146,6 @@ def _rates(row: DisparityRow) -> list[dict[str, Any]]:
         for group in row.groups
         if group.mean is not None
     ]
-
-
-def _decide(rows: list[dict[str, Any]], adjusted: list[float | None], alpha: float) -> None:
-    for row, p in zip(rows, adjusted, strict=True):
-        significant = p is not None and p <= alpha
-        row.update(adjusted_p=p, significant=significant, family_size=len(rows))
-        row["verdict"] = (
-            "too_few_subjects" if p is None
-            else "no_difference_found" if not significant
-            else "biased" if row["raw"] >= SMALLEST
-            else "significant_but_small"
-        )  # fmt: skip
 
 
 def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

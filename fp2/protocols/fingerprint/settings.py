@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,23 +43,36 @@ class Comparison:
             "n_bootstrap": self.n_bootstrap,
             "min_subjects": self.min_subjects,
             "correction": self.correction,
-            "family": "all probes x cuts of one scorer" if self.family == "scorer" else "all rows of the run",
+            "family": self._family(scorers),
             "primary": self.primary,
             "seed": self.seed,
             "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
         }
 
+    def _family(self, scorers: Mapping[str, Scorer]) -> str:
+        """Return the family and what is controlled over it, as one sentence."""
+        rate = {"bh": "false discovery rate", "by": "false discovery rate"}.get(self.correction, "family-wise error")
+        text = f"all rows and composites of the run: {rate} {self.alpha:g} over the whole run"
+        if self.correction == "none":
+            text = f"none: every row is tested at {self.alpha:g} by itself"
+        elif self.family == "scorer" and self.primary in scorers and len(scorers) > 1:
+            text += f", half of it for {self.primary} and its composites, the other half in equal parts for the others"
+        return text
+
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
-    """Return the settings of the comparison; the number of permutations follows the size of the largest family.
+    """Return the settings of the comparison; the number of permutations follows the size of the family.
 
-    Counterfactual sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for
+    By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for
     different sets share no permutations.
     """
     from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
     analysis = config.analysis
     family = n_probes * n_cuts * (len(config.scorer) if analysis.family == "run" else 1)
+    # a row of another scorer than the primary one has this share of alpha
+    scorers = len(config.scorer) if analysis.family == "scorer" else 1
+    smallest = max(1, 2 * (scorers - 1)) * family / analysis.alpha
     # Holm needs permutations in proportion to the family
     large = analysis.correction == "holm" and family > LARGE_FAMILY and not matched
     return Comparison(
@@ -67,7 +81,8 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         family=analysis.family,
         primary=_primary(config),
         min_subjects=analysis.min_subjects,
-        n_permutations=analysis.permutations or default_permutations(1 if large else family, analysis.alpha),
+        n_permutations=analysis.permutations
+        or max(default_permutations(1 if large else family, analysis.alpha), 0 if large else math.ceil(smallest)),
         n_bootstrap=analysis.bootstrap,
         seed=config.seed,
     )
@@ -129,18 +144,33 @@ def too_few_permutations(
 
     Families are those of the disparities, and of the rows of `blocks` that have a `family_size`.
     """
-    families = [("", disparities, comparison.correction, comparison.n_permutations)]
+    out = _too_few_for_the_run(disparities, comparison)
+    families = []
     for name, block in (blocks or {}).items():
         correction = block.get("correction", comparison.correction)
         n_permutations = block.get("n_permutations", comparison.n_permutations)
         families.append((name, block.get("rows", []), correction, n_permutations))
-    out = []
     for name, rows, correction, n in families:
         family = max((row.get("family_size", 0) for row in rows), default=0)
         steps = {"holm": family, "bonferroni": family, STEP_DOWN: min(family, 1)}.get(correction, 0)
         if (smallest := steps / (n + 1)) > comparison.alpha:
             out.append(
-                f"With {n} {TOO_FEW} of a family of {family}{f' (block {name})' if name else ''} is "
+                f"With {n} {TOO_FEW} of a family of {family} (block {name}) is "
                 f"{smallest:.3g}, above {comparison.alpha:g}: no row can be significant. Raise analysis.permutations."
+            )
+    return out
+
+
+def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: Comparison) -> list[str]:
+    """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach."""
+    if comparison.correction not in ("holm", "bonferroni"):
+        return []
+    levels = {row["scorer"]: row["family_level"] for row in disparities if row.get("p_value") is not None}
+    n, out = comparison.n_permutations, []
+    for scorer, level in levels.items():
+        if (smallest := comparison.alpha / level / (n + 1)) > comparison.alpha:
+            out.append(
+                f"With {n} {TOO_FEW} of {scorer} is {smallest:.3g}, above {comparison.alpha:g}: no row can be "
+                f"significant. Raise analysis.permutations to {math.ceil(1 / level)}."
             )
     return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,8 @@ class GroupMoments:
         Number of subjects with a value, and whether the group counts: at least 2, and eligible.
     pool
         Pooled variance.
+    design
+        Yes/no outcomes: variance of a group's subject means over that of single independent answers, in (0, 1].
     correlation : (G, G, b, m) or None
         Of two groups' means, through the subjects in both; None if no subject is in two groups.
     """
@@ -43,10 +46,19 @@ class GroupMoments:
     n: FloatArray
     valid: BoolArray
     pool: FloatArray
+    design: FloatArray
     correlation: FloatArray | None
 
 
-def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> GroupMoments:
+class YesNo(NamedTuple):
+    """Which outcomes are yes/no, and their scaling: rate = centre + scale * mean, with the overall rate `centre`."""
+
+    which: BoolArray
+    centre: FloatArray
+    scale: FloatArray
+
+
+def moments(sums: Sums, eligible: BoolArray, yes_no: YesNo, v0: float | FloatArray) -> GroupMoments:
     """Return means and regularised squared errors from sums.
 
     Parameters
@@ -54,9 +66,9 @@ def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> Gr
     sums : Sums
     eligible : (G, m)
         Groups that count for an outcome.
-    pooled : (m,)
-        Yes/no outcomes, whose groups take the pooled variance, weighted by the relative variances of their subjects.
-    v0 : float
+    yes_no : YesNo
+        Yes/no outcomes (m,), whose squared errors follow from the overall rate.
+    v0 : float or (m,)
         Weight of the pooled variance, in degrees of freedom, for other outcomes.
     """
     n, valid = sums.n, (sums.n >= 2) & eligible[:, None, :]
@@ -66,25 +78,43 @@ def moments(sums: Sums, eligible: BoolArray, pooled: BoolArray, v0: float) -> Gr
     variance[variance < NO_SPREAD] = 0.0
     variance[~valid] = 0.0
     relative = None if sums.spread is None else sums.spread / size
-    pool, error = _squared_errors(variance, np.where(valid, n, 0.0), pooled, v0, relative)
+    pool, regular = _regularised(variance, np.where(valid, n, 0.0), v0)
+    design = np.ones_like(variance)
+    if yes_no.which.any():
+        null, design = _yes_no_variance(np.nan_to_num(mean), variance, size, pool, relative, yes_no)
+        regular = np.where(yes_no.which, null, regular)
+    error = np.where(valid, regular / size, np.inf)
     correlation = None if sums.cross is None else _correlation(sums, mean, variance, size)
-    return GroupMoments(mean, variance, error, n, valid, pool, correlation)
+    return GroupMoments(mean, variance, error, n, valid, pool, design, correlation)
 
 
-def _squared_errors(
-    variance: FloatArray, n: FloatArray, pooled: BoolArray, v0: float, relative: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the pooled variance (b, m) and each group's regularised s^2 / n (G, b, m), infinite where n < 2.
-
-    s^2 <- ((n - 1) s^2 + v0 pool) / (n - 1 + v0). `relative` (G, b, m): mean relative variance of a group's subjects,
-    for the outcomes that take the pooled variance.
-    """
+def _regularised(variance: FloatArray, n: FloatArray, v0: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the pooled variance (b, m) and s^2 <- ((n - 1) s^2 + v0 pool) / (n - 1 + v0), (G, b, m)."""
     dof = np.maximum(n - 1, 0.0)
     pool = (dof * variance).sum(axis=0) / np.maximum(dof.sum(axis=0), 1.0)
-    regular = (dof * variance + v0 * pool) / np.maximum(dof + v0, 1.0)
-    if pooled.any():
-        regular = np.where(pooled, pool if relative is None else pool * relative, regular)
-    return pool, np.where(n >= 2, regular / np.maximum(n, 1.0), np.inf)
+    return pool, (dof * variance + v0 * pool) / np.maximum(dof + v0, 1.0)
+
+
+def _yes_no_variance(
+    mean: FloatArray, variance: FloatArray, n: FloatArray, pool: FloatArray, relative: FloatArray | None, yes_no: YesNo
+) -> tuple[FloatArray, FloatArray]:
+    """Return the variance of subject means if all groups had the overall rate, and the design ratio, (G, b, m) each.
+
+    A mean of several answers varies less than one answer, by the design ratio s^2 / (p (1 - p)) of the group. Where
+    the answers of a subject agree more than elsewhere the group's own ratio is larger than the pooled one, and counts:
+    the pooled variance alone rejects 13 % instead of 5 % there, the larger of pooled and own variance 9 %, by
+    simulation. The ratio is applied to the overall rate as in a score test: the variance at the group's own rate is too
+    small where that rate is near 0 by chance. `relative` (G, b, m): mean relative variance of a group's subjects.
+    """
+    square = np.where(yes_no.scale > 0, yes_no.scale, 1.0) ** 2
+    overall = yes_no.centre * (1 - yes_no.centre) / square
+    rate = yes_no.centre + yes_no.scale * mean
+    single = np.maximum(rate * (1 - rate), 0.0) / square
+    pooled = pool if relative is None else pool * relative
+    common = np.minimum(pooled / np.maximum(overall, NO_SPREAD), 1.0)
+    own = np.where(variance > 0, variance * (n - 1) / n / np.maximum(single, NO_SPREAD), 0.0)
+    design = np.clip(own, common, 1.0)
+    return np.maximum(pooled, overall * np.minimum(own, 1.0)), design
 
 
 def _correlation(sums: Sums, mean: FloatArray, variance: FloatArray, size: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fp2.stats.core.moments import GroupMoments, moments
+from fp2.stats.core.moments import GroupMoments, YesNo, moments
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
 from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import Cross, Sums, group_sums
@@ -19,16 +19,20 @@ from fp2.stats.core.units import Prepared, UnitData
 
 V0_PERMUTATION = 1.0
 V0_BOOTSTRAP = 3.0
-"""Weights of the pooled variance in the standard errors, in degrees of freedom (`moments`)."""
+"""Weights of the pooled variance in the standard errors, in degrees of freedom (`moments`); two groups have none in the
+permutation test."""
 
 
 def permuted_moments(p: Prepared, pooled: BoolArray, n: int, seed: int) -> tuple[GroupMoments, Iterator[GroupMoments]]:
     """Return the observed moments, and those of `n` relabellings in batches; pooled (m,) marks yes/no outcomes."""
     data = replace(p.data, agreement=_agreement(p.data, p.total, pooled))
     permuter = Permuter(p.units, seed)
-    step = data.chunk(n)
-    return moments(group_sums(data, permuter.observed()), p.eligible, pooled, V0_PERMUTATION), (
-        moments(group_sums(data, permuter.draw(min(step, n - start))), p.eligible, pooled, V0_PERMUTATION)
+    step, yes_no = data.chunk(n), YesNo(pooled, p.centre, p.scale)
+    # two groups take their own variances: with the pooled one, 60 against 10 subjects of three times the spread are
+    # found to differ in 7 to 9 % instead of 5 % of data sets without a gap
+    v0 = np.where(p.eligible.sum(axis=0) > 2, V0_PERMUTATION, 0.0)
+    return moments(group_sums(data, permuter.observed()), p.eligible, yes_no, v0), (
+        moments(group_sums(data, permuter.draw(min(step, n - start))), p.eligible, yes_no, v0)
         for start in range(0, n, step)
     )
 
@@ -64,10 +68,10 @@ def resampled_moments(p: Prepared, n: int, seed: int) -> tuple[GroupMoments, Ite
     Groups without common subjects are resampled one by one, with replacement. Where subjects count in several groups,
     each subject gets one Exp(1) weight in all of them (Bayesian bootstrap; Rubin 1981).
     """
-    dependent, pooled = p.units.dependent, _never(p.eligible)
+    dependent, none = p.units.dependent, _no_yes_no(p.eligible)
     draws = _weighted_draws(p.y, n, seed) if dependent else _disjoint_draws(p.y, p.member, n, seed)
     return observed_moments(p.y, p.member, p.eligible, dependent), (
-        moments(sums, p.eligible, pooled, V0_BOOTSTRAP) for sums in draws
+        moments(sums, p.eligible, none, V0_BOOTSTRAP) for sums in draws
     )
 
 
@@ -90,12 +94,13 @@ def observed_moments(y: FloatArray, member: BoolArray, eligible: BoolArray, depe
         sums = _disjoint(y, [ones[:, member[:, g]] for g in range(y.shape[1])], member)
     else:
         sums = _stack([_weighted(y[:, :, j], ones) for j in range(y.shape[2])])
-    return moments(sums, eligible, _never(eligible), V0_BOOTSTRAP)
+    return moments(sums, eligible, _no_yes_no(eligible), V0_BOOTSTRAP)
 
 
-def _never(eligible: BoolArray) -> BoolArray:
-    """No outcome takes the pooled variance here: rates that are far apart have different variances."""
-    return np.zeros(eligible.shape[1], dtype=bool)
+def _no_yes_no(eligible: BoolArray) -> YesNo:
+    """No outcome takes the variance of the overall rate here: rates that are far apart have different variances."""
+    m = eligible.shape[1]
+    return YesNo(np.zeros(m, dtype=bool), np.zeros(m), np.ones(m))
 
 
 def _disjoint_draws(y: FloatArray, member: BoolArray, n: int, seed: int) -> Iterator[Sums]:

@@ -126,8 +126,8 @@ class Prepared:
         Who is in which group, answered or not.
     eligible : (G, m)
         Groups with enough subjects that have a value.
-    scale : (m,)
-        One scaled unit, in the outcome's own units.
+    centre, scale : (m,)
+        Zero of the scaled values (the mean of the units) and one scaled unit, in the outcome's own units.
     """
 
     units: Units
@@ -138,6 +138,7 @@ class Prepared:
     y: FloatArray
     member: BoolArray
     eligible: BoolArray
+    centre: FloatArray
     scale: FloatArray
 
 
@@ -163,7 +164,7 @@ def prepare(entries: Entries, cells: Cells, min_subjects: int) -> Prepared | Non
         y[cells.subject[here], g] = _scaled(cells.mean[here], centre, scale)
     total = np.where(count > 0, count * _scaled(unit_total / np.where(count > 0, count, np.nan), centre, scale), 0.0)
     data = UnitData(units, count, total)
-    return Prepared(units, data, unit_total, image_unit, image_values, y, member, eligible, scale)
+    return Prepared(units, data, unit_total, image_unit, image_values, y, member, eligible, centre, scale)
 
 
 def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, FloatArray]:
