@@ -6,7 +6,7 @@ together. A test holds that what comes out equals the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from scipy.special import fdtrc
@@ -24,10 +24,15 @@ from fp2.stats.shrinkage import shrunken_ranges
 Arrays = dict[str, np.ndarray]
 
 
+INVERTED = ("low", "high", "mde80", "equivalence_p", "exceeds_p")
+"""Numbers that come from the inverted test of one column after the other."""
+
+
 def measure(
-    world: World, data: Data, *, n_permutations: int, seed: int, bound: float = 0.05, alpha: float = 0.05
-) -> Arrays:
-    """Return the numbers of many disparity rows, each (columns,).
+    world: World, data: Data, *, n_permutations: int, seed: int, bound: float = 0.05, alpha: float = 0.05,
+    inverted: Collection[str] = INVERTED,
+) -> Arrays:  # fmt: skip
+    """Return the numbers of many disparity rows, each (columns,); of `INVERTED` those that are named in `inverted`.
 
     p, js_p, kruskal_p, welch_p, raw, excess, shrunken, low, high, equivalence_p and exceeds_p of `bound`, and mde80 at
     level `alpha`. Numbers that do not exist are NaN: the asymptotic tests where groups share people.
@@ -46,6 +51,13 @@ def measure(
     permuted = joint.raw_permuted * p.scale
     pool = np.where(joint.observed.valid, joint.observed.pool / np.maximum(joint.observed.n, 1), 1.0)
     shrunken = shrunken_ranges(np.where(joint.observed.valid, joint.observed.mean, 0.0), pool, joint.observed.valid)[0]
+    of: dict[str, Callable[[GapTest], float]] = {
+        "low": lambda test: test.low(0.05),
+        "high": lambda test: test.high(0.05),
+        "mde80": lambda test: test.detectable(alpha),
+        "equivalence_p": lambda test: test.equivalence_p(bound),
+        "exceeds_p": lambda test: test.exceeds_p(bound),
+    }
     return {
         "p": p_values(joint.max_t, joint.max_t_permuted),
         "js_p": p_values(joint.js, joint.js_permuted),
@@ -53,11 +65,7 @@ def measure(
         "raw": raw,
         "excess": raw - np.nanmean(permuted, axis=0),
         "shrunken": shrunken * p.scale,
-        "low": np.minimum(_each(tests, lambda test: test.low(0.05)), raw),
-        "high": np.maximum(_each(tests, lambda test: test.high(0.05)), raw),
-        "mde80": _each(tests, lambda test: test.detectable(alpha)),
-        "equivalence_p": _each(tests, lambda test: test.equivalence_p(bound)),
-        "exceeds_p": _each(tests, lambda test: test.exceeds_p(bound)),
+        **{name: _each(tests, of[name]) for name in inverted},
     }
 
 

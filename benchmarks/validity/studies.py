@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.validity.families import family, missing, step_down
+from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
@@ -19,6 +19,9 @@ from fp2.stats.templates import template_sensitivity
 ALPHA = 0.05
 GAPS = (0.0, 0.2, 0.8)
 MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+FAMILY = 24
+"""Tests in the family of which one row's power is measured; the others have no gap."""
+FAMILY_PERMUTATIONS = 2399
 Chunk = Callable[[World, int, int], Arrays]
 
 
@@ -46,18 +49,37 @@ NULL_WORLDS = (
     World("normal", "images"),
     World("zero-heavy", "images"),
     World("yes/no", "images"),
+    World("yes/no", "agreement"),
+    World("yes/no", "milder agreement"),
+    World("uncommon", "agreement"),
+    World("uncommon", "many images"),
+    World("very rare"),
+    World("mostly zero"),
+    World("normal", "triple spread", sizes=(60, 10)),
+    World("skewed", sizes=(200, 10)),
 )
-COVERAGE_WORLDS = tuple(
-    World(outcome, gap=gap, sizes=sizes, where=where)
-    for outcome, sizes, where in (
-        ("normal", SIZES, "smallest"),
-        ("normal", (40,) * 5, "smallest"),
-        ("normal", SIZES, "steps"),
-        ("zero-heavy", SIZES, "smallest"),
-        ("yes/no", SIZES, "smallest"),
-    )
-    for gap in GAPS
-    if gap or where == "smallest"
+ONE_YES = 0.05 / answer_sd("very rare")
+"""A gap of .05 at a base rate of .5 %, in SD of one answer."""
+COVERAGE_WORLDS = (
+    *(
+        World(outcome, gap=gap, sizes=sizes, where=where)
+        for outcome, sizes, where in (
+            ("normal", SIZES, "smallest"),
+            ("normal", (40,) * 5, "smallest"),
+            ("normal", SIZES, "steps"),
+            ("zero-heavy", SIZES, "smallest"),
+            ("yes/no", SIZES, "smallest"),
+        )
+        for gap in GAPS
+        if gap or where == "smallest"
+    ),
+    *(World("very rare", gap=gap) for gap in (0.0, ONE_YES, 4 * ONE_YES)),
+    *(World("uncommon", "many images", gap=gap) for gap in (0.0, 1.0)),
+    *(World("mostly zero", gap=gap) for gap in (0.0, 1.0)),
+    World("mostly zero", sizes=(200, 100), gap=1.0),
+    World("yes/no", "agreement", gap=0.8),
+    *(World("skewed", sizes=(200, 10), gap=gap) for gap in (0.0, 0.8)),
+    World("normal", "triple spread", sizes=(60, 10), gap=0.8),
 )
 POWER_WORLDS = (
     World("normal", sizes=(40, 40), where="two smallest"),
@@ -73,52 +95,89 @@ MATCHED_EQUIVALENCE_WORLDS = tuple(
     World(outcome, sizes=(40,) * 2, gap=0.5) for outcome in ("normal", "zero-heavy", "yes/no", "rare")
 )
 MISSING_WORLDS = (World("rare"), World("yes/no"), World("yes/no", "missing"), World("rare", "images"))
-EQUIVALENCE_WORLDS = (World("normal", sizes=(60, 60), gap=0.5), World("normal", gap=0.5), World("zero-heavy", gap=0.5))
+EQUIVALENCE_WORLDS = (
+    World("normal", sizes=(60, 60), gap=0.5),
+    World("normal", gap=0.5),
+    World("zero-heavy", gap=0.5),
+    World("very rare", sizes=(60, 60), gap=ONE_YES),
+    World("very rare", sizes=(150, 60), gap=ONE_YES),
+    World("very rare", sizes=(600, 400, 200, 40, 20), gap=0.4 * ONE_YES),
+    World("rare", sizes=(300, 100), gap=0.05 / answer_sd("rare")),
+    World("mostly zero", sizes=(60, 60), gap=0.43),
+    World("mostly zero", sizes=(200, 100), gap=0.43),
+    World("mostly zero", sizes=(600, 400), gap=0.43),
+    World("skewed", sizes=(200, 20), gap=0.4),
+    World("yes/no", sizes=(200, 100), gap=0.33),
+)
+MINIMUM_EFFECT_WORLDS = (
+    World("normal", sizes=(300, 300), gap=0.25),
+    World("normal", sizes=(300, 200, 100), gap=0.25),
+    World("yes/no", sizes=(300, 300), gap=0.25),
+    World("rare", sizes=(300, 200, 100), gap=0.36),
+    World("mostly zero", sizes=(200, 100), gap=0.43),
+)
+FAMILY_WORLDS = (World("normal", sizes=(30, 20, 12)), World("normal", sizes=(30, 20, 12), gap=4.0))
 
 
 def null(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
     """p-values where no group differs."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=n_permutations, seed=seed)
+    found = measure(world, data, n_permutations=n_permutations, seed=seed, inverted=())
     return {name: found[name] for name in ("p", "js_p", "kruskal_p", "welch_p")}
 
 
 def coverage(world: World, n: int, seed: int) -> Arrays:
-    """The interval and the three estimates at a known gap."""
+    """The interval, the three estimates and the p-value at a known gap."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=199, seed=seed)
-    return {name: found[name] for name in ("low", "high", "raw", "excess", "shrunken")}
+    found = measure(world, data, n_permutations=599, seed=seed, inverted=("low", "high"))
+    return {name: found[name] for name in ("low", "high", "raw", "excess", "shrunken", "p")}
 
 
 def images_as_units(world: World, n: int, seed: int) -> Arrays:
     """Trap 1: the same test with every image as a subject of its own."""
     data = draw(world, np.random.default_rng(seed), n)
-    return {"p": measure(world, replace(data, subjects=data.images), n_permutations=399, seed=seed)["p"]}
+    return {"p": measure(world, replace(data, subjects=data.images), n_permutations=399, seed=seed, inverted=())["p"]}
 
 
 @cache
 def reference_mde(world: World) -> float:
-    """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data."""
+    """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data in a family of 24."""
     quiet = replace(world, gap=0.0)
     data = draw(quiet, np.random.default_rng(12345), 200)
-    return float(measure(quiet, data, n_permutations=999, seed=12345)["mde80"].mean())
+    found = measure(
+        quiet, data, n_permutations=FAMILY_PERMUTATIONS, seed=12345, alpha=ALPHA / FAMILY, inverted=("mde80",)
+    )
+    return float(found["mde80"].mean())
 
 
 def power(world: World, n: int, seed: int) -> Arrays:
-    """Whether the gap is found, at multiples of the printed MDE between the two smallest groups."""
+    """p at multiples of the printed MDE between the two smallest groups, times the size of the family (Holm)."""
     unit, found = reference_mde(world) / answer_sd(world.outcome), {}
     for multiple in MULTIPLES:
         here = replace(world, gap=multiple * unit)
         data = draw(here, np.random.default_rng([seed, round(multiple * 100)]), n)
-        found[f"p_{multiple:g}"] = measure(here, data, n_permutations=999, seed=seed)["p"]
+        p = measure(here, data, n_permutations=FAMILY_PERMUTATIONS, seed=seed, inverted=())["p"]
+        found[f"p_{multiple:g}"] = np.minimum(FAMILY * p, 1.0)
     return found
 
 
 def equivalence(world: World, n: int, seed: int) -> Arrays:
     """Equivalence p where the true gap is exactly the bound: the statement is just false."""
     data = draw(world, np.random.default_rng(seed), n)
-    found = measure(world, data, n_permutations=9, seed=seed, bound=world.true_gap)
+    found = measure(world, data, n_permutations=9, seed=seed, bound=world.true_gap, inverted=("equivalence_p",))
     return {"p": found["equivalence_p"]}
+
+
+def minimum_effect(world: World, n: int, seed: int) -> Arrays:
+    """p of a gap above the bound where the true gap is exactly the bound, and where it is nine tenths of it."""
+    found = {}
+    for name, share in (("p", 1.0), ("p_below", 0.9)):
+        here = replace(world, gap=share * world.gap)
+        data = draw(here, np.random.default_rng([seed, round(10 * share)]), n)
+        found[name] = measure(
+            here, data, n_permutations=499, seed=seed, bound=world.true_gap, inverted=("exceeds_p",)
+        )["exceeds_p"]  # fmt: skip
+    return found
 
 
 def distance(world: World, n: int, seed: int, n_permutations: int = 199, n_bootstrap: int = 199) -> Arrays:
@@ -170,7 +229,10 @@ STUDIES = (
     Study("family", (World("normal"),), family, 20),
     Study("coverage", COVERAGE_WORLDS, coverage, 100),
     Study("power", POWER_WORLDS, power, 100, 0.25),
-    Study("equivalence", EQUIVALENCE_WORLDS, equivalence, 100),
+    Study("equivalence", EQUIVALENCE_WORLDS, equivalence, 100, 0.5),
+    Study("minimum_effect", MINIMUM_EFFECT_WORLDS, minimum_effect, 100, 0.5),
+    Study("whole_run", FAMILY_WORLDS, whole_run, 20, 0.5),
+    Study("selected", (World("normal", gap=0.8),), selected, 10, 0.1),
     Study("step_down", (World("normal"), World("zero-heavy")), step_down, 20, 0.5),
     Study("missing", MISSING_WORLDS, missing, 20, 0.5),
     Study("matched", MATCHED_WORLDS, matched, 200),

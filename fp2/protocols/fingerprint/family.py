@@ -1,9 +1,9 @@
 """The family of a run: all rows and composites together, and how they share alpha.
 
-A run of six scorers tested scorer by scorer makes a false claim in up to 26 % of runs. Testing composites first, and rows
-only within those that are rejected, does not help: one true disparity opens its whole family, and a composite dilutes a
-disparity of a single probe (docs/statistics.md has the figures). So all of them are one weighted family, which controls
-the family-wise error over the whole run, whatever is true.
+A run of six scorers tested scorer by scorer makes a false claim in up to 26 % of runs. Testing composites first, and
+rows only within those that are rejected, does not help: one true disparity opens its whole family, and a composite
+dilutes a disparity of a single probe (docs/statistics.md has the figures). So all of them are one weighted family: that
+controls the family-wise error over the whole run, whatever is true.
 """
 
 from __future__ import annotations

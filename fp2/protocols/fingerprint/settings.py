@@ -63,8 +63,9 @@ class Comparison:
 def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
     """Return the settings of the comparison; the number of permutations follows the size of the family.
 
-    By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for
-    different sets share no permutations.
+    By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual
+    sets (`matched`) keep Holm's correction in a large family too, because outcomes that are known for different sets
+    share no permutations.
     """
     from fp2.stats.adjustment import LARGE_FAMILY, default_permutations
 
