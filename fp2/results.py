@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from fp2 import __version__
@@ -24,6 +25,22 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
+
+
+Method = tuple[str, int, tuple[str, ...]]
+"""A method whose numbers can differ between versions of fp2: its name, its version (1 in 0.3.0), and the places in
+`results.json` that it owns, as shell patterns of dotted places: `disparities.*.p_value`."""
+
+
+def changed_methods(before: Mapping[str, Any], methods: Sequence[Method]) -> dict[str, tuple[str, ...]]:
+    """Return the methods whose version differs from that in the results `before`, with the places they own."""
+    logged = before.get("methods") or {}
+    return {name: places for name, version, places in methods if logged.get(name, 1) != version}
+
+
+def owned(place: str, changed: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a dotted place in results is owned by a changed method."""
+    return any(fnmatchcase(place, pattern) for patterns in changed.values() for pattern in patterns)
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,8 @@ class Analysis:
         Limitations that follow from the tables.
     about : mapping
         Keys of `ABOUT` that follow from the analysis (`probes`, `scorers`); they replace the run's.
+    methods : mapping
+        Name -> version of the methods behind the numbers; the pipeline adds those of the protocol.
     """
 
     settings: Mapping[str, Any]
@@ -73,6 +92,7 @@ class Analysis:
     coverage: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    methods: Mapping[str, int] = field(default_factory=dict)
 
 
 ABOUT = (
@@ -125,6 +145,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         "disparities": analysis.disparities,
         "diversity": list(counts.diversity),
         "analysis": dict(analysis.settings),
+        "methods": dict(analysis.methods),
         "limitations": list(about["limitations"]),
         **analysis.blocks,
     }

@@ -81,7 +81,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             log_run(config, tracker, folder, results)
     status, message = _ended(asked, results)
     experiment = tracker.experiment_id if tracker else None
-    return Outcome(results, folder, run_id, experiment, status, message, sections)
+    return Outcome(results, folder, run_id, experiment, status, message, sections, protocol.all_methods())
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
@@ -146,7 +146,7 @@ def _results(
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
     job = Job(config, inputs.cuts, inputs.battery, inputs.scorers, found.facts)
     with progress.steps("Comparing groups", protocol.n_steps(job, found.tables)) as tick:
-        analysis = protocol.analyse(found.tables, replace(job, tick=tick))
+        analysis = protocol.analysed(found.tables, replace(job, tick=tick))
     counts = count_tables(
         found.tables, inputs.cuts, [probe["id"] for probe in found.about["probes"]], asked.model_calls
     )

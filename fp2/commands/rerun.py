@@ -17,7 +17,7 @@ from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.results import PROSE
+from fp2.results import PROSE, changed_methods, owned
 from fp2.runs.local_paths import missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
@@ -61,7 +61,7 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     for line in _drift(logged, places, overrides, before):
         console.print(line, style="yellow", highlight=False)
     outcome = _run(config, [*logged, *overrides])
-    same = _compare(before, outcome.results, console)
+    same = _compare(before, outcome.results, changed_methods(before, outcome.methods), console)
     print(f"rerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}")
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
@@ -127,8 +127,18 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
     return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
 
-def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
-    """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree."""
+def _compare(
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Console
+) -> bool:
+    """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree.
+
+    `changed`: methods of another version than that of the logged run, with the places that each owns: these are named,
+    and not compared.
+    """
+    for name in changed:
+        then = (before.get("methods") or {}).get(name, 1)
+        line = f"method {name}: version {then} then, {after['methods'][name]} now; its numbers are not compared"
+        console.print(line, style="yellow", highlight=False)
     table = Table(title="rerun and logged run")
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
@@ -136,7 +146,8 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
     all_same = len(rows) == len(before["disparities"])
     for old in before["disparities"]:
         new = rows.get((old["probe"], old["scorer"], old["cut"]), {})
-        differs = [name for name in NUMBERS if not _equal(old.get(name), new.get(name))]
+        compared = [name for name in NUMBERS if not owned(f"disparities.0.{name}", changed)]
+        differs = [name for name in compared if not _equal(old.get(name), new.get(name))]
         all_same &= bool(new) and not differs
         table.add_row(
             old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
@@ -144,23 +155,26 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
         )  # fmt: skip
     if before["disparities"]:
         console.print(table)
-    all_same &= _compare_blocks(before, after, console)
+    all_same &= _compare_blocks(before, after, changed, console)
     for name in ("config_hash", "response_set", "dataset_digest"):
         same = before[name] == after[name]
         all_same &= same
         console.print(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
-    same = _equal(before["composite"], after["composite"])
+    same = owned("composite", changed) or _equal(before["composite"], after["composite"])
     console.print(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
     console.print("all numbers are equal" if all_same and same else "the numbers differ")
     return all_same and same
 
 
-def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
+def _compare_blocks(
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Console
+) -> bool:
     """Print one line per block of a protocol (with `metrics` or `headline`); return whether all agree."""
     same = True
     for name, old in before.items():
         if isinstance(old, Mapping) and {"metrics", "headline"} & set(old):
-            places = list(differences(old, json.loads(json.dumps(after.get(name)))))
+            found = differences(old, json.loads(json.dumps(after.get(name))))
+            places = [place for place in found if not owned(f"{name}.{place}", changed)]
             same &= not places
             shown = ", ".join(places[:3]) + (f" and {len(places) - 3} places more" if len(places) > 3 else "")
             console.print(f"{name:<15} {f'differs: {shown}' if places else 'same'}")

@@ -11,7 +11,7 @@ by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fp2.errors import Fp2Error
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.progress import Progress
-    from fp2.results import Analysis
+    from fp2.results import Analysis, Method
     from fp2.scorers.base import Scorer
     from fp2.store.rows import ResponseStore
 
@@ -148,6 +148,8 @@ class EvaluationProtocol(Generic[Given]):
         Whether the battery may show every image in several variants.
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
+    methods : tuple of Method
+        Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
     """
 
     name: ClassVar[str]
@@ -157,6 +159,7 @@ class EvaluationProtocol(Generic[Given]):
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False
     sections: ClassVar[tuple[str, ...]] = ()
+    methods: ClassVar[tuple[Method, ...]] = ()
 
     def __init__(self, options: Given) -> None:
         self.options = options
@@ -291,6 +294,16 @@ class EvaluationProtocol(Generic[Given]):
         raise NotImplementedError(f"{type(self).__name__} is not a task")
 
     # -- from tables to results
+
+    def all_methods(self) -> tuple[Method, ...]:
+        """Return the methods behind the numbers of this run; a later run compares the versions."""
+        return self.methods
+
+    def analysed(self, tables: RunTables, job: Job) -> Analysis:
+        """Return `analyse` with the versions of the methods; called by the pipeline."""
+        found = self.analyse(tables, job)
+        versions = {name: version for name, version, _ in self.all_methods()}
+        return replace(found, methods={**versions, **found.methods})
 
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 FEWEST_SPOKES = 3
 """Probes that a radar needs: fewer make no area."""
-VERDICT_STYLES = {"biased": "bold red", "significant_but_small": "yellow", "equivalent": "green"}
+VERDICT_STYLES = {
+    "biased": "bold red", "significant_but_small": "yellow", "significant_size_unclear": "red", "equivalent": "green",
+}  # fmt: skip
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
 _BAR = (4, 112)
 """Left end and width of an interval in the table, in SVG units."""

@@ -14,6 +14,7 @@ DASH = "–"
 VERDICTS = {
     "biased": "biased",
     "significant_but_small": "significant but small",
+    "significant_size_unclear": "significant, size unclear",
     "equivalent": "equivalent",
     "no_difference_found": "no difference found",
     "too_few_subjects": "too few subjects",
@@ -21,8 +22,9 @@ VERDICTS = {
     "uninformative": "uninformative",
 }
 VERDICT_MEANINGS = {
-    "biased": "significant after correction, and at least the smallest effect of interest",
-    "significant_but_small": "significant after correction, but below the smallest effect of interest",
+    "biased": "significant after correction, and shown to be larger than the smallest effect of interest",
+    "significant_but_small": "significant after correction, but shown to be below the smallest effect of interest",
+    "significant_size_unclear": "significant after correction; it may be smaller than the smallest effect of interest",
     "equivalent": "shown to be smaller than the smallest effect of interest",
     "no_difference_found": "not significant; a difference below the minimum detectable effect may still exist",
     "too_few_subjects": "fewer than two groups have enough subjects to be compared",

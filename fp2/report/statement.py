@@ -28,7 +28,7 @@ EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
 _TESTS = {
     "p_value": "permutation of group labels across subjects, studentised maximum over pairs of groups",
     "chance_level": "mean and 95th percentile of max - min under the same permutations",
-    "interval": "studentised bootstrap of subjects, simultaneous over pairs of groups, for max - min",
+    "interval": "the permutation test inverted, simultaneous over pairs of groups, for max - min",
     "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",
 }
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")

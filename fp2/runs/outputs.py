@@ -18,6 +18,7 @@ from fp2.progress import Progress
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.report.section import Section
+    from fp2.results import Method
     from fp2.tracking.client import Tracker
 
 
@@ -39,6 +40,8 @@ class Outcome:
         The line that says so.
     sections : sequence of Section
         The report sections of its protocol.
+    methods : sequence of Method
+        The methods of its protocol.
     """
 
     results: dict[str, Any]
@@ -48,6 +51,7 @@ class Outcome:
     exit_status: int
     message: str | None
     sections: Sequence[Section] = ()
+    methods: Sequence[Method] = ()
 
 
 @contextmanager

@@ -147,7 +147,7 @@ def recompute(
 
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
 
-    analysis = protocol.analyse(tables, replace(job, facts=protocol.recall(before)))
+    analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)
     counts = replace(counts, balance=later_block(counts.balance, job.cuts, before["balance"]))
     lines = [line for line in before["limitations"] if not is_balance_warning(line) and not protocol.follows(line)]

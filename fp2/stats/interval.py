@@ -40,6 +40,8 @@ class GapTest:
     permuted : (B,)
         Permuted maxima of |d| / SE.
     yes_no : bool
+    shared : (P,)
+        Standard error of a pair over that of two groups without common subjects.
     t_error, df : (P,)
         Standard errors and degrees of freedom of the upper end, for scores.
     group_error, skewness : (k,)
@@ -55,6 +57,7 @@ class GapTest:
     own_error: FloatArray
     permuted: FloatArray
     yes_no: bool
+    shared: FloatArray
     t_error: FloatArray
     df: FloatArray
     group_error: FloatArray
@@ -143,11 +146,23 @@ class GapTest:
     def detectable(self, alpha: float, power: float = 0.8) -> float:
         """Return the minimum detectable effect at level alpha: what is found with `power` between any two groups.
 
-        (critical + z) SE of the least precise pair; the contribution of other pairs is neglected.
+        The gap d with d = critical * SE + z * SE(d) in the least precise pair; the contribution of other pairs is
+        neglected. The standard error of two rates follows from the gap: it is taken at rates d / 2 above and below
+        their mean.
         """
         from scipy.special import ndtri
 
-        return float((self.critical(alpha) + float(ndtri(power))) * self.error.max())
+        z, threshold = float(ndtri(power)), self.critical(alpha) * self.error
+        if not self.yes_no:
+            return float((threshold + z * self.error).max())
+        first, second = self._pairs
+        middle, found = float(np.average(self.mean, weights=self.size)), threshold
+        for _ in range(20):
+            high, low = (np.clip(middle + side * found / 2, 0.0, 1.0) for side in (1, -1))
+            one = high * (1 - high) / self.size[first] + low * (1 - low) / self.size[second]
+            other = low * (1 - low) / self.size[first] + high * (1 - high) / self.size[second]
+            found = threshold + z * np.sqrt(np.maximum(one, other))
+        return float(found.max())
 
     def _margins(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Return how far each difference may be above and below what was observed, one-sided at `level`, (P,) each."""
@@ -158,7 +173,7 @@ class GapTest:
         if self.yes_no:
             below, above = _wilson(self.mean, self.size, z)
             up, down = above - self.mean, self.mean - below
-            return np.hypot(up[first], down[second]), np.hypot(down[first], up[second])
+            return self.shared * np.hypot(up[first], down[second]), self.shared * np.hypot(down[first], up[second])
         finite = np.isfinite(self.df)
         t = np.where(finite, -stdtrit(np.where(finite, self.df, 1.0), level), z)
         margin = np.where(self.t_error > 0, t * self.t_error, 0.0)
@@ -172,8 +187,8 @@ class GapTest:
             for side in (np.maximum(sign * self.skewness, max(sign * pooled, 0.0)) for sign in (1, -1))
         )
         return (
-            np.maximum(margin, np.hypot(up[first], down[second])),
-            np.maximum(margin, np.hypot(down[first], up[second])),
+            np.maximum(margin, self.shared * np.hypot(up[first], down[second])),
+            np.maximum(margin, self.shared * np.hypot(down[first], up[second])),
         )
 
 
@@ -209,15 +224,22 @@ def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[
             samples = [sample[np.isfinite(sample)] for sample in samples]
             share, reach = _off_the_mode(samples, scale)
             skewness = np.array([_skewness(sample) for sample in samples])
+        shared = _shared(tables[1].error[seen, j], cautious.error[valid, 0, j])
         out.append(
             GapTest(
                 mean=joint.observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
                 own_error=own.error[seen, j] * scale if binary else error, permuted=joint.max_t_permuted[:, j],
-                yes_no=binary, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
+                yes_no=binary, shared=shared, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
                 group_error=np.sqrt(cautious.error[valid, 0, j]) * scale, skewness=skewness, share=share, reach=reach,
             )
         )  # fmt: skip
     return out
+
+
+def _shared(pair: FloatArray, single: FloatArray) -> FloatArray:
+    """Return the standard errors of pairs over those without common subjects, from the groups' squared errors (k,)."""
+    apart = np.sqrt([single[g] + single[h] for g, h in pairs(len(single))])
+    return np.where(apart > 0, pair / np.where(apart > 0, apart, 1.0), 1.0)
 
 
 def _at_own_rates(found: GroupMoments, p: Prepared) -> GroupMoments:
@@ -237,13 +259,15 @@ def _off_the_mode(samples: list[FloatArray], scale: float) -> tuple[FloatArray, 
     0 where at least `FEW` are, or where no value is frequent.
     """
     known = [np.round(sample, 9) for sample in samples]
+    size = np.array([len(sample) for sample in known])
     values, counts = np.unique(np.concatenate(known), return_counts=True)
-    mode = values[counts.argmax()]
-    off = np.array([int((sample != mode).sum()) for sample in known], dtype=np.float64)
-    furthest = float(np.abs(values - mode).max()) * scale
-    frequent = counts.max() > 1
-    reach = np.where((off < FEW) & frequent, furthest, 0.0)
-    return off / np.array([len(sample) for sample in known]), reach
+    if counts.max() == 1:
+        return np.ones(len(size)), np.zeros(len(size))
+    modes = values[counts == counts.max()]
+    # of several modes the one that leaves the fewest subjects off it
+    off = np.min([[int((sample != mode).sum()) for sample in known] for mode in modes], axis=0)
+    furthest = float(np.abs(values[:, None] - modes).max()) * scale
+    return off / size, np.where(off < FEW, furthest, 0.0)
 
 
 def _skewness(sample: FloatArray) -> float:

@@ -7,7 +7,7 @@ within sets, never between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 
@@ -66,8 +66,8 @@ class MatchedTest:
         the same permuted maximum.
     worst_group, best_group
         The versions of the pair with the largest difference.
-    critical
-        The 1 - alpha quantile of the permuted largest |t|; None where it is infinite.
+    permuted : (n_permutations,)
+        Permuted largest |t|.
     """
 
     raw: float | None
@@ -80,7 +80,21 @@ class MatchedTest:
     n_permutations: int
     pairs: tuple[MatchedPair, ...]
     versions: tuple[MatchedVersion, ...] = ()
-    critical: float | None = None
+    permuted: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+
+    def critical(self, alpha: float) -> float | None:
+        """Return the 1 - alpha quantile of the permuted largest |t|; None where it is infinite."""
+        return finite(float(np.quantile(self.permuted, 1 - alpha, method="higher"))) if len(self.permuted) else None
+
+    def exceeds_p(self, bound: float) -> float | None:
+        """Return the p-value that no pair of versions differs by more than `bound`; None without pairs."""
+        if not self.pairs:
+            return None
+        over = np.array([abs(pair.difference) - bound for pair in self.pairs])
+        error = np.array([pair.standard_error or 0.0 for pair in self.pairs])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(over > 0, over / error, 0.0)
+        return permutation_p(float(t.max()), self.permuted)
 
 
 def matched_panel(
@@ -184,7 +198,7 @@ def _assembled(
             for name, size, level in zip(names, known, levels, strict=True)
             if size
         ),
-        critical=finite(float(np.quantile(largest_t, 1 - alpha, method="higher"))),
+        permuted=largest_t,
     )
 
 

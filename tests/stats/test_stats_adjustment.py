@@ -57,7 +57,7 @@ def test_step_down_over_panels_is_no_stricter_than_single_steps_and_finds_the_ga
     other = np.where(subjects % 2 == 0, "x", "y")
     options = {"n_permutations": 499, "n_bootstrap": 0, "seed": 2, "value_ranges": (-9, 9)}
     panels = [disparity_panel(values, cut, subjects, images=images, **options) for cut in (groups, other)]
-    adjusted = step_down(panels, range(4))
+    adjusted = step_down(panels, range(10))
     rows = [row for panel in panels for row in panel.rows]
     assert len(adjusted) == 10
     assert all(p >= row.p_value - 1e-12 for p, row in zip(adjusted, rows, strict=True))

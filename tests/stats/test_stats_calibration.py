@@ -10,7 +10,7 @@ import pytest
 from stats_data import clustered
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import moments, worst_shares
+from fp2.stats.core.moments import YesNo, moments, worst_shares
 from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import group_sums
 from fp2.stats.core.units import prepare
@@ -75,7 +75,7 @@ def test_chance_level_of_six_unequal_groups():
     found = moments(
         group_sums(prepared.data, Permuter(prepared.units, 2).draw(1_000)),
         prepared.eligible,
-        np.zeros(1, dtype=bool),
+        YesNo(np.zeros(1, dtype=bool), prepared.centre, prepared.scale),
         1.0,
     )
     extreme = sum(float(worst_shares(found, np.array([sign]))[5].mean()) for sign in (1.0, -1.0))

@@ -1,4 +1,4 @@
-"""The bootstrap interval against plain loops over its steps, and what the package offers at its top."""
+"""The inverted test against plain loops over its steps, and what the package offers at its top."""
 
 from __future__ import annotations
 
@@ -10,52 +10,91 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 import fp2.stats
 from fp2.stats.core.numeric import stream
 from fp2.stats.core.resampling import observed_moments
-from fp2.stats.disparities import disparity
-
-
-def regular(samples):
-    """Regularised s^2 / n of each sample with v0 = 3."""
-    pool = sum((len(y) - 1) * np.var(y, ddof=1) for y in samples) / sum(len(y) - 1 for y in samples)
-    return [((len(y) - 1) * np.var(y, ddof=1) + 3 * pool) / (len(y) + 2) / len(y) for y in samples]
+from fp2.stats.disparities import disparity, disparity_panel
 
 
 def test_interval_equals_plain_loops():
+    """Three groups of scores: the lower end from the permutations, the upper one from every pair's t."""
     rng = np.random.default_rng(1)
-    samples = [rng.normal(shift, 0.2, n) for shift, n in ((0.0, 20), (0.05, 14), (0.25, 10))]
+    samples = [rng.normal(shift, 0.2, n) for shift, n in ((0.0, 20), (0.05, 14), (0.35, 10))]
+    options = {"n_permutations": 199, "n_bootstrap": 150, "seed": 7}
+    y, groups = np.concatenate(samples), np.repeat(["a", "b", "c"], [20, 14, 10])
+    panel = disparity_panel(y[:, None], groups, range(44), **options)
+    row = panel.rows[0]
+    critical = np.sort(panel.max_t_permuted[:, 0])[-10]  # the tenth largest of 199: p <= .05 above it
     pairs = list(itertools.combinations(range(3), 2))
-    gap = {(g, h): samples[g].mean() - samples[h].mean() for g, h in pairs}
-    error = regular(samples)
-    draws = [stream(7, 0, 0, g).integers(0, len(y), (150, len(y))) for g, y in enumerate(samples)]
-    largest, worst = [], 0
-    for b in range(150):
-        again = [y[d[b]] for y, d in zip(samples, draws, strict=True)]
-        e = regular(again)
-        largest.append(
-            max(abs(again[g].mean() - again[h].mean() - gap[g, h]) / math.sqrt(e[g] + e[h]) for g, h in pairs)
-        )
-        worst += again[0].mean() == min(y.mean() for y in again)
-    q = np.quantile(largest, 0.95, method="higher")
-    low = max(0.0, *(abs(gap[p]) - q * math.sqrt(error[p[0]] + error[p[1]]) for p in pairs))
-    highs = []
-    for g, h in pairs:
-        parts = error[g] ** 2 / (len(samples[g]) - 1) + error[h] ** 2 / (len(samples[h]) - 1)
-        df = (error[g] + error[h]) ** 2 / parts
-        highs.append(abs(gap[g, h]) + stats.t.ppf(0.975, df) * math.sqrt(error[g] + error[h]))
-    row = disparity(
-        np.concatenate(samples),
-        np.repeat(["a", "b", "c"], [20, 14, 10]),
-        range(44),
-        n_permutations=9,
-        n_bootstrap=150,
-        seed=7,
+    pool = sum((len(x) - 1) * x.var(ddof=1) for x in samples) / 41
+    null, error = (
+        [((len(x) - 1) * x.var(ddof=1) + v0 * pool) / (len(x) - 1 + v0) / len(x) for x in samples] for v0 in (1, 3)
     )
-    assert (row.ci_low, row.ci_high) == pytest.approx((low, max(highs)))
+    shape = [float(stats.skew(x, bias=False)) for x in samples]
+    mean_shape = sum(len(x) * one for x, one in zip(samples, shape, strict=True)) / 44
+
+    def side(x, sign):
+        t, n = stats.t.ppf(0.975, len(samples[x]) - 1), len(samples[x])
+        skew = max(sign * shape[x], sign * mean_shape, 0.0)
+        return math.sqrt(error[x]) * (t + skew * (2 * t * t + 1) / 6 / math.sqrt(n))
+
+    lows, highs = [0.0], []
+    for g, h in pairs:
+        gap = samples[g].mean() - samples[h].mean()
+        lows.append(abs(gap) - critical * math.sqrt(null[g] + null[h]))
+        parts = sum(error[x] ** 2 / (len(samples[x]) - 1) for x in (g, h))
+        plain = stats.t.ppf(0.975, (error[g] + error[h]) ** 2 / parts) * math.sqrt(error[g] + error[h])
+        highs.append(gap + max(plain, math.hypot(side(g, 1), side(h, -1))))
+        highs.append(-gap + max(plain, math.hypot(side(g, -1), side(h, 1))))
+    assert (row.ci_low, row.ci_high) == pytest.approx((max(lows), max(highs)))
+    assert row.ci_low > 0
+    draws = [stream(7, 0, 0, g).integers(0, len(x), (150, len(x))) for g, x in enumerate(samples)]
+    again = [[x[d[b]].mean() for x, d in zip(samples, draws, strict=True)] for b in range(150)]
     assert row.worst_group == "a"
-    assert row.p_worst == pytest.approx(worst / 150)
+    assert row.p_worst == pytest.approx(np.mean([means[0] == min(means) for means in again]))
+
+
+@pytest.mark.parametrize("yes_no", [False, True])
+def test_the_interval_excludes_a_gap_exactly_where_the_test_rejects_it(yes_no):
+    """At every level and bound, for scores and rare yes/no answers: one test, read in two ways."""
+    rng = np.random.default_rng(5)
+    groups, subjects = np.repeat(["a", "b", "c"], [60, 30, 24]), np.repeat(np.arange(38), 3)
+    values = rng.normal(0, 0.2, (114, 40)) + np.linspace(0, 0.3, 40) * (groups == "c")[:, None]
+    if yes_no:
+        values = (rng.random((114, 40)) < 0.03 + np.linspace(0, 0.6, 40) * (groups == "c")[:, None]) * 1.0
+    options = {"n_permutations": 199, "n_bootstrap": 0, "seed": 1, "min_subjects": 5, "value_ranges": (-2, 2)}
+    if yes_no:
+        options |= {"yes_no": True, "value_ranges": (0, 1)}
+    rows = disparity_panel(values, groups, subjects, **options).rows
+    seen = set()
+    for row in rows:
+        for alpha in (0.01, 0.05, 0.2):
+            low, high = row.test.low(alpha), row.test.high(2 * alpha)
+            assert (row.p_value <= alpha) == (low > 0)
+            for bound in (0.02, 0.1, 0.3):
+                assert (row.test.exceeds_p(bound) <= alpha) == (low > bound)
+                assert (row.test.equivalence_p(bound) <= alpha) == (high < bound)
+                seen.add((low > bound, high < bound))
+    assert (True, False) in seen
+    assert (False, True) in seen or yes_no
+
+
+def test_yes_no_upper_ends_are_newcombes_at_the_effective_number_of_answers():
+    """One image a subject: plain Wilson limits; in two groups that never say yes, of the number of subjects."""
+    y = np.r_[np.ones(12), np.zeros(28), np.ones(3), np.zeros(27)]
+    row = disparity(
+        y, np.repeat(["a", "b"], [40, 30]), range(70), n_permutations=99, n_bootstrap=0, seed=0, value_range=(0, 1),
+        yes_no=True,
+    )  # fmt: skip
+    (a, b), z = (proportion_confint(k, n, method="wilson") for k, n in ((12, 40), (3, 30))), 12 / 40 - 3 / 30
+    assert row.ci_high == pytest.approx(z + math.hypot(a[1] - 12 / 40, 3 / 30 - b[0]))
+    silent = disparity(
+        np.r_[np.zeros(60), np.ones(2), np.zeros(58)], np.repeat(["a", "b"], 60), np.repeat(np.arange(40), 3),
+        n_permutations=99, n_bootstrap=0, seed=0, value_range=(0, 1), yes_no=True,
+    )  # fmt: skip
+    assert silent.ci_high > proportion_confint(0, 20, method="wilson")[1]
 
 
 def test_upper_end_is_clipped_to_the_width_of_the_scale():
@@ -67,11 +106,11 @@ def test_upper_end_is_clipped_to_the_width_of_the_scale():
     assert row.ci_high == 1.0
 
 
-def test_without_a_bootstrap_there_is_no_interval():
+def test_without_a_bootstrap_there_is_an_interval_and_no_probability_of_ranking_worst():
     y = np.random.default_rng(3).normal(0, 0.1, 24)
-    row = disparity(y, np.repeat(["a", "b"], 12), range(24), n_permutations=9, n_bootstrap=0, seed=0)
-    assert row.ci_low is row.ci_high is row.p_worst is None
-    assert row.p_value is not None
+    row = disparity(y, np.repeat(["a", "b"], 12), range(24), n_permutations=99, n_bootstrap=0, seed=0)
+    assert row.p_worst is None
+    assert row.ci_low <= row.raw < row.ci_high
 
 
 def test_weighted_form_agrees_with_the_plain_one_where_groups_share_nobody():

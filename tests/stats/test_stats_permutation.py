@@ -12,15 +12,18 @@ from scipy.stats import permutation_test
 from stats_data import clustered, tangled
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import max_t_squared, moments, range_of_means
+from fp2.stats.core.moments import YesNo, max_t_squared, moments, range_of_means
 from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import group_sums
 from fp2.stats.core.units import prepare
 from fp2.stats.disparities import disparity, disparity_panel
 
 
-def loop_statistics(people, v0=1.0, pooled=False, least=2):
-    """(raw, max|T|) from the definition. people: units [(labels, [values])] per subject, NaN dropped."""
+def loop_statistics(people, v0=1.0, rate=None, least=2):
+    """(raw, max|T|) from the definition. people: units [(labels, [values])] per subject, NaN dropped.
+
+    `rate`: overall rate of a yes/no outcome, at which the variance of every group is taken, times its own design ratio.
+    """
     means = {}
     for s, units in enumerate(people):
         seen = {}
@@ -38,9 +41,14 @@ def loop_statistics(people, v0=1.0, pooled=False, least=2):
     for g, h in itertools.combinations(sorted(means), 2):
         error, n = {}, {x: len(means[x]) for x in (g, h)}
         for x in (g, h):
-            error[x] = pool / n[x] if pooled else (squares[x] + v0 * pool) / (n[x] - 1 + v0) / n[x]
+            error[x] = (squares[x] + v0 * pool) / (n[x] - 1 + v0) / n[x]
+            if rate is not None:
+                single = centre[x] * (1 - centre[x])
+                design = min(squares[x] / n[x] / single, 1.0) if squares[x] > 1e-12 else 0.0
+                error[x] = max(pool, rate * (1 - rate) * design) / n[x]
         # influences, scaled so that each group's sum of squares is its regularised squared error
-        u = {x: {s: (v - centre[x]) * math.sqrt(error[x] / squares[x]) for s, v in means[x].items()} for x in (g, h)}
+        weight = {x: math.sqrt(error[x] / squares[x]) if squares[x] > 1e-12 else 0.0 for x in (g, h)}
+        u = {x: {s: (v - centre[x]) * weight[x] for s, v in means[x].items()} for x in (g, h)}
         own = sum(error.values()) - 2 * sum(u[g][s] * u[h][s] for s in set(u[g]) & set(u[h]))
         largest = max(largest, abs(centre[g] - centre[h]) / math.sqrt(own))
     return max(centre.values()) - min(centre.values()), largest
@@ -60,10 +68,11 @@ def relabelled_people(units, labels, batch, column, values_by_unit):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("yes_no", [False, True])
 @pytest.mark.parametrize("most", [1, 2])
-def test_group_sums_and_t_equal_plain_loops_even_for_tangled_labels(seed, pooled, most):
+def test_group_sums_and_t_equal_plain_loops_even_for_tangled_labels(seed, yes_no, most):
     values, groups, subjects, images = tangled(np.random.default_rng(seed), most=most)
+    values = np.where(np.isnan(values), np.nan, values > 0.3) if yes_no else values
     entries = read_entries(values, groups, subjects, images)
     prepared = prepare(entries, cell_means(entries), 2)
     units = prepared.units
@@ -75,11 +84,13 @@ def test_group_sums_and_t_equal_plain_loops_even_for_tangled_labels(seed, pooled
         for c in range(len(units.label_set))
     ]
     permuter = Permuter(units, seed)
+    rates = prepared.centre if yes_no else [None] * 3
+    kind = YesNo(np.full(3, yes_no), prepared.centre, prepared.scale)
     for labels, batch in ((permuter.observed(), 1), (permuter.draw(25), 25)):
-        found = moments(group_sums(prepared.data, labels), prepared.eligible, np.full(3, pooled), 1.0)
+        found = moments(group_sums(prepared.data, labels), prepared.eligible, kind, 1.0)
         raw, t2 = range_of_means(found) * prepared.scale, max_t_squared(found)
         for b, j in itertools.product(range(batch), range(3)):
-            expected = loop_statistics(relabelled_people(units, labels, b, j, values_by_unit), pooled=pooled)
+            expected = loop_statistics(relabelled_people(units, labels, b, j, values_by_unit), rate=rates[j])
             assert (raw[b, j], math.sqrt(t2[b, j])) == pytest.approx(expected, rel=1e-9)
 
 
@@ -112,7 +123,7 @@ def test_p_value_converges_to_full_enumeration():
     groups = list("AAABBBB")
 
     def statistic(labels):
-        return loop_statistics([[([g], [v])] for g, v in zip(labels, y, strict=True)])[1]
+        return loop_statistics([[([g], [v])] for g, v in zip(labels, y, strict=True)], v0=0.0)[1]
 
     arrangements = [["A" if i in chosen else "B" for i in range(7)] for chosen in itertools.combinations(range(7), 3)]
     observed = statistic(groups)
@@ -128,9 +139,7 @@ def test_two_groups_agree_with_scipy_permutation_test():
 
     def statistic(x, y, axis=-1):
         sx, sy = x.var(axis=axis, ddof=1), y.var(axis=axis, ddof=1)
-        pool = (14 * sx + 21 * sy) / 35
-        error = (14 * sx + pool) / 15 / 15 + (21 * sy + pool) / 22 / 22
-        return np.abs(x.mean(axis=axis) - y.mean(axis=axis)) / np.sqrt(error)
+        return np.abs(x.mean(axis=axis) - y.mean(axis=axis)) / np.sqrt(sx / 15 + sy / 22)
 
     theirs = permutation_test((a, b), statistic, n_resamples=9_999, alternative="greater", rng=4)
     row = disparity(

@@ -215,7 +215,10 @@ def test_verdicts_and_their_order():
     row = disparity(np.clip(values[:, 0], -1, 1), groups, subjects, images=images, **FAST)
     assert (row.adjusted_p, row.significant, row.verdict) == (None, None, None)
     assert adjust([row])[0].verdict == "biased"
-    assert adjust([replace(row, smallest_effect=0.5)])[0].verdict == "significant_but_small"
+    y = np.clip(values[:, 0], -1, 1)
+    for bound, verdict in ((0.5, "significant_but_small"), (row.raw - 0.001, "significant_size_unclear")):
+        other = disparity(y, groups, subjects, images=images, smallest_effect=bound, **FAST)
+        assert adjust([other])[0].verdict == verdict
     assert adjust([replace(row, p_value=0.3, equivalence_p=0.01)])[0].verdict == "equivalent"
     assert adjust([replace(row, p_value=0.3, equivalence_p=0.2)])[0].verdict == "no_difference_found"
     family = adjust([row] + [replace(row, p_value=0.3)] * 19)

@@ -20,6 +20,7 @@ from fp2.data.sets import units
 from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
+from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.outcomes import outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
 from fp2.report import reading
@@ -83,6 +84,7 @@ def matched_block(
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     unit = dict(zip(zip(people["image_id"], people["subject_id"], strict=True), units(people), strict=True))
     rows: list[dict[str, Any]] = []
+    found: list[MatchedTest] = []
     sizes: list[dict[str, Any]] = []
     for cut in cuts:
         table = _lines(varying(people, cut), cut, unit)
@@ -90,7 +92,8 @@ def matched_block(
         tests = _tests(wide, columns, table, scorers, comparison) if columns and len(table) else []
         for (probe, scorer), (test, same) in zip(columns, tests, strict=False):
             rows.append({"probe": probe, "scorer": scorer, "cut": cut.name, **_row(test, same, scorers[scorer])})
-    _decide(rows, comparison)
+            found.append(test)
+    _decide(rows, found, comparison)
     primary = [row for row in rows if row["scorer"] == comparison.primary]
     return {
         "unit": "set",
@@ -163,7 +166,7 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
         "excess": excess,
         "p_value": test.p_value,
         "equivalence_p": matched_equivalence(test, scorer.smallest_effect, high - low),
-        "mde80": None if same else _minimum_detectable(test),
+        "minimum_effect_p": test.exceeds_p(scorer.smallest_effect),
         "smallest_effect": scorer.smallest_effect,
         "worst_version": test.worst_group,
         "best_version": test.best_group,
@@ -175,8 +178,8 @@ def _row(test: MatchedTest, same: bool, scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def _minimum_detectable(test: MatchedTest) -> float | None:
-    """Return the minimum detectable effect (80 % power, before correction), or None.
+def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
+    """Return the minimum detectable effect (80 % power) at the level of the family's first step, or None.
 
     The standard error of rare differences is unreliable: pairs in which few sets differ at all are left out.
     """
@@ -184,33 +187,41 @@ def _minimum_detectable(test: MatchedTest) -> float | None:
     from fp2.stats.matched import FEW
 
     errors = [pair.standard_error for pair in test.pairs if pair.standard_error and pair.n_different >= FEW]
-    if test.critical is None or not errors:
-        return None
-    return minimum_detectable(test.critical, max(errors))
+    critical = test.critical(level)
+    return None if critical is None or not errors else minimum_detectable(critical, max(errors))
 
 
-def _decide(rows: list[dict[str, Any]], c: Comparison) -> None:
-    """Set `adjusted_p`, `family_size`, `significant` and `verdict`; families are those of the disparities."""
+def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Comparison) -> None:
+    """Set adjusted p-values, `mde80`, `family_size`, `significant`, `verdict`: the run is one family."""
     from fp2.stats.adjustment import adjust_p_values
 
-    families: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        families.setdefault("run" if c.family == "run" else row["scorer"], []).append(row)
-    for family in families.values():
-        adjusted = adjust_p_values([row["p_value"] for row in family], c.correction)
-        for row, p in zip(family, adjusted, strict=True):
-            significant = p is not None and p <= c.alpha
-            row.update(adjusted_p=p, family_size=len(family), significant=significant)
-            row["verdict"] = _verdict(row, significant, c.alpha)
+    tested = [row["p_value"] is not None for row in rows]
+    share = iter(shares([row["scorer"] for row, known in zip(rows, tested, strict=True) if known], c))
+    weights = [next(share) if known else 1.0 for known in tested]
+    adjusted = {
+        name: adjust_p_values([row[name] for row in rows], c.correction, weights)
+        for name in ("p_value", "minimum_effect_p", "equivalence_p")
+    }
+    for place, (row, test) in enumerate(zip(rows, tests, strict=True)):
+        p, larger, small = (values[place] for values in adjusted.values())
+        significant = p is not None and p <= c.alpha
+        level = c.alpha if c.correction == "none" else c.alpha * weights[place]
+        row.update(
+            adjusted_p=p, adjusted_minimum_effect_p=larger, adjusted_equivalence_p=small, family_size=sum(tested),
+            family_level=level, significant=significant,
+            mde80=_minimum_detectable(test, level) if row["status"] == "ok" else None,
+        )  # fmt: skip
+        row["verdict"] = row["status"] if row["status"] != "ok" else _verdict(p, larger, small, c.alpha)
 
 
-def _verdict(row: Mapping[str, Any], significant: bool, alpha: float) -> str:
-    if row["status"] != "ok":
-        return str(row["status"])
-    if significant:
-        return "biased" if row["raw"] >= row["smallest_effect"] else "significant_but_small"
-    shown_small = row["equivalence_p"] is not None and row["equivalence_p"] <= alpha
-    return "equivalent" if shown_small else "no_difference_found"
+def _verdict(p: float | None, larger: float | None, small: float | None, alpha: float) -> str:
+    """Return the verdict of a row from its adjusted p-values, as `fp2.stats.adjustment.adjust` does."""
+    different, large, equivalent = (value is not None and value <= alpha for value in (p, larger, small))
+    if different and large:
+        return "biased"
+    if different:
+        return "significant_but_small" if equivalent else "significant_size_unclear"
+    return "equivalent" if equivalent else "no_difference_found"
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

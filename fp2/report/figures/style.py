@@ -19,6 +19,7 @@ INK, FAINT, GRID, CHANCE = "#1a1a1a", "#5f6368", "#d9dce0", "#b8bec6"
 VERDICT_MARKS: dict[str, tuple[str, str, bool]] = {  # colour, marker, filled
     "biased": ("#D55E00", "o", True),
     "significant_but_small": ("#E69F00", "D", True),
+    "significant_size_unclear": ("#D55E00", "D", False),
     "equivalent": ("#009E73", "s", True),
     "no_difference_found": ("#5f6368", "o", False),
 }
