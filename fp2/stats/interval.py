@@ -152,7 +152,10 @@ class GapTest:
         """
         from scipy.special import ndtri
 
-        z, threshold = float(ndtri(power)), self.critical(alpha) * self.error
+        critical, z = self.critical(alpha), float(ndtri(power))
+        if not np.isfinite(critical):
+            return np.inf
+        threshold = critical * self.error
         if not self.yes_no:
             return float((threshold + z * self.error).max())
         first, second = self._pairs

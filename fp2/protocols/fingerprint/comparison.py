@@ -20,10 +20,12 @@ from fp2.protocols.fingerprint.settings import (
     comparison_of,
     too_few_permutations,
 )
+from fp2.protocols.row_methods import ROW_METHODS
 from fp2.results import Analysis
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
+    from fp2.results import Method
 
 PACKAGE = "fp2.protocols.fingerprint"
 
@@ -49,6 +51,7 @@ class GroupComparison(EvaluationProtocol[Any]):
     """
 
     Options = ComparisonOptions
+    methods = ROW_METHODS
     within_sets: ClassVar[bool] = False
     supplements: ClassVar[tuple[str, ...]] = (
         f"{PACKAGE}.pairwise:Pairwise",
@@ -66,6 +69,10 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return the import paths of the report sections, those of the supplements included."""
         own = [supplement.section for supplement in self.load_supplements() if supplement.section]
         return (*self.sections, *own)
+
+    def all_methods(self) -> tuple[Method, ...]:
+        """Return the methods of the comparison and of its supplements."""
+        return (*self.methods, *(method for supplement in self.load_supplements() for method in supplement.methods))
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""

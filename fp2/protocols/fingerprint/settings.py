@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.probes.battery import Battery
+    from fp2.results import Method
     from fp2.scorers.base import Scorer
 
 STEP_DOWN = "step-down max-T"
@@ -128,10 +129,13 @@ class Supplement:
         The block's key in `results.json`.
     section : str or None
         Import path of its report section (`package.module:Name`).
+    methods : tuple of Method
+        Methods whose numbers can differ between versions of fp2, with the places of results that each owns.
     """
 
     name: ClassVar[str]
     section: ClassVar[str | None] = None
+    methods: ClassVar[tuple[Method, ...]] = ()
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block (finite JSON values), or None where it does not apply."""

@@ -15,6 +15,7 @@ from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.task_scores import TaskScores
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, given_files
 from fp2.protocols.narrow.truth import people_of
+from fp2.protocols.row_methods import ROW_METHODS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
 from fp2.results import Analysis
 
@@ -33,6 +34,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     Options = NarrowOptions
     asks = False
     scoring = "none"
+    methods = ROW_METHODS
     sections = ("fp2.protocols.narrow.section:NarrowSection",)
 
     def title(self, inputs: Inputs) -> str:

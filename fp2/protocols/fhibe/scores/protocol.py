@@ -16,6 +16,7 @@ from fp2.protocols.fhibe.scores.features import NUMBERS, check_conditions, measu
 from fp2.protocols.fhibe.scores.files import read_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.protocols.fhibe.scores.simulation import simulated_scores
+from fp2.protocols.row_methods import ROW_METHODS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
 from fp2.results import Analysis
 from fp2.tables import attribute_columns
@@ -36,6 +37,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
     Options = ScoresOptions
     asks = False
     scoring = "none"
+    methods = ROW_METHODS
     sections = ("fp2.protocols.fhibe.scores.section:ScoresSection",)
 
     def title(self, inputs: Inputs) -> str:

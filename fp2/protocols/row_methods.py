@@ -1,0 +1,54 @@
+"""The methods behind disparity rows, and the places in `results.json` that each of them owns.
+
+A rerun compares what the logged run and this version compute by the same methods, and names the others
+(`fp2.results.Method`).
+"""
+
+from __future__ import annotations
+
+from fp2.results import Method
+
+_DISPARITIES = ("disparities.*", "*.disparities.*", "*.ours")
+_MISSING = ("missing.rows.*", "missing.two_part.*")
+_MATCHED = ("matched.rows.*",)
+_WITHIN = ("*.within.*.rows.*",)
+
+
+def _of(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(f"{row}.{name}" for row in rows for name in names)
+
+
+ROW_METHODS: tuple[Method, ...] = (
+    # two groups take their own variances; the variance of yes/no outcomes takes each group's agreement into account
+    (
+        "permutation_test", 2,
+        (*_of(_DISPARITIES, "p_value", "max_t"), *_of(_MISSING, "p_value"), "composites.*.p_value"),
+    ),
+    # the test inverted, in place of a bootstrap
+    (
+        "interval", 2,
+        (*_of(_DISPARITIES, "ci_low", "ci_high", "selected_ci_low", "selected_ci_high"), *_of(_WITHIN, "ci_*")),
+    ),
+    # limits for rare and skewed outcomes, corrected over the family
+    (
+        "equivalence", 2,
+        (*_of(_DISPARITIES, "equivalence_p", "adjusted_equivalence_p"), *_of(_MATCHED, "adjusted_equivalence_p")),
+    ),
+    ("minimum_effect", 2, _of((*_DISPARITIES, *_MATCHED), "minimum_effect_p", "adjusted_minimum_effect_p")),
+    # rows and composites of a run are one weighted family; `pairwise` has the pairs of significant rows
+    (
+        "family", 2,
+        (
+            *_of((*_DISPARITIES, *_MATCHED), "adjusted_p", "significant", "family_size", "family_level"),
+            *_of(_MISSING, "adjusted_p", "significant"), "matched.metrics.*.adjusted_p", "composites.*.adjusted_p",
+            "pairwise", "pairwise.*", *_of(_WITHIN, "p", "p_all"),
+        ),
+    ),
+    # "biased" needs a minimum-effect test
+    (
+        "verdict", 2,
+        (*_of((*_DISPARITIES, *_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change"),
+    ),
+    # at the level of the family
+    ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
+)  # fmt: skip
