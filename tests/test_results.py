@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fp2.protocols.fingerprint.disparities import NO_COMPOSITE
-from fp2.results import Analysis, Counts, assemble, limitations
+from fp2.results import Analysis, Counts, assemble, changed_methods, limitations, owned
 
 COUNTS = Counts(2, 1, {"planned": 4}, [], [], [{"cut": "age"}], [], {"age": {"60+": {"n_subjects": 1, "n_images": 2}}})
 ABOUT: dict[str, Any] = {
@@ -57,3 +57,19 @@ def test_limitations_say_what_the_reader_has_to_know(
     assert lines[0].startswith(first)
     assert lines[-1] == "a note"
     assert any("VADER" in line for line in lines) is about_text
+
+
+def test_methods_of_another_version_are_named_with_the_places_they_own():
+    methods = (
+        ("interval", 2, ("disparities.*.ci_low", "*.ours.ci_low")),
+        ("verdict", 3, ("*.verdict",)),
+        ("ranks", 1, ("ranks",)),
+    )
+    changed = changed_methods({}, methods)  # a run of 0.3.0 names none: version 1 of all
+    assert set(changed) == {"interval", "verdict"}
+    assert set(changed_methods({"methods": {"interval": 2, "verdict": 2}}, methods)) == {"verdict"}
+    assert owned("disparities.3.ci_low", changed)
+    assert owned("fhibe_scores.outcomes.0.ours.ci_low", changed)
+    assert not owned("disparities.3.raw", changed)
+    assert not owned("ranks", changed)
+    assert assemble(ABOUT, COUNTS, Analysis(settings={}, methods={"interval": 2}))["methods"] == {"interval": 2}

@@ -81,8 +81,8 @@ def _range(joint: JointPermutations) -> np.ndarray:
 
 
 def _each(tests: Sequence[GapTest | None], of: Callable[[GapTest], float]) -> np.ndarray:
-    """Return a number of every test; NaN where all answers of a data set are the same, or too few groups are valid."""
-    return np.array([np.nan if test is None or not test.error.any() else of(test) for test in tests])
+    """Return a number of every test; NaN where too few groups are valid."""
+    return np.array([np.nan if test is None else of(test) for test in tests])
 
 
 def _asymptotic(p: Prepared) -> Arrays:

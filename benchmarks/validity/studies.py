@@ -231,7 +231,7 @@ STUDIES = (
     Study("power", POWER_WORLDS, power, 100, 0.25),
     Study("equivalence", EQUIVALENCE_WORLDS, equivalence, 100, 0.5),
     Study("minimum_effect", MINIMUM_EFFECT_WORLDS, minimum_effect, 100, 0.5),
-    Study("whole_run", FAMILY_WORLDS, whole_run, 20, 0.5),
+    Study("whole_run", FAMILY_WORLDS, whole_run, 20, 0.25),
     Study("selected", (World("normal", gap=0.8),), selected, 10, 0.1),
     Study("step_down", (World("normal"), World("zero-heavy")), step_down, 20, 0.5),
     Study("missing", MISSING_WORLDS, missing, 20, 0.5),
