@@ -115,7 +115,7 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
     (folder,) = sets_bench.run_folders()
     assert (folder / "figures" / "matched_skin.png").stat().st_size > 10_000
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
-    assert "The same scene with one attribute changed" in page
+    assert "Differences within counterfactual sets" in page
     assert "Composite by" not in page
     assert page.count("data:image/png;base64,") == 1
     passport = json.loads((folder / "passport.json").read_text())
