@@ -17,7 +17,7 @@ import yaml
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
-from fp2.scorers.text import normalise
+from fp2.scorers.base import normalise
 
 PACKAGED = Path(__file__).parent / "lexicons"
 NegationRule = Literal["drop", "turn", "keep"]
@@ -191,7 +191,7 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     entries = tuple(tuple(clean_form(form) for form in entry.split("/")) for entry in raw)
     if not all(form for forms in entries for form in forms):
         raise Fp2Error("an entry has an empty form", where=where)
-    return TermList(name, cast(NegationRule, body["negation"]), str(body.get("turns_to", "")), entries)
+    return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), entries)
 
 
 def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:

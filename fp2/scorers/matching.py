@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.errors import Fp2Error
-from fp2.scorers.base import BaseScorer
+from fp2.scorers.base import BaseScorer, normalise
 from fp2.scorers.lexicon import Lexicon, Negation, load_lexicon
-from fp2.scorers.text import normalise
 
 BEFORE = r"(?<!\w)(?<!\w[-'])"
 AFTER = r"(?!\w)(?!'(?!s\b)\w)"

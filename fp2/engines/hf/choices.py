@@ -21,7 +21,7 @@ from fp2.engines.hf.token_tree import Tokens
 from fp2.errors import Fp2Error
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
-METHOD = "choice/1"  # raise the number with every change that can change a number
+CHOICE_METHOD = "choice/1"  # raise the number with every change that can change a number
 
 
 def orders_of(question: Question, orders: ChoiceOrders) -> tuple[tuple[int, ...], ...]:

@@ -18,7 +18,7 @@ from fp2.errors import Fp2Error
 if TYPE_CHECKING:
     import torch
 
-METHOD = "yes_no/1"  # raise the number with every change that can change a number
+YES_NO_METHOD = "yes_no/1"  # raise the number with every change that can change a number
 RULE = "all tokens that read 'yes' or 'no' without case and blanks"
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fp2.engines.planted.truth import EVERY_PROBE, LEVELS, PlantedTruth, Points, PointSums, Rate
 
-METHOD = "planted/1"
+TEXT_METHOD = "planted/1"
 _NO_RATE = Rate()
 _NO_POINTS: Points = {}
 
@@ -60,7 +60,7 @@ def draw_text(truth: PlantedTruth, cases: Sequence[Case]) -> list[SimulatedText]
 
 def hashed(head: str, name: Sequence[str]) -> bytes:
     """Return 32 bytes that depend on `head` and `name`."""
-    return hashlib.blake2b("\x1f".join((METHOD, head, *name)).encode("utf-8", "replace"), digest_size=32).digest()
+    return hashlib.blake2b("\x1f".join((TEXT_METHOD, head, *name)).encode("utf-8", "replace"), digest_size=32).digest()
 
 
 def uniform(bits: Bits) -> Floats:

@@ -18,7 +18,7 @@ from fp2.engines.planted.text import Bits, Floats, normal, uniform
 from fp2.engines.planted.truth import PlantedTruth, PointSums, YesNoTruth
 from fp2.tables import YES_NO_NUMBERS, Question
 
-METHOD = "planted_yes_no/1"
+YES_NO_METHOD = "planted_yes_no/1"
 
 
 class SubjectImage(NamedTuple):
@@ -132,7 +132,7 @@ def _of_texts(truth: PlantedTruth, questions: Sequence[Question]) -> Bits:
 
 def _keys(truth: PlantedTruth, names: Sequence[tuple[str, ...]]) -> Bits:
     """Return 64 random bits for each name, by the seed and the name."""
-    head = f"{METHOD}\x1f{truth.seed}"
+    head = f"{YES_NO_METHOD}\x1f{truth.seed}"
     data = b"".join(
         hashlib.blake2b("\x1f".join((head, *name)).encode("utf-8", "replace"), digest_size=8).digest() for name in names
     )

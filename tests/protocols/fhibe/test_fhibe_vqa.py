@@ -29,8 +29,7 @@ from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report import dashboard
 from fp2.scorers.registry import build_scorers
-from fp2.scorers.vqa import toxic_words
-from fp2.scorers.vqa_text import names_gender, said_pronoun
+from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
 PLANTED: Planted = load_planted()
 SUBJECTS, IMAGES = 400, 2

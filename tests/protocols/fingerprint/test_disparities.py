@@ -23,8 +23,7 @@ from fp2.engines.planted.engine import simulate
 from fp2.engines.planted.truth import load_truth
 from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
 from fp2.protocols.fingerprint.settings import Comparison
-from fp2.scorers.registry import build_scorers
-from fp2.scorers.scoring import flag_refusals, score_answers
+from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.tables import Question
 
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}
