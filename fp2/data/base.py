@@ -273,7 +273,7 @@ def identity(options: DataOptions) -> dict[str, Any]:
     found = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
     for name, _ in _marked(type(options), Content):
         if isinstance(found.get(name), str):
-            found[name] = _file_digest(found[name], f"data.{name}")
+            found[name] = file_digest(found[name], f"data.{name}")
     return found
 
 
@@ -286,7 +286,8 @@ def _marked(options: type[DataOptions], marker: type[Marker]) -> Iterator[tuple[
                 yield one.name, found
 
 
-def _file_digest(path: str, where: str) -> str:
+def file_digest(path: str, where: str) -> str:
+    """Return `sha256:` and the digest of a file's bytes, which stands for its path in a hash."""
     try:
         return f"sha256:{sha256_file(Path(path).expanduser())}"
     except OSError as error:

@@ -1,9 +1,14 @@
-"""Choice questions: the likelihood of each option, averaged over orders of listing them.
+"""Answers read from next-token probabilities: P(Yes) and P(No), and the likelihoods of the options of a choice.
 
-The likelihood of an option is the product of its tokens' probabilities after the prompt, summed over writing it with
-and without a leading blank. Models prefer places in a list (Zheng et al. 2024, "Large language models are not robust
-multiple choice selectors"), so the options are listed in several orders and the normalised likelihoods are averaged.
-The likelihood falls with the number of tokens: options of similar length are the most comparable.
+Yes/no: the published GRAS code takes the probability of the single first token of `Yes` in the model's own dtype; that
+number is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary. Models spread their answer over
+several spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no without case and
+blanks. `mass = p_yes + p_no` says whether the model answers the question at all.
+
+Choice: the likelihood of an option is the product of its tokens' probabilities after the prompt, summed over writing it
+with and without a leading blank. Models prefer places in a list (Zheng et al. 2024, "Large language models are not
+robust multiple choice selectors"), so the options are listed in several orders and the normalised likelihoods are
+averaged. The likelihood falls with the number of tokens: options of similar length are the most comparable.
 """
 
 from __future__ import annotations
@@ -11,15 +16,89 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import option_orders
+from fp2.engines.base import BLANKS, option_orders
 from fp2.engines.hf.token_tree import Tokens
 from fp2.errors import Fp2Error
 from fp2.tables import OPTIONS, ChoiceOrders, Question
+
+if TYPE_CHECKING:
+    import torch
+
+YES_NO_METHOD = "yes_no/1"  # raise the number with every change that can change a number
+YES_NO_RULE = "all tokens that read 'yes' or 'no' without case and blanks"
+
+
+@dataclass(frozen=True)
+class YesNoForms:
+    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of the plain word."""
+
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+    yes_first: int
+    no_first: int
+    spellings: Mapping[str, tuple[str, ...]]
+
+
+def yes_no_forms(tokenizer: Any) -> YesNoForms:
+    """Return the surface forms of Yes and No in a tokenizer's vocabulary.
+
+    Raises
+    ------
+    Fp2Error
+        If no single token reads yes, or none reads no.
+    """
+    found: dict[str, list[int]] = {"yes": [], "no": []}
+    for token, index in tokenizer.get_vocab().items():
+        word = token.strip(BLANKS).casefold()
+        if word in found and tokenizer.decode([index]).strip().casefold() == word:
+            found[word].append(int(index))
+    for word, tokens in found.items():
+        if not tokens:
+            raise Fp2Error(
+                f"no token of this model's vocabulary reads {word!r}, so P(Yes) cannot be read from its logits",
+                where="model.id",
+                fix="Ask in words (kind: text), or choose another model",
+            )
+    first = {word: int(tokenizer(word.title(), add_special_tokens=False)["input_ids"][0]) for word in found}
+    spellings = {word: tuple(tokenizer.convert_ids_to_tokens(sorted(tokens))) for word, tokens in found.items()}
+    yes, no = (tuple(sorted(found[word])) for word in ("yes", "no"))
+    return YesNoForms(yes, no, first["yes"], first["no"], spellings)
+
+
+def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float]]:
+    """Return the numbers of a yes/no answer (`Answer.numbers`) for each row of next-token logits [n, vocabulary].
+
+    `logit_difference` is log p_yes - log p_no, positive for Yes; `p_yes_norm` is its logistic function.
+    """
+    import torch
+
+    logits = logits.float()
+    total = torch.logsumexp(logits, dim=-1)
+    yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - total
+    no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - total
+    columns = {
+        "p_yes": yes.exp(),
+        "p_no": no.exp(),
+        "p_yes_first_token": (logits[:, forms.yes_first] - total).exp(),
+        "p_no_first_token": (logits[:, forms.no_first] - total).exp(),
+        "p_yes_norm": torch.sigmoid(yes - no),
+        "mass": torch.logaddexp(yes, no).exp(),
+        "logit_difference": yes - no,
+    }
+    values = torch.stack(list(columns.values()), dim=1).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def likelier(numbers: Mapping[str, float]) -> str:
+    """Return the likelier of `Yes` and `No`."""
+    return "Yes" if numbers["logit_difference"] >= 0 else "No"
+
 
 CHOICE_METHOD = "choice/1"  # raise the number with every change that can change a number
 

@@ -16,10 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.engines.base import BaseEngine, EngineOptions, Positive
-from fp2.engines.planted.text import TEXT_METHOD, Case, draw_text, hashed
+from fp2.engines.planted.answers import (
+    TEXT_METHOD,
+    YES_NO_METHOD,
+    Case,
+    SubjectImage,
+    draw_text,
+    draw_yes_no,
+    hashed,
+    unknown_trait,
+)
 from fp2.engines.planted.truth import PlantedTruth, load_truth
-from fp2.engines.planted.yes_no import YES_NO_METHOD
-from fp2.engines.planted.yes_no import SubjectImage, draw_yes_no, unknown_trait
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import HIDES_PERSON, Answer, Decoding, ImageTask, Question

@@ -10,7 +10,7 @@ import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.choices import choice_numbers, log_sum, option_tokens, orders_of, text_in_order
+from fp2.engines.hf.likelihoods import choice_numbers, log_sum, option_tokens, orders_of, text_in_order
 from fp2.tables import Question
 
 QUESTION = Question("q", "work", "Which?\n{options}\nAnswer:", kind="choice", choices=("cook", "nurse", "judge"))

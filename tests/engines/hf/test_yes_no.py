@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.yes_no import YesNoForms, likelier, read_yes_no, yes_no_forms
+from fp2.engines.hf.likelihoods import YesNoForms, likelier, read_yes_no, yes_no_forms
 from fp2.errors import Fp2Error
 
 FORMS = YesNoForms(yes=(1, 2), no=(3, 4, 5), yes_first=1, no_first=3, spellings={})
