@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fp2.ask.answers import RunTables
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers, RunTables
 from fp2.compose import build_protocol, load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery

@@ -65,7 +65,7 @@ def run(
 
 def _absentees(config: Config) -> pd.DataFrame:
     """Return the people of the release at `data.root`."""
-    from fp2.data.load import configured_source, load_configured
+    from fp2.data.base import configured_source, load_configured
     from fp2.progress import Progress
 
     source = configured_source(config)

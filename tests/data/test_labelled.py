@@ -8,9 +8,8 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.load import load_configured
-from fp2.data.readers.faces import load_fairface, load_gras, load_utkface
-from fp2.data.readers.labelled import load_folders
+from fp2.data.base import load_configured
+from fp2.data.readers.labelled import load_fairface, load_folders, load_gras, load_utkface
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.balance import balance_block, balance_warnings

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut, of_sets, varying
-from fp2.data.sets import units, whole_sets
+from fp2.data.sampling import units, whole_sets
 from fp2.errors import Fp2Error
 
 SKIN, AGE = Cut("skin", ("skin",)), Cut("age", ("age",))

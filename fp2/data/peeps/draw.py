@@ -14,8 +14,7 @@ from PIL import Image
 
 from fp2.data.peeps.figure import EXPRESSIONS, GLASSES, Cues
 from fp2.data.peeps.geometry import Geometry, geometry, hide_behind
-from fp2.data.peeps.scene import PAIR_WIDTH, Placement, backdrop, place
-from fp2.data.peeps.style import CLOTHING, HAIR, INK, SKIN_RGB, figure_markup
+from fp2.data.peeps.style import CLOTHING, HAIR, INK, PAIR_WIDTH, SKIN_RGB, Placement, backdrop, figure_markup, place
 
 _TONE_STEP = 3  # grey levels that the lightness jitter may add or take
 

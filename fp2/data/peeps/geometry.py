@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.data.peeps.figure import EXPRESSIONS, GLASSES, Cues
-from fp2.data.peeps.parts import expression_part, head_part, overlay_part
-from fp2.data.peeps.polygons import Ring, clip, trace
-from fp2.data.peeps.scene import Placement
+from fp2.data.peeps.parts import Ring, clip, expression_part, head_part, overlay_part, trace
+from fp2.data.peeps.style import Placement
 from fp2.data.variants import mask_array, region_mask
 
 

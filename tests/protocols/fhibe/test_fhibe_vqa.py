@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person

@@ -15,7 +15,7 @@ from fairlearn.metrics import MetricFrame
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.base import people_table
