@@ -21,8 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from fp2.scorers.base import BaseScorer, Scored, check_lengths, normalise
-from fp2.scorers.lexicon import load_lexicon
-from fp2.scorers.matching import matcher
+from fp2.scorers.lexicon import load_lexicon, matcher
 
 KINDS = ("positive", "neutral", "negative")
 NOTHING = "nothing"
