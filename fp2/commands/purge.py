@@ -45,7 +45,7 @@ def run(
         from fp2.runs.purge_selection import Absent, ByIds, ByRelease
 
         if absentees is not None:
-            return Absent.from_release(config.data.kind, absentees, salt)
+            return Absent.from_release(config.data.source, absentees, salt)
         return ByIds.of(subjects, images, salt, known) if release is None else ByRelease(release)
 
     found = purge(config, select, dry=True)

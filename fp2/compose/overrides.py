@@ -19,6 +19,8 @@ from fp2.errors import Fp2Error, nearest
 SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.", "engine.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
+SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
+"""Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
 
 
 def project_root() -> Path:
@@ -90,16 +92,16 @@ def _checked(overrides: Sequence[str]) -> Config:
     for word in overrides:
         key = word.partition("=")[0].lstrip("+~")
         section, _, name = key.partition(".")
-        if section in ("data", "engine") and name:
+        if section in SHARED and name:
             options = getattr(config, section)
             known = [one.name for one in fields(options)]
-            if name.split(".")[0] not in known:
+            if name.split(".")[0] not in (*known, *SHARED[section]):
                 raise Fp2Error(f"{section}={options.name} has no {name!r}", where=key, fix=nearest(name, known))
     return config
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
-    """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs.
+    """Compose and validate each choice of a sweep on its own, so that a typing error is reported before anything runs.
 
     Choices come from the command line and from a `sweep=` file. Returns the config of the first job.
 

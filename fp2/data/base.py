@@ -109,6 +109,11 @@ class DataOptions:
             fix = "Give data.ids=[ID,...] or a path"
             raise Fp2Error("ids is neither a list nor the path of a file", where="data.ids", fix=fix)
 
+    @property
+    def source(self) -> str:
+        """The name that the origins of stored answers are recorded under: the kind, or else the import path."""
+        return self.kind or self.target or ""
+
 
 @dataclass(frozen=True)
 class LoadContext:

@@ -34,7 +34,7 @@ def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if alone.all():
         return people, ()
     n_images = people.loc[~alone, "image_id"].nunique()
-    return people[alone].reset_index(drop=True), (f"{n_images} picture(s) of two people were left out",)
+    return people[alone].reset_index(drop=True), (f"{n_images} image(s) of two people were left out",)
 
 
 def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -67,9 +67,9 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     counts = {
         "of other than two people were left out": single,
         "of two people were left out: only one of them is in the data": alone,
-        "of two people were left out: their boxes do not say who is on the left": int((~clear).sum()),
+        "of two people were left out: their boxes do not determine who is on the left": int((~clear).sum()),
     }
-    return pairs, tuple(f"{n} picture(s) {what}" for what, n in counts.items() if n)
+    return pairs, tuple(f"{n} image(s) {what}" for what, n in counts.items() if n)
 
 
 def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -187,7 +187,7 @@ def _notes(
     """Return notes on the sample: fewer images than asked for, unequal shares, subjects without a value."""
     notes = []
     if n_images is not None and len(chosen) < n_images:
-        notes.append(f"{n_images} pictures were asked for, {len(chosen)} are there")
+        notes.append(f"{n_images} images were requested, {len(chosen)} are available")
     if not by:
         return tuple(notes)
     name = " x ".join(by)
@@ -201,7 +201,9 @@ def _notes(
     short = [f"{group} {counts[group]}" for group in sorted(groups) if counts[group] + per_subject < largest]
     if short:
         more = f" and {len(short) - 8} groups more" if len(short) > 8 else ""
-        notes.append(f"shares of {name} are not equal (up to {largest} pictures): {', '.join(short[:8])}{more}")
+        notes.append(
+            f"the groups of {name} are not of equal size (up to {largest} images): {', '.join(short[:8])}{more}"
+        )
     return tuple(notes)
 
 
@@ -222,7 +224,7 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
     alone = people["set_id"].isna()
     notes = []
     if alone.any():
-        notes.append(f"{people.loc[alone, 'image_id'].nunique()} picture(s) that belong to no set were left out")
+        notes.append(f"{people.loc[alone, 'image_id'].nunique()} image(s) that belong to no set were left out")
     sets = people[~alone]
     by_cut = {cut.name: varying(sets, cut) for cut in cuts}
     kept = {name for rows in by_cut.values() for name in rows["set_id"]}
@@ -238,8 +240,8 @@ def whole_sets(people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[pd.DataFrame,
         also = [name for name in _varied(by_cut[cut.name], COMMON) if name not in cut.by]
         if also:
             notes.append(
-                f"the sets that vary in {cut.name}{ALSO}{', '.join(also)}: what is found within them is "
-                "about these together"
+                f"the sets that vary in {cut.name}{ALSO}{', '.join(also)}: differences "
+                "within them cannot be attributed to one of these alone"
             )
     return people[people["set_id"].isin(kept)].reset_index(drop=True), tuple(notes)
 

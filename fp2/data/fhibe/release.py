@@ -217,7 +217,7 @@ def listed_rows(
             n_unreadable += 1
         tick()
     if n_unreadable:
-        oddities["annotation file(s) could not be read, their pictures were left out"] += n_unreadable
+        oddities["annotation file(s) could not be read, their images were left out"] += n_unreadable
     if n_unreadable and not rows:
         raise Fp2Error("none of the annotations can be read", where=str(release.table), fix="Unpack the whole archive")
     lacking = {name for _, cells in rows for name in needed if not cells.get(name)}

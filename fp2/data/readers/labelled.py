@@ -158,9 +158,9 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
         )
     notes = []
     if alone:
-        notes.append(f"{alone} picture(s) directly in their group's folder count as a person of their own each")
+        notes.append(f"{alone} image(s) directly in their group's folder count as a subject of their own each")
     if loose:
-        notes.append(f"{loose} picture(s) outside the groups' folders were left out")
+        notes.append(f"{loose} image(s) outside the groups' folders were left out")
     return Dataset(root.name, None, labelled_people(images, root, root), tuple(notes))
 
 
@@ -169,10 +169,10 @@ FAIRFACE_LABELS = "fairface_label*.csv"
 _CHILDREN = ("0-2", "3-9", "10-19")
 _OLDEST = {"more than 70": "70+"}
 _TONES = 10
-EACH_ITS_OWN = "each picture counts as a person of its own: the set does not say who is in several of them"
+EACH_ITS_OWN = "each image counts as a subject of its own: the data set does not identify who is in several of them"
 TONES_ALONE = (
-    "skin tone is known for the AI-Face pictures only, which were not balanced for gender, age or race, and nothing "
-    "else is known of them: a difference between skin tones may be one of those, and that cannot be checked"
+    "skin tone is known for the AI-Face images only, which were not balanced for gender, age or race and have no "
+    "other labels: a difference between skin tones may be confounded with these, which cannot be checked"
 )
 
 _UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
@@ -267,7 +267,7 @@ def load_utkface(root: Path) -> Dataset:
         fix = "An image of UTKFace is named age_gender_race_date.jpg"
         raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
     odd = left_out["name"]
-    odd_note = (f"{odd} picture(s) whose name lacks a label were left out",) if odd else ()
+    odd_note = (f"{odd} image(s) whose name lacks a label were left out",) if odd else ()
     notes = (EACH_ITS_OWN, *_left_out(left_out["child"]), *odd_note)
     return Dataset("utkface", None, labelled_people(images, root, root), notes)
 
@@ -281,7 +281,7 @@ def _uneven(images: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
         least = min(cells.values()) if len(cells) == every else 0
         what = " x ".join(name.replace("_", " ") for name in names)
         most = max(cells.values())
-        yield f"the pictures are not spread evenly over {what}: {least} to {most} in each of {every} cells"
+        yield f"the images are not distributed evenly over {what}: {least} to {most} in each of {every} cells"
 
 
 def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:
@@ -301,7 +301,7 @@ def _monk(cell: str, where: Path, number: int) -> str:
 
 
 def _left_out(children: int) -> tuple[str, ...]:
-    return (f"{children} picture(s) labelled as of people below 18 or 20 were left out",) if children else ()
+    return (f"{children} image(s) labelled as of people below 18 or 20 were left out",) if children else ()
 
 
 def _only(root: Path, name: str) -> Path:
