@@ -8,7 +8,6 @@ retried by the next run; an answer replaces it. Every answer has a checksum.
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
-from fp2.store.database import as_user_error, connect, connect_read_only, transaction
+from fp2.store.database import as_user_error, connect, transaction
 
 if TYPE_CHECKING:
     from fp2.tables import Decoding, Question
@@ -143,14 +142,6 @@ class StoredFailure:
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCounts:
-    """The number of keys with an answer, and of keys with a failure only."""
-
-    answered: int
-    failed: int
-
-
 class ResponseStore:
     """One SQLite file of answers. Several processes may use it at once; one instance belongs to one thread.
 
@@ -239,12 +230,6 @@ class ResponseStore:
             self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
             self.connection.executemany(_PUT_FAILURE, failures)
 
-    def runtimes(self) -> dict[str, dict[str, Any]]:
-        """Return the runtimes, by the digest in the column `runtime` of the answers."""
-        with as_user_error(self.path):
-            rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
-        return {mark: json.loads(body) for mark, body in rows}
-
 
 _PUT_ANSWER = """
 INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
@@ -254,26 +239,6 @@ _PUT_FAILURE = """
 INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
 ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
 """
-
-
-def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
-    """Return how many of `keys` the store at `path` has, without writing to it; none if there is no file.
-
-    Raises
-    ------
-    Fp2Error
-        If the file exists but cannot be read as a response store.
-    """
-    if not path.exists():
-        return StoreCounts(0, 0)
-    connection = connect_read_only(path)
-    try:
-        with as_user_error(path):
-            wanted = list(keys)
-            answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
-            return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))
-    finally:
-        connection.close()
 
 
 def _split(
