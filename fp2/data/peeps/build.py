@@ -25,8 +25,7 @@ from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER, FACE_HEADER
 from fp2.data.peeps import annotate
 from fp2.data.peeps.annotate import cells
 from fp2.data.peeps.cast import Appearance, ImagePlan, PeepsSpec, plan_images
-from fp2.data.peeps.draw import render, render_pair
-from fp2.data.peeps.geometry import Geometry, transformed
+from fp2.data.peeps.draw import Geometry, render, render_pair, transformed
 from fp2.errors import Fp2Error
 
 ALIGNED = 512
