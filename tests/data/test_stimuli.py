@@ -15,8 +15,8 @@ from PIL import Image, ImageDraw
 
 from fp2.config import VariantConfig
 from fp2.data.base import people_table
-from fp2.data.peeps.cast import PeepsSpec
 from fp2.data.peeps.source import load_peeps
+from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import PixelDigest, digest_image, open_rgb
 from fp2.data.readers.table import load_table
 from fp2.data.sampling import single_person

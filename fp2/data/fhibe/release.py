@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
-from fp2.data.readers.table import read_rows
 from fp2.errors import Fp2Error
 
 _VERSION = re.compile(r"fhibe\.\d{8}\.[A-Za-z]\.[A-Za-z0-9_]{8}")
@@ -207,6 +206,8 @@ def listed_rows(
         If the list lacks a column, a path leads out of the release, no annotation can be read, or a required field is
         found nowhere.
     """
+    from fp2.data.readers.table import read_rows
+
     rows: list[tuple[str, Cells]] = []
     n_unreadable = 0
     for number, listed in read_rows(release.table, _check_files(release.table)):
@@ -289,6 +290,7 @@ def _complete(
 
 def _by_pair(path: Path) -> dict[tuple[str, str], Cells]:
     """Return the processed table by (image, subject), without its paths, which are those of another release."""
+    from fp2.data.readers.table import read_rows
 
     def check(header: list[str]) -> None:
         missing = [name for name in ("image_id", "subject_id") if name not in header]

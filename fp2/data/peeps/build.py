@@ -24,8 +24,9 @@ from PIL import Image
 from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER, FACE_HEADER
 from fp2.data.peeps import annotate
 from fp2.data.peeps.annotate import cells
-from fp2.data.peeps.cast import Appearance, ImagePlan, PeepsSpec, plan_images
+from fp2.data.peeps.cast import Appearance, ImagePlan, plan_images
 from fp2.data.peeps.draw import Geometry, render, render_pair, transformed
+from fp2.data.peeps.spec import PeepsSpec
 from fp2.errors import Fp2Error
 
 ALIGNED = 512

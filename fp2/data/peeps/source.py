@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge
 
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
-from fp2.data.peeps.cast import DEFAULT_SEED, PeepsSpec
+from fp2.data.peeps.spec import DEFAULT_SEED, PeepsSpec
 
 NOTE = (
     "these people are drawings (Open Peeps by Pablo Stanley, CC0); region is shown by a backdrop pattern only; "

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fp2.data.peeps.cast import PeepsSpec
 from fp2.data.peeps.source import load_peeps
+from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.pixels import digest_image
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec

@@ -11,8 +11,9 @@ from fp2.ask.answers import RowAnswers
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.data.peeps.annotate import labels
-from fp2.data.peeps.cast import PeepsSpec, plan_people
+from fp2.data.peeps.cast import plan_people
 from fp2.data.peeps.figure import AGES, TONES
+from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.sampling import one_row_each, two_person
 from fp2.models.cues import see
 from fp2.models.planted import load_planted
