@@ -19,6 +19,8 @@ from fp2.errors import Fp2Error, nearest
 SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.", "engine.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
+SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
+"""Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
 
 
 def project_root() -> Path:
@@ -112,10 +114,10 @@ def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
     for word in overrides:
         key, _, value = word.partition("=")
         section, _, name = key.lstrip("+~").partition(".")
-        if section not in ("data", "engine") or not name or value == "null":
+        if section not in SHARED or not name or value == "null":
             continue
         known = [one.name for config in configs for one in fields(getattr(config, section))]
-        if name.split(".")[0] not in known:
+        if name.split(".")[0] not in (*known, *SHARED[section]):
             chosen = getattr(configs[0], section).name
             fix = nearest(name, list(dict.fromkeys(known)))
             raise Fp2Error(f"{section}={chosen} has no option {name!r}", where=key.lstrip("+~"), fix=fix)

@@ -296,8 +296,8 @@ class EvaluationProtocol(Generic[Given]):
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
     ) -> tuple[Answers, pd.DataFrame | None]:
         """Return the answers with their refusal flag, and the scores table."""
-        from fp2.ask.row_answers import RowAnswers
-        from fp2.scorers.scoring import flag_refusals, score_answers
+        from fp2.ask.answers import RowAnswers
+        from fp2.scorers.registry import flag_refusals, score_answers
 
         assert isinstance(answers, RowAnswers)
         flagged = flag_refusals(answers.frame, scorers)

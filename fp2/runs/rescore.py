@@ -125,7 +125,7 @@ def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> No
 def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
     """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
     from fp2.cuts import of_sets
-    from fp2.data.sets import ALSO, whole_sets
+    from fp2.data.sampling import ALSO, whole_sets
 
     people = tables.people
     if not of_sets(people):

@@ -13,8 +13,7 @@ import pytest
 from bench import REPOSITORY
 
 from fp2.compose import identity_of, load_config
-from fp2.data.base import LoadContext, data_source, identity, people_table
-from fp2.data.load import configured_source, load_configured
+from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
 from fp2.plugins import DATA, installed
 from fp2.progress import Progress

@@ -16,8 +16,7 @@ def results_with(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
-    from fp2.ask.answers import RunTables
-    from fp2.ask.row_answers import RowAnswers
+    from fp2.ask.answers import RowAnswers, RunTables
     from fp2.results import Analysis, assemble, limitations, versions
     from fp2.runs.recompute import count_tables
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge
 from rich.text import Text
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.cuts import memberships
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.report.section import Block, Results, Section

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.text import Text
 
 from fp2.cuts import varying
-from fp2.data.sets import units
+from fp2.data.sampling import units
 from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities

@@ -199,7 +199,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 
 def _image_ids(root: Path) -> list[str]:
     from fp2.compose import load_config
-    from fp2.data.load import load_configured
+    from fp2.data.base import load_configured
     from fp2.progress import Progress
 
     words = ["data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={root}"]

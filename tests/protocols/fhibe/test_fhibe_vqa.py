@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
@@ -29,8 +29,7 @@ from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report import dashboard
 from fp2.scorers.registry import build_scorers
-from fp2.scorers.vqa import toxic_words
-from fp2.scorers.vqa_text import names_gender, said_pronoun
+from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
 PLANTED: Planted = load_planted()
 SUBJECTS, IMAGES = 400, 2

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun
-from fp2.scorers.vqa_text import KINDS, READERS, on_topic
+from fp2.scorers.vqa import KINDS, READERS, on_topic
 
 if TYPE_CHECKING:
     import pandas as pd

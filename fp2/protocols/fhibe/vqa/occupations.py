@@ -54,7 +54,7 @@ def subject_shares(answers: pd.DataFrame) -> pd.DataFrame:
     """Return subjects x occupations: the share of a subject's answers on topic that state the occupation."""
     import pandas as pd
 
-    from fp2.scorers.vqa_text import occupation
+    from fp2.scorers.vqa import occupation
 
     rows = on_topic_only(answers[answers["probe"] == "neutral"])
     if rows.empty:

@@ -55,7 +55,7 @@ def pronoun_shares(answers: pd.DataFrame, people: pd.DataFrame) -> dict[str, Any
     Shares are means over subjects of each subject's own shares, of answers on topic. Groups of fewer than
     `MIN_SUBJECTS` subjects are left out.
     """
-    from fp2.scorers.vqa_text import said_pronoun
+    from fp2.scorers.vqa import said_pronoun
 
     if _COLUMN not in people or answers.empty:
         return {}

@@ -19,7 +19,7 @@ from fp2.protocols.fhibe.vqa.pronouns import PRONOUN, against_people, pronoun_sh
 from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun
 from fp2.protocols.option_types import Range
-from fp2.scorers.vqa_text import KINDS
+from fp2.scorers.vqa import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

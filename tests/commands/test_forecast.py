@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
-from fp2.ask.forecast import (
+from fp2.commands.plan import (
     STATED_SPEED,
     TEMPLATE_TOKENS,
     TOKENS_A_WORD,

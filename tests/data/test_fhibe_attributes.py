@@ -3,8 +3,7 @@
 import pytest
 
 from fp2.data.fhibe import vocab
-from fp2.data.fhibe.attributes import AttributeReader
-from fp2.data.fhibe.countries import Country, find_country
+from fp2.data.fhibe.attributes import AttributeReader, Country, find_country
 
 
 @pytest.mark.parametrize(

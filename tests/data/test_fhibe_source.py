@@ -8,9 +8,8 @@ import pytest
 from fhibe_copy import write_copy, write_fullres
 
 from fp2.compose import config_hash, load_config
-from fp2.data.fhibe import terms
-from fp2.data.fhibe.terms import TERMS, acknowledge
-from fp2.data.load import load_configured
+from fp2.data.base import load_configured
+from fp2.data.fhibe.source import RECORD, TERMS, acknowledge
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 
@@ -25,21 +24,21 @@ def test_without_an_acknowledgement_nothing_is_read(tmp_path):
     with pytest.raises(Fp2Error, match=r"terms of use .* not acknowledged .*data\.accept_terms=true") as caught:
         people(copy.root)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / ".fp2" / terms.RECORD).exists()
+    assert not (tmp_path / ".fp2" / RECORD).exists()
 
 
 def test_acknowledged_once_and_recorded_with_the_data_set(tmp_path):
     copy = write_copy(tmp_path / "release")
     first = people(copy.root, "data.accept_terms=true")
     again = people(copy.root)
-    record = json.loads((tmp_path / ".fp2" / terms.RECORD).read_text())
+    record = json.loads((tmp_path / ".fp2" / RECORD).read_text())
     assert first.settings["terms"] == again.settings["terms"] == record
     assert record["terms"] == TERMS
     assert stat.S_IMODE((tmp_path / ".fp2").stat().st_mode) == 0o700
 
 
 def test_earlier_terms_do_not_count(tmp_path):
-    (tmp_path / terms.RECORD).write_text(json.dumps({"terms": "2020-01-01", "acknowledged": "2020-01-02"}))
+    (tmp_path / RECORD).write_text(json.dumps({"terms": "2020-01-01", "acknowledged": "2020-01-02"}))
     with pytest.raises(Fp2Error, match="not acknowledged"):
         acknowledge(tmp_path, accept=False)
     assert acknowledge(tmp_path, accept=False, ask=lambda: True)["terms"] == TERMS
