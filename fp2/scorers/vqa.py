@@ -2,7 +2,7 @@
 
 All but toxicity are defined for answers on topic (`fp2.scorers.vqa_text`); other answers have no value. As in FHIBE,
 toxicity looks for keywords in every answer that is not blank. The kind of a prompt is its probe. `PronounError` returns
-the pronoun that was used; `fp2.protocols.fhibe.vqa.pronouns` compares it with the subject's own pronouns before groups
+the pronoun that was used; `fp2.protocols.fhibe.vqa.answers` compares it with the subject's own pronouns before groups
 are compared.
 """
 

@@ -17,7 +17,7 @@ from fp2.protocols.diversity import counts
 from fp2.protocols.diversity.embeddings import Floats, describe_model, from_file, from_model
 from fp2.protocols.diversity.shapes import SHAPES, heat_map, measure_shapes, summary
 from fp2.protocols.diversity.vendi import vendi
-from fp2.protocols.fhibe.scores.sensitive_attributes import known_attributes
+from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
 from fp2.results import Analysis

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fp2.protocols.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
 from fp2.protocols.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchmark
-from fp2.protocols.fhibe.scores.outcomes import disparity_rows, highest_disparities, within_condition
-from fp2.protocols.fhibe.scores.sensitive_attributes import sensitive_attributes, with_intersections
+from fp2.protocols.fhibe.scores.features import sensitive_attributes, with_intersections
 from fp2.protocols.narrow.generated_images import SCALES
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.conditions import names_in
-from fp2.protocols.fhibe.scores.features import check_conditions, measure
-from fp2.protocols.fhibe.scores.sensitive_attributes import sensitive_attributes
+from fp2.protocols.fhibe.scores.features import check_conditions, measure, sensitive_attributes
 from fp2.protocols.narrow.analysis import NarrowAnalysis
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.task_scores import TaskScores

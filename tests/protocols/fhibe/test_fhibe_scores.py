@@ -11,10 +11,9 @@ import pytest
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.plugins import read_options
-from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
+from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, change, numbers_of, within_condition
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
-from fp2.protocols.fhibe.scores.outcomes import change, within_condition
 from fp2.protocols.task_tables import ScoreComparison
 
 ANALYSIS = ScoreComparison(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)

@@ -22,7 +22,7 @@ from fp2.models.expected import vqa_means
 from fp2.models.planted import Planted, load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
+from fp2.protocols.fhibe.vqa.answers import against_people, own_pronoun
 from fp2.protocols.fhibe.vqa.protocol import FhibeVqa, VqaOptions, vqa_block
 from fp2.protocols.fhibe.vqa.section import VqaSection
 from fp2.protocols.fingerprint.disparities import fingerprint

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fhibe.scores.agreement import REASONS
 from fp2.protocols.fhibe.scores.figures import importances, rules, short_group, top_disparities, tree
+from fp2.protocols.fhibe.scores.published import REASONS
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
 
