@@ -1,7 +1,7 @@
 """MediaPipe's face detector and selfie segmenter: trained models whose weights are in their package.
 
 MediaPipe 0.10.21 is the newest version with the weights, and needs numpy below 2: it is installed into a virtual
-environment of its own at first use, and answers through a pipe (`workers/mediapipe_worker.py`).
+environment of its own at first use, and answers through a pipe (`mediapipe_worker.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fp2.config import Config
 
 REQUIREMENTS = ("mediapipe==0.10.21", "numpy<2")
-WORKER = Path(__file__).parent / "workers" / "mediapipe_worker.py"
+WORKER = Path(__file__).with_name("mediapipe_worker.py")
 
 
 @dataclass(frozen=True)

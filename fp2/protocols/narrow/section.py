@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from fp2.protocols.fhibe.scores.figures import bare, short_group, top_disparities
-from fp2.protocols.narrow.analysis import NOT_MEASURABLE
+from fp2.protocols.narrow.protocol import NOT_MEASURABLE
 from fp2.report.figures.style import CHANCE, FAINT, GRID, LINES, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
