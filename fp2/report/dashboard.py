@@ -19,8 +19,8 @@ from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
+from fp2.report.reading import MIN_CELL, suppress_small_cells
 from fp2.report.section import Section, present
-from fp2.report.suppress import MIN_CELL, suppress_small_cells
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it

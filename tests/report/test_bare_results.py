@@ -15,7 +15,7 @@ from fp2.cuts import Cut
 from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
-from fp2.report.statement import build_statement
+from fp2.report.passport import build_statement
 from fp2.report.terminal import print_results
 from fp2.tracking.client import metrics_of
 

@@ -10,9 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from fp2.protocols.gras import figures as drawing
-from fp2.report.reading import cut_label, number, plain, probability
+from fp2.report.reading import MIN_CELL, cut_label, number, plain, probability
 from fp2.report.section import Block, Results, Section
-from fp2.report.suppress import MIN_CELL
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",

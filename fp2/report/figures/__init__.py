@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.report.figures.disparity_intervals import intervals
-from fp2.report.figures.fingerprint import radar
-from fp2.report.figures.group_means import heatmap
+from fp2.report.figures.disparities import heatmap, intervals, radar
 from fp2.report.section import Section, present
 
 __all__ = ["heatmap", "intervals", "radar", "write_figures"]
