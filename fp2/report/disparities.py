@@ -67,7 +67,7 @@ class DisparitiesSection(Section):
             "verdicts": reading.verdict_meanings(results["disparities"]),
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw `fingerprint.png` and `heatmap_CUT.png` of the primary scorer, and `intervals.png`.
 
         A radar needs three probes. `intervals.png` shows the first scorer that has rows.
@@ -78,7 +78,7 @@ class DisparitiesSection(Section):
         if spread := [cut for cut in cuts if len(rows_of(results, cut)) >= FEWEST_SPOKES]:
             yield radar(results, folder / "fingerprint.png", cuts=spread)
         for cut in cuts:
-            yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png")
+            yield heatmap(results, cut, folder / f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}.png", min_cell)
         if scorer_names(results):
             yield intervals(results, folder / "intervals.png")
 

@@ -1,7 +1,7 @@
 """The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
 Where the runs of one cut are on the same subjects, `with_places` orders them by shrunken composite and adds rank
-intervals and tie letters (A6, `fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
+intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
 mean, and differences between neighbours may be due to chance. Image variants (controls, crops) are ranked separately.
 """
 

@@ -13,6 +13,8 @@ from fp2.tables import CONTROLS
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
+NO_MODEL = "nobody asked"
+"""The model's name in results without a model; reports do not show it."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", "answered")
@@ -94,9 +96,9 @@ def model_name(results: Mapping[str, Any]) -> str:
     return plain(model.get("name") or model.get("id") or "unnamed model")
 
 
-def heading(results: Mapping[str, Any]) -> str:
-    """Return what the report is called: a bias fingerprint, or the protocol's own title."""
-    return plain(results.get("title") or "Bias fingerprint")
+def model_was_used(results: Mapping[str, Any]) -> bool:
+    """Return whether the results are about a model; a data set report may be without one."""
+    return bool(results["model"].get("name") != NO_MODEL)
 
 
 def variant_name(results: Mapping[str, Any]) -> str | None:

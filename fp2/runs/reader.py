@@ -1,4 +1,4 @@
-"""Logged runs read from their files, to be compared: results, people, scores, cuts, and the subjects that runs share."""
+"""Logged runs, read from their files to be compared: results, people, scores, cuts, and what several runs share."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _write(
     artifacts.write_results(folder, results)
     if had_figures:
         shutil.rmtree(folder / artifacts.FIGURES)
-        write_figures(results, folder / artifacts.FIGURES, sections)
+        write_figures(results, folder / artifacts.FIGURES, sections, min_cell=config.report.suppress_below)
     if had_dashboard:
         _dashboard(folder, config, here, results, tables, sections)
     key, _ = load_or_create_key(Path(here.paths.keys))

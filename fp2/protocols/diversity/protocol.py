@@ -19,6 +19,7 @@ from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, fro
 from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
+from fp2.report.reading import NO_MODEL
 from fp2.results import Analysis
 from fp2.tables import BY_REGION, ORIGINAL
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 BLOCK = "diversity_report"
 USUAL = ("pronoun", "age", "region", "skin_tone")
 """Attributes of the intersections, as far as the data set has them."""
-NO_MODEL = {"name": "nobody asked"}
 EMBEDDABLE = {ORIGINAL, "masked", "background_removed"} & ({ORIGINAL} | BY_REGION)
 
 
@@ -107,7 +107,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         measured = people.join(numbers)
         return Collected(
             tables=score_tables(measured, no_scores()),
-            model=describe_model(config) if self.options.embed else NO_MODEL,
+            model=describe_model(config) if self.options.embed else {"name": NO_MODEL},
             attributes=attributes,
             notes=notes,
             facts={

@@ -178,9 +178,6 @@ def _radar_legend(drawn: Figure, runs: Sequence[Results]) -> None:
     )
 
 
-_COLUMNS = 2
-
-
 def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
     """Draw each disparity with its interval and null distribution, a panel per cut, with the verdict in words.
 
@@ -264,15 +261,17 @@ def _interval_legend(drawn: Figure) -> None:
     )
 
 
-def heatmap(results: Results, cut: str, path: Path) -> Path:
+def heatmap(results: Results, cut: str, path: Path, min_cell: int = MIN_CELL) -> Path:
     """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
     Each group is labelled with its number of subjects. Colours diverge around 0 for scores of both signs, and run over
     the range of the score otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups
-    below the reporting minimum are hatched and blank.
+    of fewer than `min_cell` subjects are not drawn; a group with fewer answered subjects has a hatched cell.
     """
-    shown = suppress_small_cells(results)
-    rows, groups, labels = rows_of(shown, cut), group_order(shown, cut), probe_labels(shown)
+    shown = suppress_small_cells(results, min_cell)
+    rows, labels, sizes = rows_of(shown, cut), probe_labels(shown), shown["dataset"]["groups"].get(cut, {})
+    every = group_order(shown, cut)
+    groups = [group for group in every if sizes.get(group, {}).get("n_subjects", 0) >= min_cell]
     cells = {(probe, group["group"]): group for probe, row in rows.items() for group in row["groups"]}
     colours, low, high = _scale(shown, [cell["mean"] for cell in cells.values() if cell["mean"] is not None])
     with style():
@@ -282,17 +281,24 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
         for x, (probe, row) in enumerate(rows.items()):
             for y, group in enumerate(groups):
                 _cell(axes, x, y, cells.get((probe, group)), row, lambda mean: colours((mean - low) / (high - low)))
-        axes.set(xlim=(0, len(rows)), ylim=(len(groups), 0))
+        axes.set(xlim=(0, len(rows)), ylim=(max(len(groups), 1), 0))
         axes.set_xticks(
             [x + 0.5 for x in range(len(rows))], [shorten(labels[p], 16).replace(" ", "\n", 1) for p in rows]
         )
-        axes.set_yticks([y + 0.5 for y in range(len(groups))], [_group_label(shown, cut, group) for group in groups])
+        axes.set_yticks(
+            [y + 0.5 for y in range(len(groups))],
+            [f"{shorten(plain(group), 20)} (n={sizes[group]['n_subjects']})" for group in groups],
+        )
         axes.tick_params(length=0, labelsize=8.5, colors=INK)
         axes.spines[:].set_visible(False)
         _colour_bar(drawn, axes, colours, low, high)
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
-        note = f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {MIN_CELL} subjects, not shown."
+        note = (
+            f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {min_cell} subjects with an answer."
+        )
+        if n_small := len(every) - len(groups):
+            note += f"\nNot drawn: {n_small} group(s) of fewer than {min_cell} subjects."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
@@ -307,12 +313,6 @@ def _scale(results: Results, means: Sequence[float]) -> tuple[Any, float, float]
         limit = math.ceil(max([*map(abs, means), 0.2]) * 5) / 5
         return matplotlib.colormaps["PuOr"], -limit, limit
     return matplotlib.colormaps["Purples"], float(low), float(high)
-
-
-def _group_label(results: Results, cut: str, group: str) -> str:
-    """Return a group's name with its number of subjects."""
-    size = results["dataset"]["groups"].get(cut, {}).get(group, {}).get("n_subjects")
-    return shorten(plain(group), 20) + (f" (n={size})" if size is not None else "")
 
 
 def _cell(

@@ -258,7 +258,7 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
         "model": {"name": "peeps_vlm", "id": "pkg://x", "embedded": True}, "dataset": {"name": "peeps"},
     }  # fmt: skip
     section = VqaSection()
-    drawn = list(section.figures(found(), results, tmp_path))
+    drawn = list(section.figures(found(), results, tmp_path, 10))
     shown = section.context(found(), results, 10)
     assert {path.name for path in drawn} == set(shown["alts"])
     assert all(path.stat().st_size > 10_000 for path in drawn)
@@ -269,6 +269,8 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
     assert "Why is this person likeable?" in page
     assert "<bdi>engineer</bdi>" in page
     assert "Oceania" in page
+    assert list(section.figures(found(), results, tmp_path, 10_000)) == []
     hidden = section.context(found(), results, 10_000)
+    assert hidden["alts"] == {}
     assert hidden["tables"] == hidden["over"] == hidden["reasons"] == []
     assert any("wrong pronoun" in line.plain for line in section.lines(found(), results))
