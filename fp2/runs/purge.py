@@ -20,7 +20,7 @@ from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
-from fp2.runs.reissue import reissue, strip
+from fp2.runs.recompute import reissue, strip
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 
