@@ -19,7 +19,6 @@ from fp2.report.figures import heatmap, intervals, radar, write_figures
 from fp2.report.figures.style import axis_end, shorten
 
 
-
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """Catch the figures instead of writing them."""
