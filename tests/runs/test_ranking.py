@@ -66,7 +66,7 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"people": crowd(36, start=100)}, "share no person"),
+        ({"people": crowd(36, start=100)}, "share no subject"),
         ({"probes": ("occupation",)}, "different probes"),
         ({"scorers": [{"name": "valence", "version": "2", "lexicon": None}]}, "different versions"),
     ],
