@@ -17,7 +17,7 @@ from fp2.protocols.diversity import describe
 from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, summary
 from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
 from fp2.protocols.fhibe.scores.features import known_attributes
-from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
+from fp2.protocols.option_types import Flag, Names, Range
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
 from fp2.report.reading import NO_MODEL
 from fp2.results import Analysis
@@ -66,8 +66,6 @@ class DiversityOptions:
     sample: Annotated[int, Range(2)] = 200
     repeats: Annotated[int, Range(1)] = 50
     order: Annotated[float, Range(0)] = 1.0
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         check_may_leave(self.attributes or (), "task.options.attributes")

@@ -24,7 +24,7 @@ from fp2.hashing import digest, sha256_file
 from fp2.plugins import read_options
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction, read_rle
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -39,8 +39,6 @@ class MediaPipeOptions:
 
     model: Annotated[int, Range(0, 1)] = 0
     threshold: Annotated[float, Range(0, 1)] = 0.5
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 class MediaPipe:

@@ -27,7 +27,7 @@ from fp2.plugins import load_path, read_options
 from fp2.protocols.narrow.predictions import Prediction, read_rle
 from fp2.protocols.narrow.tasks import EMBEDDING, POSE, NarrowTask, narrow_task
 from fp2.protocols.narrow.truth import Person
-from fp2.protocols.option_types import FORBID_EXTRA, Table
+from fp2.protocols.option_types import Table
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -60,8 +60,6 @@ class ModelSpec:
     dtype: str = "float32"
     person: str = "person"
     options: Table = field(default_factory=dict)
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.narrow.truth import Person
-from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
+from fp2.protocols.option_types import Flag, Names, Range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,8 +150,6 @@ class NarrowOptions:
     smallest_effect: Share = 0.05
     top_k: Annotated[int, Range(0, 1_000_000)] = 40
     depth: Annotated[int, Range(0, 5)] = 1
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         for name in self.tasks or ():

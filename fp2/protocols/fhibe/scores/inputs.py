@@ -22,7 +22,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.plugins import read_options
 from fp2.protocols.fhibe.scores.conditions import holds
 from fp2.protocols.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 from fp2.protocols.task_tables import LONG
 
 if TYPE_CHECKING:
@@ -230,8 +230,6 @@ class Truth:
     within: Annotated[float, Range(0)] = 0.05
     effects: Annotated[tuple[tuple[str, float], ...], BeforeValidator(_effects)] = ()
     missing: Annotated[float, Range(0)] = 0.0
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 def simulated_scores(
