@@ -228,8 +228,8 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
     from fp2.progress import Progress
     from fp2.report.terminal import print_results
     from fp2.runs.reader import run_folder
+    from fp2.runs.rescore import composable
     from fp2.runs.rescore import rescore as again
-    from fp2.runs.rescore_config import composable
 
     given = load_config(composable(overrides))
     with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:

@@ -184,7 +184,7 @@ class EvaluationProtocol(Generic[Given]):
         return self
 
     def title(self, inputs: Inputs) -> str | None:
-        """Return what the report is called, before "of MODEL"; None for the fingerprint."""
+        """Return the title that the results record, before "of MODEL"; None for that of the report sections."""
         return None
 
     def run_name(self, inputs: Inputs) -> str:

@@ -62,7 +62,7 @@ def test_only_shared_people_are_compared_and_it_is_said() -> None:
     found = compared(first, second)
     assert found["shared"]["n_subjects"] == 39
     assert found["distances"][0]["n_subjects"] == 39
-    assert any("39 subjects" in line for line in found["notes"])
+    assert any("the 39 subjects of both runs" in line for line in found["notes"])
     kept = first.people["subject_id"].isin(second.people["subject_id"])
     alone = LoggedRun(first.results, first.people[kept], first.scores, first.cuts)
     assert compared(alone, second)["distances"] == found["distances"]

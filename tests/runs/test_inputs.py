@@ -38,7 +38,7 @@ def test_images_that_cannot_be_read_are_named_on_the_terminal_only(
     ("words", "said"),
     [
         (["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each"),
-        (["data.limit=0"], "greater than or equal to 1, not 0"),
+        (["data.limit=0"], "greater than or equal to 1"),
         (["data.ids=[nothing]"], "nothing"),
     ],
 )

@@ -89,7 +89,7 @@ def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
     bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run(folder="one")
     (pair,) = one.results["balance"]
-    (warning,) = [line for line in one.results["limitations"] if "are associated in" in line]
+    (warning,) = [line for line in one.results["limitations"] if "are associated in these images" in line]
     for place in (0, 3):
         assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *bench.paths) == 0
         purged = results_of(one.folder)

@@ -1,20 +1,28 @@
-"""Scores per subject and image from the user's file, matched to the people of a data set.
+"""The scores that are analysed: read from the user's file and matched to the people of a data set, or simulated.
 
 A file is CSV, TSV, Parquet or JSON Lines with one row per subject and image: `image_id`, `subject_id` (optional if
 every image shows one person) and one column per score; optional columns name the model and the task, of which a long
-table has a row each. The `scores.parquet` of a run (long form, salted keys) is read as well.
+table has a row each. The `scores.parquet` of a run (long form, salted keys) is read as well. Simulated scores have a
+known truth (`task.options.simulate`), for calibration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator
 
 from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
-from fp2.protocols.fhibe.scores.options import COLUMNS, ScoresOptions
+from fp2.plugins import read_options
+from fp2.protocols.fhibe.scores.conditions import holds
+from fp2.protocols.fhibe.scores.options import COLUMNS, WHERE, Metric, ScoresOptions
+from fp2.protocols.option_types import Range
 from fp2.protocols.task_tables import LONG
 
 if TYPE_CHECKING:
@@ -188,3 +196,91 @@ def _unsalted(given: list[str], known: list[str], salt: bytes | None, kind: Any)
         return given
     of_key = dict(zip(salted(ids, salt, kind), ids, strict=True))
     return [of_key.get(key, key) for key in given]
+
+
+def _effects(value: Any) -> tuple[tuple[str, float], ...]:
+    """Return (condition, amount) of each effect."""
+    form = "Input should be a list of effects, such as [{where: 'pronoun == X', add: -0.1}]"
+    if not isinstance(value or [], list | tuple):
+        raise ValueError(form)
+    for effect in value or []:
+        if not isinstance(effect, Mapping) or set(effect) != {"where", "add"} or not isinstance(effect["where"], str):
+            raise ValueError(form)
+    return tuple((effect["where"], Range().check(effect["add"], float)) for effect in value or [])
+
+
+@dataclass(frozen=True)
+class Truth:
+    """How one metric is simulated: `simulate.METRIC`.
+
+    Attributes
+    ----------
+    base : float
+        The score without any effect.
+    between, within : float
+        Standard deviations of a subject's own deviation, and of an image's.
+    effects : tuple of (str, float)
+        What is added where a condition holds: `{where: CONDITION, add: AMOUNT}`.
+    missing : float
+        The share of subjects and images without a score.
+    """
+
+    base: Annotated[float, Range()] = 0.8
+    between: Annotated[float, Range(0)] = 0.05
+    within: Annotated[float, Range(0)] = 0.05
+    effects: Annotated[tuple[tuple[str, float], ...], BeforeValidator(_effects)] = ()
+    missing: Annotated[float, Range(0)] = 0.0
+
+
+def simulated_scores(
+    people: pd.DataFrame, metrics: Sequence[Metric], truth: Mapping[str, Any], name: str, seed: int
+) -> pd.DataFrame:
+    """Return scores (columns `LONG`) of the outcome `name`.
+
+    Scores are clipped to the metric's range (0 to 1 without one); of a binary metric the sum is the probability of 1.
+
+    Parameters
+    ----------
+    people : DataFrame
+        The people table, with the columns that effects name.
+    truth : mapping
+        Metric -> the keys of `Truth`.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown key or metric, a metric without a truth, or an invalid condition.
+    """
+    import pandas as pd
+
+    where = f"{WHERE}.simulate"
+    if not metrics:
+        raise Fp2Error("there is nothing to simulate", where=f"{WHERE}.metrics", fix="Name a metric")
+    known = [metric.name for metric in metrics]
+    for given in truth:
+        if given not in known:
+            raise Fp2Error(f"{given!r} is not a metric of {WHERE}.metrics", where=where, fix=nearest(given, known))
+    parts = []
+    for place, metric in enumerate(metrics):
+        if not isinstance(own := truth.get(metric.name), Mapping):
+            fix = "Give base, between, within, effects"
+            raise Fp2Error("the metric has no truth", where=f"{where}.{metric.name}", fix=fix)
+        values = _draw(people, metric, read_options(Truth, own, f"{where}.{metric.name}"), [seed, 4, place])
+        ids = people[["image_id", "subject_id"]].reset_index(drop=True)
+        parts.append(ids.assign(probe=name, scorer=metric.name, value=values))
+    return pd.concat(parts, ignore_index=True)[LONG]
+
+
+def _draw(people: pd.DataFrame, metric: Metric, truth: Truth, seed: list[int]) -> Any:
+    rng = np.random.default_rng(seed)
+    subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
+    value = np.full(len(people), truth.base)
+    for condition, amount in truth.effects:
+        value += amount * holds(people, condition).fillna(False).to_numpy(dtype=bool)
+    value += rng.normal(0.0, truth.between, subjects.max() + 1)[subjects]
+    value += rng.normal(0.0, truth.within, len(people))
+    value = value.clip(*(metric.range or (0.0, 1.0)))
+    if metric.yes_no:
+        value = (rng.random(len(people)) < value).astype(np.float64)
+    value[rng.random(len(people)) < truth.missing] = np.nan
+    return value

@@ -43,7 +43,7 @@ def test_the_page_shows_both_orientations_beside_the_null_mean(results: dict[str
 
 
 def test_figures_are_drawn_and_named(results: dict[str, Any], tmp_path: Path) -> None:
-    paths = list(GRAS.figures(results["gras"], results, tmp_path))
+    paths = list(GRAS.figures(results["gras"], results, tmp_path, 10))
     shown = GRAS.context(results["gras"], results, 10)["alts"]
     assert {path.name for path in paths} == set(shown)
     assert {"gras_score.png", "gras_traits_gender.png", "gras_templates_2.png", "gras_attribution.png"} <= set(shown)
@@ -68,7 +68,7 @@ def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> Non
         unit["group_means"]["gender"]["groups"][0] = HOSTILE
     block["attributes"][0]["groups"][0]["group"] = HOSTILE
     assert HOSTILE not in render_dashboard(hostile, [], [], sections=[GRAS])
-    assert len(list(GRAS.figures(block, hostile, tmp_path))) == 6
+    assert len(list(GRAS.figures(block, hostile, tmp_path, 10))) == 6
 
 
 def test_terminal_lines_say_score_chance_size_and_warnings(results: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fp2.report.suppress import suppress_small_cells
+from fp2.report.reading import suppress_small_cells
 
 
 @pytest.mark.parametrize("min_cell", [0, 7, 8, 10, 16, 17, 1000])
