@@ -1,4 +1,4 @@
-"""The main job on the bundled model, as `make run` starts it: what was planted is found, as docs/default_run.md shows."""
+"""The run of `make run` on the bundled model: planted effects are found, and docs/default_run.md shows the numbers."""
 
 from __future__ import annotations
 
