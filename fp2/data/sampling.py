@@ -29,7 +29,7 @@ def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if alone.all():
         return people, ()
     n_images = people.loc[~alone, "image_id"].nunique()
-    return people[alone].reset_index(drop=True), (f"{n_images} picture(s) of two people were left out",)
+    return people[alone].reset_index(drop=True), (f"{n_images} image(s) of two people were left out",)
 
 
 def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -64,7 +64,7 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         "of two people were left out: only one of them is in the data": alone,
         "of two people were left out: their boxes do not say who is on the left": int((~clear).sum()),
     }
-    return pairs, tuple(f"{n} picture(s) {what}" for what, n in counts.items() if n)
+    return pairs, tuple(f"{n} image(s) {what}" for what, n in counts.items() if n)
 
 
 def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +182,7 @@ def _notes(
     """Return notes on the sample: fewer images than asked for, unequal shares, subjects without a value."""
     notes = []
     if n_images is not None and len(chosen) < n_images:
-        notes.append(f"{n_images} pictures were asked for, {len(chosen)} are there")
+        notes.append(f"{n_images} images were requested, {len(chosen)} are available")
     if not by:
         return tuple(notes)
     name = " x ".join(by)
@@ -196,5 +196,5 @@ def _notes(
     short = [f"{group} {counts[group]}" for group in sorted(groups) if counts[group] + per_subject < largest]
     if short:
         more = f" and {len(short) - 8} groups more" if len(short) > 8 else ""
-        notes.append(f"shares of {name} are not equal (up to {largest} pictures): {', '.join(short[:8])}{more}")
+        notes.append(f"shares of {name} are not equal (up to {largest} images): {', '.join(short[:8])}{more}")
     return tuple(notes)

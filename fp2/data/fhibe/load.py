@@ -165,7 +165,7 @@ class _PeopleReader:
             return ImageFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
-            self.oddities["annotation file(s) are not named as their picture, with _annos_ in it"] += 1
+            self.oddities["annotation file(s) are not named like their image, with _annos_ in it"] += 1
         given = row.get("json_path", "").strip()
         return ImageFile(main_id, path, self.release.root / given if given else None, _size(row))
 

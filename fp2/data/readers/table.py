@@ -61,7 +61,7 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
     if subject_key is None:
         subject_ids = image_ids
-        notes.append("no subject column is given: each picture counts as a person of its own")
+        notes.append("no subject column is given: each image counts as a subject of its own")
     else:
         subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
     _check_pairs(image_ids, subject_ids, path)
@@ -167,8 +167,8 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple
     outside = sum(not image.is_relative_to(root) for image in paths)
     if outside:
         notes.append(
-            f"{outside} picture(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
-            "digest holds for this machine only (data.image_root mends that)"
+            f"{outside} image(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
+            "digest holds for this machine only (data.image_root fixes that)"
         )
     if not any(image.is_file() for image in paths):
         raise Fp2Error(
