@@ -40,15 +40,15 @@ yes) or rarely yes (2 %). *Error* is the Monte-Carlo standard error of the value
 READING = """## How to read it
 
 - **One test decides**: `p_value`, the permutation test of the studentised largest difference, with group labels
-  permuted across subjects. Kruskal-Wallis and Welch's F are reported for reference; their type-I error here is why they decide
-  no verdict.
+  permuted across subjects. Kruskal-Wallis and Welch's F are reported for reference; their type-I error here is why they
+  decide no verdict.
 - **`js_p` compares whole distributions**, not means. It also reacts to a group whose subjects vary more, or have fewer
   images each, at equal means: do not read it as a difference of means. It decides no verdict.
 - **Rare outcomes are discrete**: with 2 % yes answers and a group of ten, many permutations are tied, and every tie
   counts against significance. Welch's F is undefined where a group is constant; its type-I error is that of the rest.
-- **`raw` is biased upwards, `excess` downwards**: on average `raw` is at least its null mean, and `excess` subtracts the
-  null mean whatever the true difference. `shrunken` is the estimate to quote; it underestimates a single small group that
-  differs from all others.
+- **`raw` is biased upwards, `excess` downwards**: on average `raw` is at least its null mean, and `excess` subtracts
+  the null mean whatever the true difference. `shrunken` is the estimate to quote; it underestimates a single small
+  group that differs from all others.
 - **Counterfactual sets** compare each answer with the others about the same scene. With binary answers few sets differ
   at all, and the test is conservative.
 - **Binary outcomes use a pooled variance**, scaled to the number of answers. A group whose subjects are much more
