@@ -31,7 +31,12 @@ INVENTED = {
     "conf/data/tiles.yaml",
 }
 """Files that a reader is shown how to write, or that the example plug-in has."""
-PLACEHOLDERS = {"model=NAME": "model=qwen2_5_vl_3b", "data=NAME": "data=peeps", "scorer=NAME": "scorer=valence"}
+PLACEHOLDERS = {
+    "analysis.primary=NAME": "analysis.primary=valence",
+    "model=NAME": "model=qwen2_5_vl_3b",
+    "data=NAME": "data=peeps",
+    "scorer=NAME": "scorer=valence",
+}
 OWN_FILES = ("model=my_model", "model=llava_pinned", "probe=leader", "experiment=consistency", "experiment=word_count")
 """Choices that a page or the example plug-in defines."""
 

@@ -17,8 +17,8 @@ from fp2.report.reading import (
     is_calibration,
     model_name,
     plain,
-    primary_scorer,
     scorer_label,
+    scorer_names,
     variant_line,
 )
 from fp2.report.section import Section, present
@@ -48,7 +48,8 @@ def print_results(
     """
     head = Text(f"{heading(results)} of {model_name(results)}", style="bold")
     size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
-    what = f"{scorer_label(primary_scorer(results))}, " if results["disparities"] else ""
+    shown = scorer_names(results)[:1]
+    what = f"{scorer_label(shown[0])}, " if shown else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
