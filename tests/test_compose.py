@@ -12,15 +12,14 @@ from fp2.compose import check_overrides, load_config, prepare
 from fp2.errors import Fp2Error
 
 CONF = REPOSITORY / "conf"
+ROOTED = ("fhibe", "fhibe_faces", "gras", "fairface", "utkface", "folder")
 NEEDS = {
-    "fhibe": ["data.root=/data"],
-    "fhibe_faces": ["data.root=/data"],
-    "table": ["data.path=people.csv", "data.columns={image: file}"],
-    "counterfactual": ["data.path=sets.csv"],
-    **{name: ["data.root=/data"] for name in ("gras", "fairface", "utkface", "folder")},
-    "hf": ["data.root=/data", "data.columns={image: image}"],
-    **{name: ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe")},
-    "gras_paper": ["data.root=/data", "probe.traits_file=null"],
+    **{f"data={name}": ["data.root=/data"] for name in ROOTED},
+    "data=table": ["data.path=people.csv", "data.columns={image: file}"],
+    "data=counterfactual": ["data.path=sets.csv"],
+    "data=hf": ["data.root=/data", "data.columns={image: image}"],
+    **{f"experiment={name}": ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe")},
+    "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }
 LISTS = ("narrow",)  # files that are chosen by name in an option, and are no group of the config
 CHOICES = sorted(
@@ -32,7 +31,8 @@ CHOICES = sorted(
 
 @pytest.mark.parametrize(("group", "name"), CHOICES, ids=lambda value: str(value))
 def test_every_choice_of_every_group_composes_and_validates(group: str, name: str) -> None:
-    config = load_config([f"{group}={name}", *NEEDS.get(name, [])])
+    choice = f"{group}={name}"
+    config = load_config([choice, *NEEDS.get(choice, [])])
     assert config.data.kind
     if group == "model":
         assert config.engine.name == config.model.engine

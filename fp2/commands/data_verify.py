@@ -132,7 +132,7 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
     if not configured_source(config).has_withdrawals:
         what = f"--newer compares releases, which data={config.data.name} does not have"
         raise Fp2Error(what, fix="Use a data set with releases: data=fhibe data.root=PATH")
-    other = load_configured(replace(config, data=replace(config.data, root=str(newer))), progress)
+    other = load_configured(replace(config, data=replace(config.data, root=newer)), progress)
     subjects, images = (
         sorted(set(dataset.people[name]) - set(other.people[name])) for name in ("subject_id", "image_id")
     )
