@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
-TRAITS_MISSING = "The trait words are with the data: those that ship are counted here, and the config hash will differ"
+TRAITS_MISSING = "The trait words are part of the data: bundled words are counted here, and the config hash will differ"
 UNKNOWN = "unknown without the data"
 
 
@@ -171,7 +171,7 @@ def _print_plan(config: Config, console: Console) -> None:
     with ResponseStore(Path(config.paths.store)) as store:
         protocol, inputs, pixels = load_inputs(config, store, Progress())
         people = inputs.people
-        rows = {"images": f"{people['image_id'].nunique():,} of {people['subject_id'].nunique():,} people"}
+        rows = {"images": f"{people['image_id'].nunique():,} of {people['subject_id'].nunique():,} subjects"}
         if protocol.asks:
             plan = plan_answers(protocol, inputs, pixels)
             storage = protocol.storage(plan, inputs)

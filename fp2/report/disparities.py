@@ -178,8 +178,9 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
 
 
 def _terminal_table(results: Results) -> Table:
-    """Return the table of the primary scorer: a part per cut with a line per probe."""
+    """Return the table of the primary scorer, or of the first with rows: a part per cut with a line per probe."""
     labels = reading.probe_labels(results)
+    scorer = next(iter(scorer_names(results)), None)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("probe", overflow="fold", max_width=18)
     table.add_column("disparity", justify="right", no_wrap=True)
@@ -187,7 +188,7 @@ def _terminal_table(results: Results) -> Table:
     table.add_column("verdict", overflow="fold", max_width=13)
     table.add_column("worst → best group", overflow="fold", max_width=60)
     for cut in results["cuts"]:
-        rows = rows_of(results, cut)
+        rows = rows_of(results, cut, scorer)
         table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
         for place, (probe, row) in enumerate(rows.items()):
             none_found = row["verdict"] == "no_difference_found"  # its full words do not fit the column
@@ -216,7 +217,10 @@ def _composite_line(results: Results, cut: str) -> Text:
     """Return one cut's composite with its null mean and severity."""
     composite = results["composites"].get(cut) or {}
     if composite.get("value") is None:
-        return Text(f"composite by {cut_label(cut)}: {DASH} (no probe could be compared)")
+        names, primary = scorer_names(results), reading.primary_scorer(results)
+        missing = f"{primary} is not among the scorers: set analysis.primary={names[0]}" if names else ""
+        reason = missing if missing and primary not in names else "no probe could be compared"
+        return Text(f"composite by {cut_label(cut)}: {DASH} ({reason})")
     p = probability(composite["p_value"])
     severity = plain(composite["severity"] or DASH)
     line = Text(f"composite by {cut_label(cut)}: ")

@@ -17,8 +17,8 @@ from fp2.report.reading import (
     model_name,
     model_was_used,
     plain,
-    primary_scorer,
     scorer_label,
+    scorer_names,
     variant_line,
 )
 from fp2.report.section import Section, heading, present
@@ -49,7 +49,8 @@ def print_results(
     who = f" of {model_name(results)}" if model_was_used(results) else ""
     head = Text(f"{heading(sections, results)}{who}", style="bold")
     size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
-    what = f"{scorer_label(primary_scorer(results))}, " if results["disparities"] else ""
+    shown = scorer_names(results)[:1]
+    what = f"{scorer_label(shown[0])}, " if shown else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
