@@ -55,8 +55,8 @@ def print_results(
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
-    if shown := variant_line(results):
-        console.print(Text(shown, style="bold"))
+    if variant := variant_line(results):
+        console.print(Text(variant, style="bold"))
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):

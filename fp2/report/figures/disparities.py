@@ -203,7 +203,7 @@ def intervals(results: Results, path: Path, scorer: str | None = None) -> Path:
         )  # fmt: skip
         for place, cut in enumerate(cuts):
             axes = drawn.add_subplot(grid[place // columns, place % columns])
-            _interval_panel(axes, panels[cut], labels, largest * 1.04)
+            _interval_panel(axes, panels[cut], labels, largest * 1.04 or 1.0)
             axes.set_title(shorten(cut_label(cut), 40), loc="left")
         what = shorten(scorer_label(scorer), 24).capitalize()
         head(drawn, f"{what} disparity (max \u2212 min) and its null distribution", [results])
