@@ -1,4 +1,4 @@
-# Everything that a fresh machine with Python 3.11 needs: make run, make test. `make help` lists the rest.
+# `make run` and `make test` need Python 3.11 or newer and set up everything else; `make help` lists the rest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +11,7 @@ ARGS ?=
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.ready ## Make .venv with everything in it
+setup: $(VENV)/.ready ## Create .venv with all dependencies
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }
@@ -20,32 +20,32 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-run: setup ## The main job on the embedded default (ARGS="model=... data=..." for another)
+run: setup ## Evaluate the bundled model on the drawn people (ARGS="model=... data=..." for others)
 	@$(BIN)/python launch.py $(ARGS)
 
 sweep: setup ## A sweep from conf/sweep: make sweep NAME=cuts
 	@$(BIN)/python launch.py sweep=$(NAME) $(ARGS)
 
-ui: setup ## Open the MLflow UI on the runs so far
+ui: setup ## Open the MLflow UI
 	@$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db
 
-test: setup ## The tests, on all cores (ARGS="-n 0 tests/x.py" for one file in one process)
+test: setup ## Run the tests on all cores (ARGS="-n 0 tests/test_cuts.py" for one file in one process)
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-lint: setup ## Style, types and the direction of imports
+lint: setup ## Style, types and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: setup ## Put the style right
+format: setup ## Fix the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## The benchmarks, one JSON line each
+bench: setup ## Run the benchmarks, one JSON line each
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
 
-train-peeps: setup ## Train the embedded model again (about two and a half hours on one core; fixed steps and seed)
+train-peeps: setup ## Train the bundled model again (about two and a half hours on one core; fixed steps and seed)
 	$(BIN)/python -m training.peeps
 
 clean: ## Remove caches and outputs; answers, keys and the MLflow store stay

@@ -137,6 +137,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "run_id": outcome.run_id,
         "experiment_id": outcome.experiment_id,
         "model": config.model.name,
+        "variant": config.variant.name,
         "cuts": outcome.results["cuts"],
         "composite": outcome.results["composite"],
         "severity": outcome.results["severity"],
@@ -178,9 +179,8 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
-        print(
-            f"  {status['run_id']}  {status['model']:<22} {'+'.join(status['cuts']):<28} {value}  {status['severity']}"
-        )
+        what = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
+        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {status['severity'] or '–'}")
     ids = ",".join(f'"{status["run_id"]}"' for status in done)
     if len(done) > 1 and done[0]["experiment_id"] is not None:
         print(

@@ -14,8 +14,9 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how certainly.",
+    epilog="Most commands take settings as launch.py does (key=value): fp2 plan model=NAME data=NAME",
 )
-data_app = typer.Typer(no_args_is_help=True, help="Inspect a data set.")
+data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
 app.add_typer(data_app, name="data")
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -41,7 +42,7 @@ def run(ctx: typer.Context) -> None:
 
 @app.command(context_settings=OVERRIDES)
 def plan(ctx: typer.Context) -> None:
-    """Print what a run would ask (answers, stored answers, time, disk), without loading a model."""
+    """Print what a run would ask (answers, stored answers, time, disk), without a model: fp2 plan model=NAME ..."""
     from fp2.commands.plan import plan_run
 
     plan_run(ctx.args)
@@ -61,7 +62,9 @@ def list_choices(
 
 
 @app.command(context_settings=OVERRIDES)
-def rerun(ctx: typer.Context, run_id: str) -> None:
+def rerun(
+    ctx: typer.Context, run_id: Annotated[str, typer.Argument(help="A run's id, or a folder with its files.")]
+) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
     from fp2.commands.rerun import rerun as again
 
@@ -73,7 +76,7 @@ def rescore(
     ctx: typer.Context, run_id: Annotated[str, typer.Argument(help="A run's id, or a folder with its files.")]
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
-    from fp2.commands.rescore import rescore as again
+    from fp2.commands.rerun import rescore as again
 
     raise typer.Exit(again(run_id, ctx.args))
 
@@ -95,7 +98,7 @@ def compare(
 @app.command(context_settings=OVERRIDES)
 def leaderboard(
     ctx: typer.Context,
-    sweep_id: Annotated[str | None, typer.Argument()] = None,
+    sweep_id: Annotated[str | None, typer.Argument(help="Printed at the end of the sweep.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals to this PNG.")] = None,
@@ -112,7 +115,7 @@ def leaderboard(
 
 @app.command()
 def verify(
-    passport: Path,
+    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
     threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
 ) -> None:
@@ -174,7 +177,7 @@ def data_verify(
     newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: count what it lacks.")] = None,
     ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
 ) -> None:
-    """Check the files, sizes, repeats and groups of a data set: fp2 data verify data=fhibe data.root=PATH."""
+    """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""
     from fp2.commands.data_verify import verify as check
 
     raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to))

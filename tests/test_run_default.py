@@ -1,4 +1,4 @@
-"""The main job on the bundled model, as `make run` starts it: what was planted is found, and shown in the README."""
+"""The run of `make run` on the bundled model: planted effects are found, and docs/default_run.md shows the numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, environment
 
+from fp2.models.expected import expected_effects
 from fp2.models.planted import load_planted
 
 pytestmark = pytest.mark.long
@@ -42,7 +43,7 @@ def default_run(root: Path) -> tuple[str, dict]:
 @pytest.fixture(scope="module")
 def planted() -> Any:
     """The effects that the model was trained to show, one per probe and attribute."""
-    return load_planted().expected_effects()
+    return expected_effects(load_planted())
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +103,11 @@ def test_another_cut_asks_the_model_nothing(root: Path, default_run: tuple[str, 
     assert results["config_hash"] != default_run[1]["config_hash"]
 
 
-def test_readme_table_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict], planted: Any) -> None:
+def test_the_table_of_the_docs_is_what_the_default_run_gives(rows: dict[tuple[str, str], dict], planted: Any) -> None:
     expected = {(effect.probe, effect.attribute): effect for effect in planted}
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "default_run.md").read_text(encoding="utf-8")
     lines = re.findall(
-        r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", readme, re.MULTILINE
+        r"^\| (\w+) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (.+?) \| (.+?) \|$", page, re.MULTILINE
     )
     assert len(lines) == 24
     for probe, attribute, effect, raw, chance, worst, verdict in lines:

@@ -23,41 +23,43 @@ LEVEL_NAMES = {
 
 PEOPLE = f"{len(SIZES)} groups of {', '.join(map(str, SIZES[:-1]))} and {SIZES[-1]}"
 
-INTRODUCTION = f"""# Why the numbers can be trusted
+INTRODUCTION = f"""# Validity of the statistics
 
-The tests behind the verdicts of a fingerprint, of counterfactual sets and of missing values, the distance of two
-fingerprints, the order of models and the test of wordings were tried on data of which the truth is known: their
-p-values, the correction of a family (Holm, and step-down max-T), and what is called equivalent. Not on this page: GRAS,
-which has [its own](gras_validity.md), and what FHIBE's published methods test beside the fingerprint's test. It is
-written by `python -m benchmarks.validity`; a fast version of it runs with the tests.
+The statistical methods were tested on simulated data of which the truth is known: the tests behind the verdicts of a
+fingerprint, of counterfactual sets and of missing values, the distance of two fingerprints, the ranks of models, prompt
+sensitivity, corrections for multiple testing (Holm and step-down max-T), and equivalence. GRAS has
+[a page of its own](gras_validity.md); FHIBE's published tests are not covered. This page is written by
+`python -m benchmarks.validity`; a fast version runs with the tests. The [glossary](glossary.md) defines the terms.
 
-The data are like ours: {PEOPLE} people, {IMAGES} images each, answers of one
-person correlated by {ICC}; scores that are normal, skewed (log-normal), zero-heavy (60 % zeros, like a sentiment) or
-mostly zero (3 % between .3 and 1), yes or no (30 % yes) or rarely yes (5, 2 or .5 %).
-*Error* is the Monte-Carlo standard error of the share beside it. *Holds* says `yes`
-inside the bound, `within error` outside it by no more than two standard errors, `no` otherwise.
+The simulated data have {PEOPLE} subjects and {IMAGES} images per subject, with an
+intraclass correlation of {ICC}; scores are normal, skewed (log-normal), zero-inflated (60 % zeros, like a sentiment
+score) or mostly zero (3 % between .3 and 1), binary (30 % yes) or rarely yes (5, 2 or .5 %).
+*Error* is the Monte-Carlo standard error of the value. *Holds* is `yes` inside the bound, `within error` if outside by
+at most two standard errors, `no` otherwise.
 """
 
 READING = """## How to read it
 
-- **One test decides**: `p_value`, the permutation of whole people of the studentised largest difference. Kruskal-Wallis
-  and Welch are printed beside it because readers expect them. Their level here is why they decide nothing.
-- **`js_p` compares whole distributions**, not means. It also answers to a group whose people scatter more, or have
-  fewer images each, at equal means: do not read it as a gap there. It decides nothing.
-- **Rare outcomes are discrete**: with 2 % yes answers and a group of ten many relabellings tie, and every tie counts
-  against a finding. Welch's F does not exist where a group is constant; its level is that of the rest.
-- **`raw` is too high, `excess` too low**: `raw` never falls below the chance level, `excess` takes that level off at
-  every gap. `shrunken` is the estimate to quote; it understates one small group that stands alone.
-- **Counterfactual sets** take each answer against the others about the same scene. With yes/no answers few sets differ
-  at all, and their test finds less than it may.
-- **Yes/no outcomes take the variance at the overall rate**, in proportion to the agreement of the answers of a subject,
-  of the group itself where it is larger than elsewhere. The worst that was found: a group of ten with an intraclass
-  correlation of .95 among others of .05. Three percent of such groups are constant by chance, and a constant group is
-  not told from a true rate of 0 without giving up half of the power for one.
-- **One family for a run**: correcting scorer by scorer, or testing composites first and the rows within those that are
-  rejected, does not control the error over the run; the rows "for reference" show by how much.
-- **What is refused**: a small group whose subjects (nearly) all answer the same is never called equivalent to others on
-  the strength of its own spread.
+- **One test decides**: `p_value`, the permutation test of the studentised largest difference, with group labels
+  permuted across subjects. Kruskal-Wallis and Welch's F are reported for reference; their type-I error here is why they
+  decide no verdict.
+- **`js_p` compares whole distributions**, not means. It also reacts to a group whose subjects vary more, or have fewer
+  images each, at equal means: do not read it as a difference of means. It decides no verdict.
+- **Rare outcomes are discrete**: with 2 % yes answers and a group of ten, many permutations are tied, and every tie
+  counts against significance. Welch's F is undefined where a group is constant; its type-I error is that of the rest.
+- **`raw` is biased upwards, `excess` downwards**: on average `raw` is at least its null mean, and `excess` subtracts
+  the null mean whatever the true difference. `shrunken` is the estimate to quote; it underestimates a single small
+  group that differs from all others.
+- **Counterfactual sets** compare each answer with the others about the same scene. With binary answers few sets differ
+  at all, and the test is conservative.
+- **Binary outcomes use the variance at the overall rate**, scaled to the agreement of a subject's answers: that of the
+  group itself where it is larger than elsewhere. A group of ten with an intraclass correlation far above that of the
+  others is rejected a little too often: by chance 3 % of such groups are constant, and no test tells a constant group
+  from a true rate of 0 without losing half of its power for one.
+- **One family for a run**: neither correction scorer by scorer, nor composites first and the rows within those that are
+  rejected, controls the error over the run; the rows "for reference" show by how much.
+- **What is not concluded**: a small group whose subjects (nearly) all answer the same is never called equivalent to
+  others on the strength of its own spread.
 """
 
 
@@ -66,9 +68,9 @@ def write_report(docs: Path, results: Results, rows: Sequence[Row], truth: Seque
     images = docs / "images"
     images.mkdir(parents=True, exist_ok=True)
     figures = [
-        ("validity_levels.png", "Share of null data sets called different at 5 %", lambda ax: _levels(ax, rows)),
-        ("validity_estimates.png", "What raw, excess and shrunken make of a gap", lambda ax: _estimates(ax, rows)),
-        ("validity_power.png", "Power in multiples of the printed smallest detectable difference", _power(rows)),
+        ("validity_levels.png", "Share of null data sets that are significant at 5 %", lambda ax: _levels(ax, rows)),
+        ("validity_estimates.png", "Raw, excess and shrunken estimates by true gap", lambda ax: _estimates(ax, rows)),
+        ("validity_power.png", "Power by true difference, in multiples of the minimum detectable effect", _power(rows)),
     ]
     for name, _, paint in figures:
         _figure(images / name, paint)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fp2 import plugins
 from fp2.config import choices, conf_folders
@@ -52,13 +54,13 @@ def _plural(group: str) -> str:
 
 
 def _print_choices(group: str, console: Console) -> None:
-    """Print the YAML files of a config group: name, first comment line, and where it comes from."""
+    """Print the YAML files of a config group: name, first sentence of its comment, and where it comes from."""
     table = Table(title=f"{group}=NAME", title_justify="left")
     for column in ("name", "description", "from"):
         table.add_column(column, overflow="fold")
     folders = conf_folders()
     for name, path in choices(group).items():
-        table.add_row(name, _first_comment(path), _source(path, folders))
+        table.add_row(name, Text(_first_sentence(path)), _source(path, folders))  # text: brackets are no markup
     console.print(table)
 
 
@@ -73,14 +75,16 @@ def _print_classes(group: str, console: Console) -> None:
     console.print(table)
 
 
-def _first_comment(path: Path) -> str:
-    """Return the first comment of a YAML file, or nothing."""
+def _first_sentence(path: Path) -> str:
+    """Return the first sentence of the comment at the top of a YAML file, or nothing; indented lines are examples."""
+    lines: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") and not line.startswith("# @package"):
-            return line.lstrip("# ").strip()
-        if line and not line.startswith("#"):
+        if line.startswith("# @package"):
+            continue
+        if not line.startswith("#") or line.startswith("#  "):
             break
-    return ""
+        lines.append(line.lstrip("# ").strip())
+    return re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(lines))[0]
 
 
 def _source(path: Path, folders: Mapping[str, Path]) -> str:

@@ -1,7 +1,7 @@
 """The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
 Where the runs of one cut are on the same subjects, `with_places` orders them by shrunken composite and adds rank
-intervals and tie letters (A6, `fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
+intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
 mean, and differences between neighbours may be due to chance. Image variants (controls, crops) are ranked separately.
 """
 
@@ -139,11 +139,6 @@ def rank_interval(row: LeaderboardRow) -> str:
     if row.rank_low is None:
         return DASH
     return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
-
-
-def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the ranked rows of several runs' `results.json`."""
-    return rank(summary for result in results for summary in summarise(result))
 
 
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:

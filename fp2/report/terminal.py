@@ -13,15 +13,15 @@ from rich.text import Text
 
 from fp2.report.reading import (
     CALIBRATION_SHORT,
-    heading,
     is_calibration,
     model_name,
+    model_was_used,
     plain,
-    primary_scorer,
     scorer_label,
+    scorer_names,
     variant_line,
 )
-from fp2.report.section import Section, present
+from fp2.report.section import Section, heading, present
 
 
 def print_results(
@@ -46,15 +46,17 @@ def print_results(
     next_command : str, optional
         A command to suggest, on a line of its own.
     """
-    head = Text(f"{heading(results)} of {model_name(results)}", style="bold")
+    who = f" of {model_name(results)}" if model_was_used(results) else ""
+    head = Text(f"{heading(sections, results)}{who}", style="bold")
     size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
-    what = f"{scorer_label(primary_scorer(results))}, " if results["disparities"] else ""
+    shown = scorer_names(results)[:1]
+    what = f"{scorer_label(shown[0])}, " if shown else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
-    if shown := variant_line(results):
-        console.print(Text(shown, style="bold"))
+    if variant := variant_line(results):
+        console.print(Text(variant, style="bold"))
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):

@@ -33,7 +33,7 @@ def test_it_counts_what_the_store_has_and_asks_nobody(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = plan(capsys, *bench.words())
-    assert before["images"] == "72 of 36 people"
+    assert before["images"] == "72 of 36 subjects"
     assert before["questions per image"] == "6"
     assert before["answers planned"] == "432"
     assert before["answers to ask"] == "432"
@@ -69,7 +69,7 @@ def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.Ca
 def test_a_task_asks_no_model(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     rows = plan(capsys, *bench.words("task=diversity"))
     assert rows["answers planned"] == "none: task=diversity asks no model"
-    assert rows["images"] == "72 of 36 people"
+    assert rows["images"] == "72 of 36 subjects"
 
 
 def test_every_run_of_a_sweep_is_planned_and_one_mistake_stops_no_other(
@@ -115,12 +115,12 @@ def test_the_size_of_the_gras_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert "MB in the store" in rows["disk"]
     for part in ("2,499,990 of 2,505,000", "of the vision encoder", "at 100 TFLOP/s", "data.root", *GRAS):
         assert part in rows["text"]
-    assert "The trait words are with the data" in rows["text"]
+    assert "The trait words are part of the data" in rows["text"]
 
 
 def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = plan(capsys, "experiment=gras_paper", "model=planted", "data.root=/nowhere/gras")["text"]
-    assert "The trait words are with the data" in text
+    assert "The trait words are part of the data" in text
     assert "data.root (the folder with the official lists) does not exist on this machine" in text
 
 

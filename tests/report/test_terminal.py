@@ -93,3 +93,15 @@ def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> No
 def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
     results["composites"]["age"]["value"] = None
     assert "composite by age: – (no probe could be compared)" in printed(results, 100)
+
+
+def test_a_run_without_its_primary_scorer_shows_the_first_one_it_has(results: dict[str, Any]) -> None:
+    results["disparities"] = [row for row in results["disparities"] if row["scorer"] != "valence"]
+    first = next(scorer["name"] for scorer in results["scorers"] if scorer["name"] != "valence")
+    for composite in results["composites"].values():
+        composite["value"] = None
+    text = " ".join(printed(results, 200).split())
+    assert f": {first}, " in text
+    row = next(row for row in results["disparities"] if row["scorer"] == first)
+    assert f"{row['raw']:.3f}" in text
+    assert f"valence is not among the scorers: set analysis.primary={first}" in text

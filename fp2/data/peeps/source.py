@@ -14,8 +14,8 @@ from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
 from fp2.data.peeps.spec import DEFAULT_SEED, PeepsSpec
 
 NOTE = (
-    "these people are drawings (Open Peeps by Pablo Stanley, CC0); region is shown by a backdrop pattern only; "
-    "what is found about them is about the model and the drawings, never about people"
+    "The people are drawings (Open Peeps by Pablo Stanley, CC0), and region is shown by a backdrop pattern only: "
+    "the results are about the model and the drawings, not about people."
 )
 
 

@@ -164,7 +164,7 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
 
 
 def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
-    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5)."""
+    """Return the composite of the primary scorer over the probes present, with its joint-permutation test."""
     from fp2.stats.composite import composite_test
 
     chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]

@@ -1,0 +1,41 @@
+"""`fp2 list`: descriptions are whole sentences, printed as they are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from bench import fp2
+
+from fp2.config import choices
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def test_brackets_of_a_description_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list", "data") == 0
+    assert "data=folder data.root=PATH data.attribute=NAME cut.by=[NAME]" in capsys.readouterr().out
+
+
+def test_a_description_is_the_whole_first_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list", "experiments") == 0
+    out = capsys.readouterr().out
+    assert "MediaPipe detects faces and segments people, dlib verifies faces. " in out  # on two lines of the file
+    assert "Needs pip install" not in out
+
+
+def test_every_choice_of_data_cuts_experiments_and_variants_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    for group in ("data", "cut", "experiment", "variant", "sweep", "task"):
+        assert fp2("list", group) == 0
+        out = capsys.readouterr().out
+        for name in choices(group):
+            assert re.search(rf"│ {name} +│ \S", out), f"{group}={name}"
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list", "modls") == 2
+    assert "models" in capsys.readouterr().err

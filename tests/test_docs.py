@@ -1,0 +1,192 @@
+"""README and docs name what exists: paths, modules, links, commands and their overrides."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+import typer
+from bench import REPOSITORY
+
+from fp2.cli import app
+from fp2.compose import check_overrides, prepare
+from fp2.errors import Fp2Error
+
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "fp2/models/*/*.md")
+    for path in REPOSITORY.glob(pattern)
+)
+FOLDERS = ("fp2", "conf", "docs", "tests", "benchmarks", "examples", "training")
+INVENTED = {
+    "conf/model/my_model.yaml",
+    "conf/data/mine.yaml",
+    "conf/data/faces.yaml",
+    "conf/data/tiles.yaml",
+}
+"""Files that a reader is shown how to write, or that the example plug-in has."""
+PLACEHOLDERS = {
+    "analysis.primary=NAME": "analysis.primary=valence",
+    "model=NAME": "model=qwen2_5_vl_3b",
+    "data=NAME": "data=peeps",
+    "scorer=NAME": "scorer=valence",
+}
+OWN_FILES = ("model=my_model", "model=llava_pinned", "probe=leader", "experiment=consistency", "experiment=word_count")
+"""Choices that a page or the example plug-in defines."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+@every_page
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            place, _, heading = unquote(target).partition("#")
+            file = (page.parent / place).resolve() if place else page
+            if not file.exists() or (heading and heading not in headings(file)):
+                missing.append(target)
+    assert missing == []
+
+
+@every_page
+def test_paths_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(rf"(?<![\w./:-])((?:{'|'.join(FOLDERS)})/[\w./*-]*\w)", text)
+    missing = [path for path in named if path not in INVENTED and not any(REPOSITORY.glob(path))]
+    assert missing == []
+
+
+@every_page
+def test_python_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<![\w./@-])fp2(?:\.\w+)+", text)) - tags_and_groups()
+    named |= {f"{module}.{name}" for module, names in re.findall(r"^from (fp2[\w.]*) import ([\w, ]+)$", text, re.M)
+              for name in names.split(", ")}  # fmt: skip
+    assert [name for name in sorted(named) if not is_python_name(name)] == []
+
+
+@every_page
+def test_commands_are_accepted(page: Path) -> None:
+    """Every `fp2` command exists with its options, and the overrides of every run compose to a valid config."""
+    wrong = []
+    for command in commands(page):
+        problem = problem_of(command)
+        if problem:
+            wrong.append(f"{command}: {problem}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent == REPOSITORY / "docs"], ids=name_of)
+def test_every_page_is_linked_from_another_and_links_the_glossary(page: Path) -> None:
+    others = "".join(path.read_text(encoding="utf-8") for path in PAGES if path != page)
+    assert f"{page.name})" in others or f"{page.name}#" in others
+    if page.name not in ("glossary.md", "gras_validity.md"):  # the latter is written by a benchmark
+        assert "glossary.md" in page.read_text(encoding="utf-8")
+
+
+def test_the_check_of_commands_finds_mistakes() -> None:
+    assert problem_of("fp2 plann")
+    assert problem_of("fp2 compare A B --jason x.json")
+    assert problem_of("launch.py model=peeps_vml")
+    assert problem_of("fp2 rescore RUN_ID analysis.alfa=0.01")
+    assert problem_of("fp2 plan model=peeps_vlm cut.by=[gender]") is None
+    assert not is_python_name("fp2.runs.purje")
+    assert is_python_name("fp2.stats.disparities.disparity_panel")
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Yield the commands of a page, from code blocks (continued lines joined) and code spans, without comments."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:\w*)\n(.*?)^```", text, re.M | re.S)
+    blocks += re.findall(r"(?:^(?: {4}).*\n)+", text, re.M)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    for line in [*"\n".join(blocks).replace("\\\n", " ").splitlines(), *spans]:
+        found = re.match(r"\s*(?:python )?(launch\.py .+|fp2 [a-z].*)$", line)
+        if found and "..." not in found.group(1).split(" #")[0].replace("outputs/2026-.../", "").replace("/.../", ""):
+            yield re.split(r"\s+#", found.group(1))[0].strip()
+
+
+def problem_of(command: str) -> str | None:
+    """Return what is wrong with a command, or None."""
+    program, *words = shlex.split(command)
+    if program == "launch.py":
+        return problem_of_overrides(words)
+    known = typer.main.get_command(app)
+    while words and words[0] in getattr(known, "commands", {}):
+        known = known.commands[words.pop(0)]  # type: ignore[attr-defined]
+    if getattr(known, "commands", None) and words:
+        return f"unknown command {words[0]!r}"
+    options = {option for parameter in known.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    unknown = [word for word in words if word.startswith("--") and word not in {*options, "--help", "--verify-inputs"}]
+    if unknown:
+        return f"unknown options {unknown}"
+    problem = problem_of_overrides([word for word in words if re.match(r"[\w.]+=", word)])
+    planned = known.name == "plan" and problem and problem.endswith("Add data.root=PATH")  # plans need no data
+    return None if planned else problem
+
+
+@cache
+def _compose(words: tuple[str, ...]) -> str | None:
+    try:
+        check_overrides(prepare(words))
+    except Fp2Error as error:
+        return str(error)
+    return None
+
+
+def problem_of_overrides(words: list[str]) -> str | None:
+    """Return why the overrides do not compose, or None."""
+    kept = [PLACEHOLDERS.get(word, word) for word in words if not word.startswith(("-", "hydra.searchpath"))]
+    return _compose(tuple(word for word in kept if not word.startswith(OWN_FILES)))
+
+
+def tags_and_groups() -> set[str]:
+    """Return the entry-point groups and the MLflow tags, which look like Python names."""
+    toml = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    return {*re.findall(r'entry-points\."(fp2\.\w+)"', toml), "fp2.conf", "fp2.variant"}
+
+
+def is_python_name(name: str) -> bool:
+    """Return whether `fp2.a.b.C` is a module, or a name that a module defines or imports (no module is imported)."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        module = REPOSITORY.joinpath(*parts[:length])
+        file = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+        if file.exists():
+            rest = parts[length:]
+            return not rest or rest[0] in names_in(file)
+    return False
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the top-level names of a module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)  # names that a package offers lazily
+    return found
+
+
+def headings(file: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
