@@ -156,10 +156,10 @@ def test_groups_against_fairlearn_scipy_and_statsmodels() -> None:
         assert row["kruskal_p"] == pytest.approx(stats.kruskal(*parts).pvalue)
         sizes = {g["group"]: g["n_subjects"] for g in row["groups"]}
         assert sizes == table.groupby("group")["subject_id"].nunique().to_dict()
-    p_values = [row["p_value"] for row in found.disparities]
-    holm = multipletests(p_values, method="holm")[1]
-    assert [row["adjusted_p"] for row in found.disparities] == pytest.approx(list(holm))
-    assert {row["family_size"] for row in found.disparities} == {12}
+    family = [*found.disparities, *found.composites.values()]
+    holm = multipletests([row["p_value"] for row in family], method="holm")[1]
+    assert [row["adjusted_p"] for row in family] == pytest.approx(list(holm))
+    assert {row["family_size"] for row in found.disparities} == {14}
     for cut in ("region", "gender"):
         raws = [row["raw"] for row in found.disparities if row["cut"] == cut]
         assert found.composites[cut]["value"] == pytest.approx(np.mean(raws))
@@ -169,16 +169,27 @@ def test_groups_against_fairlearn_scipy_and_statsmodels() -> None:
 @pytest.mark.parametrize("family", ["scorer", "run"])
 def test_the_family_is_the_one_that_is_named(family: str) -> None:
     found = measure(TRUTH, crowd(60), [REGION, GENDER], "default", family=family, n_permutations=299)
-    rows = found.disparities
-    families: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        families.setdefault("all" if family == "run" else row["scorer"], []).append(row)
-    assert len(families) == (1 if family == "run" else 6)
-    for members in families.values():
-        tested = [row for row in members if row["p_value"] is not None]
-        holm = multipletests([row["p_value"] for row in tested], method="holm")[1]
-        assert [row["adjusted_p"] for row in tested] == pytest.approx(list(holm))
-        assert {row["family_size"] for row in members} == {len(members)}
+    tested = [row for row in found.disparities if row["p_value"] is not None]
+    composites = list(found.composites.values())
+    p = [row["p_value"] for row in tested] + [composite["p_value"] for composite in composites]
+    scorers = [row["scorer"] for row in tested] + ["valence"] * 2
+    weight = [1.0] * len(p)
+    if family == "scorer":
+        others = len(set(scorers)) - 1
+        weight = [(0.5 if name == "valence" else 0.5 / others) / scorers.count(name) for name in scorers]
+    left, largest, expected = set(range(len(p))), 0.0, dict[int, float]()
+    while left:  # Holm's weighted procedure: the smallest p over its weight first
+        j = min(left, key=lambda i: p[i] / weight[i])
+        largest = max(largest, p[j] / weight[j] * sum(weight[i] for i in left))
+        expected[j] = min(largest, 1.0)
+        left.remove(j)
+    adjusted = [row["adjusted_p"] for row in (*tested, *composites)]
+    assert adjusted == pytest.approx([expected[j] for j in range(len(p))])
+    assert {row["family_size"] for row in tested} == {len(p)}
+    assert sum(row["family_level"] for row in tested) < 0.05
+    if family == "scorer":
+        half = [row["family_level"] for row in tested if row["scorer"] != "valence"]
+        assert sum(half) == pytest.approx(0.025)
 
 
 def test_a_refusal_leaves_the_other_means_and_enters_its_own() -> None:
