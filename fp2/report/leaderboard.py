@@ -1,8 +1,9 @@
 """The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
-Where the runs of one cut are on the same subjects, `with_places` orders them by shrunken composite and adds rank
-intervals and tie letters (A6, `fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
-mean, and differences between neighbours may be due to chance. Image variants (controls, crops) are ranked separately.
+Where the runs of one cut are on the same subjects, `with_places` orders them by the difference between groups, less the
+bias of noise, and adds rank intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the
+composite's excess over its null mean, and differences between neighbours may be due to chance. Image variants
+(controls, crops) are ranked separately.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class LeaderboardRow:
         Name of the image variant; None for unchanged images.
     refused : float or None
         Share of refusals among the answers.
-    shrunken : float or None
-        Estimate of the composite. None, as the following, where ranks have no intervals.
+    difference : float or None
+        Root mean square difference of two groups over probes, corrected for noise (`fp2.stats.ranks.Ranked`). None, as
+        the following, where ranks have no intervals.
     rank_low, rank_high : int or None
         Simultaneous confidence interval of the rank.
     ties : str or None
@@ -58,7 +60,7 @@ class LeaderboardRow:
     run_id: str
     variant: str | None = None
     refused: float | None = None
-    shrunken: float | None = None
+    difference: float | None = None
     rank_low: int | None = None
     rank_high: int | None = None
     ties: str | None = None
@@ -102,7 +104,7 @@ def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
-    """Return the rows of every ranked cut by shrunken composite, with rank intervals and tie letters.
+    """Return the rows of every ranked cut by difference, with rank intervals and tie letters.
 
     A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
     """
@@ -130,7 +132,7 @@ def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> Leade
         return replace(row, rank=None)
     x, place = places[row.run_id]
     return replace(
-        row, rank=x, shrunken=place.shrunken, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
+        row, rank=x, difference=place.difference, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
     )
 
 
@@ -159,10 +161,10 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
     """Return the rows as a Markdown table with rounded numbers; partial and calibration runs are marked.
 
-    Rank intervals, ties and shrunken composites are columns where some row has them; `notes` follow as a list.
+    Rank intervals, ties and differences are columns where some row has them; `notes` follow as a list.
     """
     ranked = any(row.rank_low is not None for row in rows)
-    more = ("ranks | ties | shrunken | ", "---|---|--:|") if ranked else ("", "")
+    more = ("ranks | ties | difference | ", "---|---|--:|") if ranked else ("", "")
     lines = [
         f"| # | {more[0]}model | data set | cut | composite | null mean | excess | p | severity | refused | subjects |",
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
@@ -172,7 +174,7 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
         marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
-            *((rank_interval(row), row.ties or DASH, number(row.shrunken)) if ranked else ()),
+            *((rank_interval(row), row.ties or DASH, number(row.difference)) if ranked else ()),
             row.model + (f" ({', '.join(marks)})" if marks else ""),
             row.dataset,
             cut_label(row.cut),
