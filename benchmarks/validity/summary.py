@@ -207,6 +207,41 @@ def _ranks(world: World, found: Arrays) -> list[Row]:
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
+def _naming(world: World, found: Arrays) -> list[Row]:
+    where = describe(world)
+    rows = [
+        rate_row("Confidence set of the worst group: at least 95 %", where, "holds the worst group",
+                 found["covered"], 0.95, None),
+        Row("Groups in the confidence set of the worst", where, "mean number", float(found["size"].mean()),
+            float(found["size"].std(ddof=1) / math.sqrt(len(found["size"]))), len(found["size"]), FREE, ""),
+    ]  # fmt: skip
+    if world.gap:
+        claim, seen = "Named wrongly in a significant row", found["p"] <= ALPHA
+        names = {"worst_right": "worst group", "worst_by_means": "worst group, by means alone"}
+        if "two" in world.where:
+            names = {"pair_right": "pair", "pair_by_means": "pair, by means alone"} | names
+        rows += [rate_row(claim, where, names[key], 1 - found[key][seen], None, None) for key in names]
+    return rows
+
+
+def _order(world: World, found: Arrays) -> list[Row]:
+    sizes = "/".join(map(str, world.sizes))
+    noise = {"five models": "5 models, noise 1 to 4 times"}.get(world.condition, "2 models, noise 1 and 4 times")
+    if world.yes_no:
+        noise = "2 yes/no models, 2 % and 30 % yes"
+    where = f"{noise}, {sizes}, gap {world.gap:.2g} SD ({world.where})" if world.gap else f"{noise}, {sizes}, no gap"
+    if world.condition in ("worse", "apart"):
+        where += {"worse": ", 1.2 times that of the noisier", "apart": ", 3 times that of the noisier"}[world.condition]
+        claim = "A worse model called better: at most 1 %"
+        return [
+            rate_row(claim, where, "noisier called better", found["noisier_better"], None, 0.01),
+            rate_row("Power of the order of models", where, "quieter called better", found["quiet_better"], None, None),
+        ]
+    claim = "Models with equal gaps wrongly ordered: at most 5.5 %"
+    row = rate_row(claim, where, "any two called different", found["ordered"], None, 0.055)
+    return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -221,4 +256,6 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "naming": _naming,
+    "order": _order,
 }

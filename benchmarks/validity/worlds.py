@@ -27,7 +27,8 @@ class World:
     spread (the smallest group has twice the SD), images (6, 5, 3, 2, 1 images a subject by group), straddling (a
     quarter of the subjects change group between images), multi-valued (a fifth count in two groups), missing (half of
     the answers about the largest group, 5 % elsewhere). gap, in SD of one answer: `smallest` group apart from all
-    others, even `steps`, or the `two smallest` apart from each other with all others in the middle.
+    others (or the `largest`, below them), even `steps`, or the `two smallest` (`two largest`) apart from each other
+    with all others in the middle.
     """
 
     outcome: str
@@ -87,13 +88,17 @@ def _zero_heavy(z: np.ndarray) -> np.ndarray:
     return np.clip(np.sign(z) * np.maximum(np.abs(z) - edge, 0.0) * STEEPNESS, -1.0, 1.0)
 
 
-def _shifts(world: World) -> np.ndarray:
-    """True mean of every group less the first, in the outcome's units."""
+def shifts(world: World) -> np.ndarray:
+    """Return the true mean of every group less the first, in the outcome's units."""
     k, shift = len(world.sizes), np.zeros(len(world.sizes))
     if world.where == "steps":
         shift = np.linspace(0.0, 1.0, k)
     elif world.where == "two smallest":
         shift[-2], shift[-1] = -0.5, 0.5
+    elif world.where == "two largest":
+        shift[0], shift[1] = -0.5, 0.5
+    elif world.where == "largest":
+        shift[0] = -1.0
     else:
         shift[-1] = 1.0
     return shift * world.true_gap
@@ -115,7 +120,7 @@ def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0
 
 def scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Turn latent z (lines, columns) into scores of the world; group (lines,): the number of each line's group."""
-    shift = _shifts(world)[group][:, None]
+    shift = shifts(world)[group][:, None]
     if world.yes_no:
         rate = RATE if world.outcome == "yes/no" else RARE
         return (ndtr(z) < rate + shift).astype(float)

@@ -31,8 +31,8 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
     """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
     Each group is labelled with its number of subjects. Colours diverge around 0 for scores of both signs, and run over
-    the range of the score otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups
-    below the reporting minimum are hatched and blank.
+    the range of the score otherwise. ▼ and ▲ mark the pair with the largest |T| where the disparity is significant.
+    Groups below the reporting minimum are hatched and blank.
     """
     shown = suppress_small_cells(results)
     rows, groups, labels = rows_of(shown, cut), group_order(shown, cut), probe_labels(shown)
@@ -55,7 +55,7 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
         _colour_bar(drawn, axes, colours, low, high)
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
-        note = f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {MIN_CELL} subjects, not shown."
+        note = f"▼ worse, ▲ better: clearest pair of a significant disparity. Hatched: fewer than {MIN_CELL} subjects, not shown."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
