@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.families import family, missing, step_down
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.naming import NAMING_WORLDS, naming
@@ -180,6 +181,7 @@ STUDIES = (
     Study("distance", (World("normal"),), distance, 100, 0.25),
     Study("wording", (World("normal"),), wording, 100, 0.25),
     Study("ranks", (World("normal"),), ranks, 100, 0.25),
+    Study("severity", SEVERITY_WORLDS, composites, 20, 0.5),
     Study("naming", NAMING_WORLDS, naming, 100, 0.5),
     Study("order", ORDER_WORLDS, order, 100, 0.5),
 )

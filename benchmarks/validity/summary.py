@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.validity.composites import BOUNDS, SPREAD
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.studies import ALPHA, MULTIPLES
 from benchmarks.validity.worlds import World
@@ -207,6 +208,34 @@ def _ranks(world: World, found: Arrays) -> list[Row]:
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
+def _severity(world: World, found: Arrays) -> list[Row]:
+    truth = world.gap * SPREAD
+    probes = "one of 6 probes" if world.condition == "one probe" else "6 probes"
+    where = f"{probes}, {world.outcome}, {'/'.join(map(str, world.sizes))}, true composite {truth:.3g}"
+    where += f" ({world.where})" if world.gap and world.where != "smallest" else ""
+    level = sum(truth >= bound - 1e-9 for bound in BOUNDS.values())
+    given = ~np.isnan(found["lowest"])
+    right = given & (found["lowest"] <= level) & (level <= found["highest"])
+    labels = "Severity of the composite"
+    rows = [
+        Row("Estimates of the composite", where, name, float(found[name].mean()),
+            float(found[name].std(ddof=1) / math.sqrt(len(given))), len(given), FREE, "")
+        for name in ("value", "excess", "magnitude")
+    ]  # fmt: skip
+    if not truth:
+        claim = "Severity above none where nothing differs: at most 5 %"
+        return [rate_row(claim, where, "labelled", given & (found["highest"] > 0), None, 0.05), *rows]
+    claim = "The label of severity holds the truth, where one is given: at least 90 %"
+    point = np.digitize(found["magnitude"], list(BOUNDS.values())) == level
+    return [
+        rate_row(claim, where, "label", right[given], 0.9, None),
+        rate_row(labels, where, "labelled", given, None, None),
+        rate_row(labels, where, "a single label", given & (found["lowest"] == found["highest"]), None, None),
+        rate_row(labels, where, "label of the estimate alone right", point, None, None),
+        *rows,
+    ]
+
+
 def _naming(world: World, found: Arrays) -> list[Row]:
     where = describe(world)
     rows = [
@@ -256,6 +285,7 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "severity": _severity,
     "naming": _naming,
     "order": _order,
 }

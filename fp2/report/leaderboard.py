@@ -2,8 +2,8 @@
 
 Where the runs of one cut are on the same subjects, `with_places` orders them by the difference between groups, less the
 bias of noise, and adds rank intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the
-composite's excess over its null mean, and differences between neighbours may be due to chance. Image variants
-(controls, crops) are ranked separately.
+composite's magnitude (by its excess over the null mean where a run has none), and differences between neighbours may be
+due to chance. Image variants (controls, crops) are ranked separately.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class LeaderboardRow:
         Simultaneous confidence interval of the rank.
     ties : str or None
         Models that share a letter do not differ significantly.
+    magnitude : float or None
+        The composite corrected for noise; None for runs of version 0.3.0.
     """
 
     rank: int | None
@@ -64,6 +66,7 @@ class LeaderboardRow:
     rank_low: int | None = None
     rank_high: int | None = None
     ties: str | None = None
+    magnitude: float | None = None
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -86,6 +89,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
             "refused": _refused(results["answers"]),
+            "magnitude": composite.get("magnitude"),
         }
         for cut, composite in results["composites"].items()
     ]
@@ -96,7 +100,7 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the rows by cut (in order of appearance), variant and excess, smallest first and missing ones last."""
+    """Return the rows by cut (in order of appearance), variant and magnitude, smallest first and missing ones last."""
     by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for summary in summaries:
         by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
@@ -191,8 +195,13 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
 
 
 def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Rank the summaries of one cut."""
-    ordered = sorted(summaries, key=lambda s: (s["excess"] is None, s["excess"] or 0.0, s["model"], s["run_id"]))
+    """Rank the summaries of one cut by magnitude, or by excess where a run has no magnitude."""
+    known = [summary for summary in summaries if summary["excess"] is not None]
+    first = "excess" if any(summary.get("magnitude") is None for summary in known) else "magnitude"
+    ordered = sorted(
+        summaries,
+        key=lambda s: (s["excess"] is None, s.get(first) or 0.0, s["excess"] or 0.0, s["model"], s["run_id"]),
+    )
     return [
         LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
         for place, summary in enumerate(ordered, start=1)

@@ -138,9 +138,13 @@ class Panel:
         Observed studentised maximum.
     raw_permuted, max_t_permuted : (B, m)
         Line b is one relabelling of the subjects, applied to every outcome. NaN for an outcome that was not tested.
+    influence : (N, m)
+        What each subject adds to `raw`: the squared sum over subjects is the squared standard error of the difference
+        of the extreme means. 0 for an outcome that was not tested.
     """
 
     rows: list[DisparityRow]
     max_t: FloatArray
     raw_permuted: FloatArray
     max_t_permuted: FloatArray
+    influence: FloatArray

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: Mapping[str, Any] = {
-    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "severity": None, "probes": [],
+    "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "magnitude": None,
+    "magnitude_low": None, "magnitude_high": None, "severity": None, "probes": [], "groups": [],
 }  # fmt: skip
 """The composite of a cut without any value."""
 Bounds = tuple[float | None, float | None]
@@ -47,12 +48,20 @@ def composite(disparities: Mapping[str, float]) -> float:
     return float(sum(disparities.values()) / len(disparities))
 
 
-def severity(excess: float | None, bounds: Mapping[str, float]) -> str | None:
-    """Return `none`, `low`, `moderate` or `high` for a composite's excess; each bound belongs to the level above it."""
-    if excess is None:
+def severity(
+    p_value: float | None, low: float | None, high: float | None, bounds: Mapping[str, float], alpha: float
+) -> str | None:
+    """Return the labels that the interval of a composite's magnitude reaches: `moderate`, or `low to moderate`.
+
+    None where p > alpha, unless even the upper end is below the bound of `low`. Each bound belongs to the level above
+    it.
+    """
+    if p_value is None or low is None or high is None:
         return None
-    reached = [level for level in SEVERITIES[1:] if excess >= bounds[level]]
-    return reached[-1] if reached else "none"
+    ends = [[level for level in SEVERITIES if end >= bounds.get(level, -1.0)][-1] for end in (low, high)]
+    if p_value > alpha:
+        return SEVERITIES[0] if ends[1] == SEVERITIES[0] else None
+    return " to ".join(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ def fingerprint(
         Name -> scorer, which has the direction, the scale and the smallest effect of interest.
     comparison : Comparison
     bounds : mapping
-        Severity bounds on the composite's excess.
+        Severity bounds on the composite's magnitude.
     tick : callable
         Called after each cut.
 
@@ -129,7 +138,7 @@ def fingerprint(
         panel = _panel(entries, columns, scorers, comparison)
         panels.append(panel)
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
-        composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
+        composites[cut.name] = _composite(panel, columns, comparison, bounds)
         coverage += _coverage(entries, columns, cut.name)
         worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
         tick()
@@ -161,21 +170,31 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
     )
 
 
-def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
-    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5)."""
+def _composite(
+    panel: Panel, columns: list[tuple[str, str]], comparison: Comparison, bounds: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5).
+
+    `groups` are those that count in every one of these probes.
+    """
     from fp2.stats.composite import composite_test
 
-    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]
-    test: CompositeTest = composite_test(panel, chosen)
-    present = {columns[j][0]: panel.rows[j].raw for j in chosen if panel.rows[j].raw is not None}
+    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary]
+    test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
+    compared = [{g.group for g in panel.rows[j].groups if g.eligible} for j in chosen if panel.rows[j].raw is not None]
+    present = {columns[j][0]: raw for j in chosen if (raw := panel.rows[j].raw) is not None}
     return {
         "value": composite(present) if present else None,
         "null_mean": test.null_mean,
         "null_p95": test.null_p95,
         "excess": test.excess,
         "p_value": test.p_value,
-        "severity": severity(test.excess, bounds),
+        "magnitude": test.magnitude,
+        "magnitude_low": test.magnitude_low,
+        "magnitude_high": test.magnitude_high,
+        "severity": severity(test.p_value, test.magnitude_low, test.magnitude_high, bounds, comparison.alpha),
         "probes": list(present),
+        "groups": sorted(set.intersection(*compared)) if compared else [],
     }
 
 

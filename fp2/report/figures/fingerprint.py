@@ -20,7 +20,7 @@ from fp2.report.figures.style import (
     shorten,
     style,
 )
-from fp2.report.reading import cut_label, model_name, number, primary_scorer, probe_labels, rows_of, scorer_label
+from fp2.report.reading import DASH, cut_label, model_name, number, primary_scorer, probe_labels, rows_of, scorer_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +110,7 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     value = runs[0]["composites"].get(cut) or {}
     if len(runs) == 1 and value.get("value") is not None:
         null = f"null mean {number(value['null_mean'])}"
-        words = f"composite {number(value['value'])}, {null}: severity {value['severity']}"
+        words = f"composite {number(value['value'])}, {null}: severity {value['severity'] or DASH}"
         polar.text(0.5, above, words, transform=polar.transAxes, ha="center", fontsize=8.5, color=FAINT)
     if not probes:
         return

@@ -55,7 +55,7 @@ def heatmap(results: Results, cut: str, path: Path) -> Path:
         _colour_bar(drawn, axes, colours, low, high)
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
-        note = f"▼ worse, ▲ better: clearest pair of a significant disparity. Hatched: fewer than {MIN_CELL} subjects, not shown."
+        note = f"▼ worse, ▲ better: clearest pair if significant. Hatched: fewer than {MIN_CELL} subjects, not shown."
         drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 

@@ -53,19 +53,22 @@ def test_a_composite_of_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("excess", "label"),
+    ("low", "high", "label"),
     [
-        (-0.1, "none"),
-        (0.0199, "none"),
-        (0.02, "low"),
-        (0.0999, "low"),
-        (0.10, "moderate"),
-        (0.25, "high"),
-        (None, None),
+        (0.0, 0.0199, "none"),
+        (0.02, 0.0999, "low"),
+        (0.10, 0.2499, "moderate"),
+        (0.25, 0.9, "high"),
+        (0.0, 0.02, "none to low"),
+        (0.05, 0.11, "low to moderate"),
+        (0.0199, 0.25, "none to high"),
+        (None, None, None),
     ],
 )
-def test_each_bound_opens_its_level(excess: float | None, label: str | None) -> None:
-    assert severity(excess, BOUNDS) == label
+def test_severity_is_every_label_that_the_interval_reaches(low: float, high: float, label: str | None) -> None:
+    assert severity(0.05, low, high, BOUNDS, 0.05) == label
+    assert severity(None, low, high, BOUNDS, 0.05) is None
+    assert severity(0.051, low, high, BOUNDS, 0.05) == ("none" if label == "none" else None)
 
 
 @cache
