@@ -13,6 +13,7 @@ from benchmarks.validity.families import family, missing, step_down
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.naming import NAMING_WORLDS, naming
 from benchmarks.validity.order import ORDER_WORLDS, order
+from benchmarks.validity.refusals import REFUSAL_WORLDS, refusals
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
 from fp2.stats.distance import fingerprint_distance
@@ -181,6 +182,7 @@ STUDIES = (
     Study("distance", (World("normal"),), distance, 100, 0.25),
     Study("wording", (World("normal"),), wording, 100, 0.25),
     Study("ranks", (World("normal"),), ranks, 100, 0.25),
+    Study("refusals", REFUSAL_WORLDS, refusals, 50, 0.5),
     Study("severity", SEVERITY_WORLDS, composites, 20, 0.5),
     Study("naming", NAMING_WORLDS, naming, 100, 0.5),
     Study("order", ORDER_WORLDS, order, 100, 0.5),

@@ -208,6 +208,18 @@ def _ranks(world: World, found: Arrays) -> list[Row]:
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
+def _refusals(world: World, found: Arrays) -> list[Row]:
+    where = f"{describe(world)}, 3 questions of which one group refuses one"
+    other = "mean of what was answered"
+    if world.gap:
+        return [rate_row("Power with refused questions", where, name, _rejected(found[key]), None, None)
+                for key, name in (("p_adjusted", "p_value"), ("p_plain", other))]  # fmt: skip
+    return [
+        rate_row("Type-I error, no group differs: 4-6 %", where, "p_value", _rejected(found["p_adjusted"]), 0.04, 0.06),
+        rate_row("Measured level, for reference", where, other, _rejected(found["p_plain"]), None, None),
+    ]
+
+
 def _severity(world: World, found: Arrays) -> list[Row]:
     truth = world.gap * SPREAD
     probes = "one of 6 probes" if world.condition == "one probe" else "6 probes"
@@ -285,6 +297,7 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "refusals": _refusals,
     "severity": _severity,
     "naming": _naming,
     "order": _order,

@@ -17,6 +17,8 @@ BY_GROUP = (6, 5, 3, 2, 1)
 ICC = 0.3
 NORMAL_SD, ZEROS, STEEPNESS, RATE, RARE = 0.2, 0.6, 0.45, 0.3, 0.02
 WIDE = (-50.0, 50.0)
+WIDE_GAP = 1e-9
+"""A gap that only widens the scale."""
 
 
 @dataclass(frozen=True)

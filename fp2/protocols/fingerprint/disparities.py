@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from fp2.protocols.fingerprint.outcomes import REFUSAL, Entries, entries_of, members, outcome_columns, yes_no_columns
+from fp2.protocols.fingerprint.outcomes import (
+    REFUSAL,
+    Entries,
+    entries_of,
+    members,
+    outcome_columns,
+    value_ranges,
+    yes_no_columns,
+)
 from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
 
 if TYPE_CHECKING:
@@ -158,7 +166,7 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
         entries.subjects,
         images=entries.images,
         higher_is_better=[s.higher_is_better for s in used],
-        value_ranges=[s.value_range for s in used],
+        value_ranges=value_ranges(entries.values, [s.value_range for s in used]),
         bins=[len(s.bins) - 1 for s in used],
         yes_no=yes_no_columns(entries.values, [s.yes_no for s in used]),
         smallest_effects=[s.smallest_effect for s in used],
