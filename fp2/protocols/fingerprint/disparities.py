@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
+    from fp2.stats.bounds import GapBounds
     from fp2.stats.composite import CompositeTest
     from fp2.stats.rows import DisparityRow, Panel
 
@@ -35,7 +36,6 @@ NO_COMPOSITE: Mapping[str, Any] = {
     "magnitude_low": None, "magnitude_high": None, "severity": None, "probes": [], "groups": [],
 }  # fmt: skip
 """The composite of a cut without any value."""
-Bounds = tuple[float | None, float | None]
 
 
 def composite(disparities: Mapping[str, float]) -> float:
@@ -80,7 +80,8 @@ class Disparities:
     ----------
     disparities : list of dict
         One row per probe x scorer x cut. `bounds_low` and `bounds_high` are the least and the largest `raw` that the
-        refused answers could have led to.
+        refused answers could have led to, `bounds_ci_low` and `bounds_ci_high` an interval that takes account of
+        sampling error, and `holds_under_refusals` whether the verdict holds whatever the refused answers were.
     composites : dict
         Cut -> composite of the primary scorer.
     coverage : list of dict
@@ -133,7 +134,7 @@ def fingerprint(
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
-    worst: list[Bounds] = []
+    worst: list[GapBounds | None] = []
     panels: list[Panel] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     ends = _refusal_ends(scores, columns, scorers)
@@ -148,11 +149,11 @@ def fingerprint(
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
         composites[cut.name] = _composite(panel, columns, comparison, bounds)
         coverage += _coverage(entries, columns, cut.name)
-        worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
+        worst += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
         tick()
     disparities = _adjusted(rows, panels, comparison)
-    for row, (low, high) in zip(disparities, worst, strict=True):
-        row.update(bounds_low=low, bounds_high=high)
+    for row, found in zip(disparities, worst, strict=True):
+        row.update(_bounds_of(row, found))
     return Disparities(disparities, composites, coverage)
 
 
@@ -228,19 +229,37 @@ def _refusal_ends(
     return out
 
 
-def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, min_subjects: int) -> Bounds:
+def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: Comparison) -> GapBounds | None:
     """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
     from fp2.stats.bounds import bounds_between
 
     if ends is None:
-        return None, None
+        return None
     merged = ends.merge(table, on=["image_id", "subject_id"])
     return bounds_between(
         merged[["low", "high"]].to_numpy(dtype="float64"),
         merged["group"].to_numpy(dtype=object),
         merged["subject_id"].to_numpy(dtype=object),
-        min_subjects=min_subjects,
+        min_subjects=comparison.min_subjects,
+        alpha=comparison.alpha,
     )
+
+
+def _bounds_of(row: Mapping[str, Any], found: GapBounds | None) -> dict[str, Any]:
+    """Return the keys of the bounds of a row, and whether its verdict holds whatever the refused answers were.
+
+    A significant difference holds if the interval of the bounds lies above 0 (above the smallest effect for `biased`),
+    an equivalence if it lies below the smallest effect. None without refusals, or with another verdict.
+    """
+    low, high, ci_low, ci_high = found or (None, None, None, None)
+    holds = None
+    if low is not None and high is not None and ci_low is not None and ci_high is not None and high - low > 1e-12:
+        if row["significant"]:
+            holds = ci_low > (row["smallest_effect"] if row["verdict"] == "biased" else 0.0)
+        elif row["verdict"] == "equivalent":
+            holds = ci_high < row["smallest_effect"]
+    keys = {"bounds_low": low, "bounds_high": high, "bounds_ci_low": ci_low, "bounds_ci_high": ci_high}
+    return {**keys, "holds_under_refusals": holds}
 
 
 def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
