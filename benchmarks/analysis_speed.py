@@ -28,16 +28,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fp2.ask.answers import RunTables
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers, RunTables
 from fp2.compose import build_protocol, load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
 from fp2.protocols.base import Job
 from fp2.protocols.fingerprint.outcomes import outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.scorers.registry import build_scorers
-from fp2.scorers.scoring import flag_refusals, score_answers
+from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
 
 PROBES = ("occupation", "education", "lifestyle", "trustworthiness", "neighbourhood", "authority")

@@ -34,6 +34,7 @@ from fp2.config import Config
 from fp2.cuts import resolve_cuts
 from fp2.data.base import Dataset, people_table
 from fp2.data.stimuli import Stimulus
+from fp2.engines.base import BaseEngine
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs
@@ -52,7 +53,7 @@ ANSWERS = 2_505_000
 DISK_BASE, MEMORY_BASE = 1e6, 0.5e9  # tables without rows; the program, its imports and figures
 
 
-class Random:
+class Random(BaseEngine):
     """An engine whose answers are drawn: the same for the same image and question."""
 
     def __init__(self, questions: tuple[Question, ...]) -> None:
@@ -70,10 +71,6 @@ class Random:
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how it is asked."""
         return {"name": "random/1"}
-
-    def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
 
     def runtime(self) -> dict[str, Any]:
         """Return nothing of interest."""

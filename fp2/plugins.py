@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -116,10 +116,9 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
 
     if not isinstance(given, Mapping):
         raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
-    known = list(inspect.signature(model).parameters)
+    known = [one.name for one in fields(model)] if is_dataclass(model) else list(given)
     if unknown := next((str(key) for key in given if str(key) not in known), None):
-        fix = nearest(unknown, known) if known else ""
-        raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=fix)
+        raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, known) if known else "")
     try:
         return pydantic.TypeAdapter(model).validate_python(dict(given))
     except pydantic.ValidationError as error:

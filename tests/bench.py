@@ -35,6 +35,8 @@ QUICK = (
     "tracking=none",
 )
 
+QUICK_DATA = tuple(word for word in QUICK if word.startswith("data"))
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -80,7 +82,9 @@ class Bench:
         return replace(self, root=root)
 
     def words(self, *overrides: str) -> list[str]:
-        """Return the overrides of a quick run; `overrides` come last and win."""
+        """Return the overrides of a quick run; `overrides` come last and win. `data=peeps` needs no table."""
+        if "data=peeps" in overrides:
+            return [*(word for word in merge(QUICK, overrides) if word not in QUICK_DATA), *self.paths]
         return [*merge(QUICK, overrides), *self.places]
 
     def config(self, *overrides: str) -> Any:

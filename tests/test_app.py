@@ -107,7 +107,7 @@ def test_a_bug_in_one_job_does_not_stop_the_others(
         (["cut.by=[gender]", "cut.groups={gender: [femal]}"], "femal"),
         (["cut.by=[gender]", "cut.each=[region]"], "cut.by and cut.each"),
         (["engine=hf"], "engine"),
-        (["engine=vllm"], "answers through engine=planted"),
+        (["engine=vllm"], "is for engine=planted, not engine=vllm"),
         (["engine=ray"], "engine"),
         (["model.truth={efects: {}}"], "Did you mean 'effects'"),
         (["model.truth={effects: {trust: {gendr: {f: 1}}}}"], "Did you mean 'gender'"),
@@ -134,6 +134,8 @@ def test_a_users_mistake_is_one_line(
         for w in bench.words()
         if w not in bench.places and w.partition("=")[0] not in {x.partition("=")[0] for x in words}
     ]
+    if any(word.startswith("data=") for word in words):
+        places, base = bench.paths, [word for word in base if not word.startswith("data")]
     if any(word.startswith("cut=") for word in words):
         base = [word for word in base if not word.startswith("cut")]
     assert main([*base, *places, *words]) == EXIT_BAD_INPUT

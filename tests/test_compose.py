@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from functools import reduce
 from pathlib import Path
 
 import pytest
 import yaml
 from bench import REPOSITORY
 
-from fp2.compose import check_overrides, load_config, prepare
+from fp2.compose import check_overrides, compose_config, load_config, prepare
 from fp2.errors import Fp2Error
 
 CONF = REPOSITORY / "conf"
+ROOTED = ("fhibe", "fhibe_faces", "gras", "fairface", "utkface", "folder")
 NEEDS = {
-    "fhibe": ["data.root=/data"],
-    "fhibe_faces": ["data.root=/data"],
-    "table": ["data.path=people.csv", "data.columns={image: file}"],
-    "counterfactual": ["data.path=sets.csv"],
-    **{name: ["data.root=/data"] for name in ("gras", "fairface", "utkface", "folder")},
-    "hf": ["data.root=/data", "data.columns={image: image}"],
-    **{name: ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe")},
-    "gras_paper": ["data.root=/data", "probe.traits_file=null"],
+    **{f"data={name}": ["data.root=/data"] for name in ROOTED},
+    "data=table": ["data.path=people.csv", "data.columns={image: file}"],
+    "data=counterfactual": ["data.path=sets.csv"],
+    "data=hf": ["data.root=/data", "data.columns={image: image}"],
+    **{f"experiment={name}": ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe")},
+    "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }
 LISTS = ("narrow",)  # files that are chosen by name in an option, and are no group of the config
 CHOICES = sorted(
@@ -32,7 +33,8 @@ CHOICES = sorted(
 
 @pytest.mark.parametrize(("group", "name"), CHOICES, ids=lambda value: str(value))
 def test_every_choice_of_every_group_composes_and_validates(group: str, name: str) -> None:
-    config = load_config([f"{group}={name}", *NEEDS.get(name, [])])
+    choice = f"{group}={name}"
+    config = load_config([choice, *NEEDS.get(choice, [])])
     assert config.data.kind
     if group == "model":
         assert config.engine.name == config.model.engine
@@ -183,3 +185,32 @@ def test_the_schema_has_every_key_of_every_yaml() -> None:
 def test_no_conf_file_names_a_path_of_a_machine() -> None:
     for path in Path(CONF).rglob("*.yaml"):
         assert "/home/" not in path.read_text(encoding="utf-8")
+
+
+def written(value: object) -> str:
+    """Return a value as Hydra's override grammar has it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+RELEASED_KEYS = json.loads((REPOSITORY / "tests/releases/0.3.0/config_keys.json").read_text(encoding="utf-8"))
+"""Choice -> the keys of 0.3.0's config with it; of most groups only those that no choice before it has."""
+MODELS = {"dual": "clip_vit_large_patch14", "openai_compat": "openai_compat", "planted": "planted"}
+
+
+@pytest.mark.parametrize("choice", RELEASED_KEYS)
+def test_every_key_of_version_0_3_is_accepted_as_an_override(choice: str) -> None:
+    from omegaconf import OmegaConf
+
+    group, _, name = choice.partition("=")
+    chosen = [f"model={MODELS[name]}"] if group == "engine" and name in MODELS else list(filter(None, [choice]))
+    needs = NEEDS.get(choice, [])
+    composed = OmegaConf.to_container(compose_config(prepare([*chosen, *needs])), resolve=True)
+    given = [
+        f"{key}={written(reduce(lambda part, word: part.get(word), key.split('.'), composed))}"
+        for key in RELEASED_KEYS[choice]
+    ]
+    assert load_config([*chosen, *given, *needs]) == load_config([*chosen, *needs])

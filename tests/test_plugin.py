@@ -82,7 +82,7 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
     assert (folder / "figures" / "consistency_shares.png").is_file()
     passport = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
     predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
-    assert predicate[NAME] == results[NAME]["headline"]
+    assert predicate["findings"][NAME] == results[NAME]["headline"]
 
 
 def test_its_run_is_repeated_and_purged_like_any_other(
@@ -91,7 +91,7 @@ def test_its_run_is_repeated_and_purged_like_any_other(
     before = read(consistency[1])
     again = start(site, project, "rerun", str(consistency[1]))
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "every number is the same" in again.stdout
+    assert "all numbers are equal" in again.stdout
     gone = start(site, project, "purge", "--subject", "s0000", "--yes")
     assert gone.returncode == 0, gone.stderr
     after = read(consistency[1])

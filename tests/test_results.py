@@ -47,7 +47,7 @@ def test_what_the_analysis_says_of_probes_and_scorers_replaces_the_runs_and_bloc
     [
         ({"embedded": True}, True, "Effects were planted", True),
         ({"embedded": False, "server": {}}, True, "A server answered", True),
-        ({"embedded": False}, False, "A disparity says", False),
+        ({"embedded": False}, False, "A disparity means", False),
     ],
 )
 def test_limitations_say_what_the_reader_has_to_know(

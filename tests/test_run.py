@@ -133,10 +133,10 @@ def test_tables_share_salted_keys(full: tuple[Bench, Path]) -> None:
 def test_the_drawn_people_go_through(own_root: Path) -> None:
     """The default data set, drawn small and read as FHIBE; ids of the drawn people stay inside too."""
     bench = Bench(own_root, own_root)
-    small = ["data=peeps", "data.n_subjects=30", "data.images_per_subject=1", "data.n_pairs=2", "data.path=null"]
+    small = ["data=peeps", "data.n_subjects=30", "data.images_per_subject=1", "data.n_pairs=2"]
     words = [w for w in bench.words("cut=pronoun") if not w.startswith("data")]
     from fp2.compose import load_config
-    from fp2.data.load import load_configured
+    from fp2.data.base import load_configured
     from fp2.progress import Progress
 
     folder = own_root / "outputs" / "whole"
@@ -165,7 +165,7 @@ def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pyt
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
     loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
     loaded.people["set_id"] = "one set"
-    monkeypatch.setattr("fp2.data.load.load_configured", lambda config, progress: loaded)
+    monkeypatch.setattr("fp2.data.base.load_configured", lambda config, progress: loaded)
     results = bench.run().results
     assert results["disparities"] == []
     assert {row["verdict"] for row in results["matched"]["rows"]} == {"too_few_sets"}

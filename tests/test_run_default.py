@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, environment
 
+from fp2.models.expected import expected_effects
 from fp2.models.planted import load_planted
 
 pytestmark = pytest.mark.long
@@ -42,7 +43,7 @@ def default_run(root: Path) -> tuple[str, dict]:
 @pytest.fixture(scope="module")
 def planted() -> Any:
     """The effects that the model was trained to show, one per probe and attribute."""
-    return load_planted().expected_effects()
+    return expected_effects(load_planted())
 
 
 @pytest.fixture(scope="module")

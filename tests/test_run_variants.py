@@ -64,7 +64,7 @@ def test_the_variant_is_in_the_hash_the_results_the_passport_and_on_the_page(run
     assert runs["swapped"].results["variant"] == {"name": "swapped", "kind": "swapped", "seed": 20260101}
     for name, outcome in runs.items():
         page = (outcome.folder / "dashboard.html").read_text(encoding="utf-8")
-        assert ("Changed pictures" in page) == (name != "original")
+        assert ("<strong>Image variant.</strong>" in page) == (name != "original")
         assert predicate_of(outcome.folder)["protocol"]["variant"] == outcome.results["variant"]
 
 
@@ -85,7 +85,7 @@ def test_a_sweep_over_variants_is_tagged_and_a_crop_without_boxes_says_why(
     capsys.readouterr()
     assert bench.launch("variant=face_crop", "data.limit=24", PLANTED) == EXIT_ERROR_BUDGET
     told = " ".join(capsys.readouterr().err.split())
-    assert "24 picture(s) cannot be shown as face_crop: the data do not locate the face" in told
+    assert "24 image(s) cannot be shown as face_crop: the data do not locate the face" in told
     assert "Traceback" not in told
 
 

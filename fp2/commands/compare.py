@@ -171,7 +171,7 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
         return
     if not block["profiles"]:
         raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
-    from fp2.report.figures.profiles import profile_figure
+    from fp2.report.figures.runs import profile_figure
 
     with as_user_error(figure.parent):
         profile_figure(block, figure)

@@ -45,7 +45,7 @@ def run(
         from fp2.runs.purge_selection import Absent, ByIds, ByRelease
 
         if absentees is not None:
-            return Absent.from_release(config.data.kind, absentees, salt)
+            return Absent.from_release(config.data.source, absentees, salt)
         return ByIds.of(subjects, images, salt, known) if release is None else ByRelease(release)
 
     found = purge(config, select, dry=True)
@@ -65,7 +65,7 @@ def run(
 
 def _absentees(config: Config) -> pd.DataFrame:
     """Return the people of the release at `data.root`."""
-    from fp2.data.load import configured_source, load_configured
+    from fp2.data.base import configured_source, load_configured
     from fp2.progress import Progress
 
     source = configured_source(config)

@@ -1,4 +1,8 @@
-"""`fp2 rerun`: repeat a logged run from its config, and compare the numbers row by row."""
+"""`fp2 rerun` and `fp2 rescore`: what can be done with a logged run.
+
+`rerun` repeats it from its config and compares the numbers row by row. `rescore` scores its answers with other scorers,
+cuts or analysis settings, without a model.
+"""
 
 from __future__ import annotations
 
@@ -206,3 +210,32 @@ def _equal(old: float | None, new: float | None) -> bool:
 
 def _show(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
+
+
+OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT)
+"""Files that runs without answers in rows lack."""
+
+
+def rescore(run_id: str, overrides: Sequence[str]) -> int:
+    """Score the answers of `run_id` (an MLflow run, or a folder with its files) again; return the exit status.
+
+    Raises
+    ------
+    Fp2Error
+        If the run cannot be read or its answers cannot be scored again.
+    """
+    from fp2.app import fresh_folder, places_of
+    from fp2.progress import Progress
+    from fp2.report.terminal import print_results
+    from fp2.runs.reader import run_folder
+    from fp2.runs.rescore import composable
+    from fp2.runs.rescore import rescore as again
+
+    given = load_config(composable(overrides))
+    with tempfile.TemporaryDirectory(prefix="fp2-rescore-") as scratch:
+        source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
+        folder = fresh_folder(Path(given.paths.outputs))
+        outcome = again(source, given, overrides, folder, Progress())
+    print_results(outcome.results, Console(), places_of(given, outcome), outcome.sections)
+    print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
+    return outcome.exit_status

@@ -10,8 +10,7 @@ from fp2.compose.overrides import (
     prepare,
     project_root,
 )
-from fp2.compose.protocol import build_protocol
-from fp2.compose.validation import from_plain, validate
+from fp2.compose.validation import build_protocol, from_plain, validate
 from fp2.config import CONFIG_NAME, conf_dir
 
 __all__ = [

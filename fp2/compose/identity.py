@@ -13,9 +13,8 @@ from typing import Any
 
 from fp2.config import ASK, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import resolve_cuts
-from fp2.data.base import identity
-from fp2.errors import Fp2Error
-from fp2.hashing import digest, sha256_file
+from fp2.data.base import file_digest, identity
+from fp2.hashing import digest
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
@@ -35,7 +34,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     if model["id"] and _is_path(model["id"]):
         model["id"] = Path(model["id"]).name
     if isinstance(model["truth"], str):
-        model["truth"] = _file_digest(model["truth"], "model.truth")
+        model["truth"] = file_digest(model["truth"], "model.truth")
     elif isinstance(model["truth"], Mapping):
         model["truth"] = _truth_identity(model["truth"])
     for name, usual in (("prompt", None), ("image_backend", "pil")):
@@ -64,7 +63,7 @@ def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
     listed = yes_no.get("valences") if isinstance(yes_no, Mapping) else None
     if not isinstance(yes_no, Mapping) or not isinstance(listed, str):
         return dict(truth)
-    return {**truth, "yes_no": {**yes_no, "valences": _file_digest(listed, "model.truth.yes_no.valences")}}
+    return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
 def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
         if own[name] == usual[name]:
             del own[name]
     if "traits_file" in own:
-        own["traits_file"] = _file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
+        own["traits_file"] = file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
     elif is_trait_battery(own) and "traits" not in own:
         own["traits"] = f"sha256:{own_traits().sha256}"
     return own
@@ -83,7 +82,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
 def _task_identity(task: TaskConfig) -> dict[str, Any]:
     if task.name == ASK:
         return {}
-    files = {name: _file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
+    files = {name: file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
     return {"task": {"name": task.name, "options": task.options, "files": files}}
 
 
@@ -91,15 +90,8 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     own = {str(key): value for key, value in spec.items()}
     for key in own:
         if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
-            own[key] = _file_digest(own[key], f"scorer.{name}.{key}")
+            own[key] = file_digest(own[key], f"scorer.{name}.{key}")
     return own
-
-
-def _file_digest(path: str, where: str) -> str:
-    try:
-        return f"sha256:{sha256_file(Path(path).expanduser())}"
-    except OSError as error:
-        raise Fp2Error(f"{path} cannot be read: {error.strerror}", where=where) from error
 
 
 def _is_path(model_id: str) -> bool:

@@ -19,6 +19,8 @@ from fp2.errors import Fp2Error, nearest
 SEARCH_PATH = "hydra.searchpath="
 OPEN = ("data.", "engine.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
+SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
+"""Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
 
 
 def project_root() -> Path:
@@ -78,28 +80,14 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
 
 def load_config(overrides: Sequence[str]) -> Config:
     """Prepare, compose and validate in one step."""
-    return _checked(prepare(overrides))
-
-
-def _checked(overrides: Sequence[str]) -> Config:
-    """Compose and validate; refuse a key that the chosen data set or engine does not have.
-
-    An experiment file may set options for its own choice beside another one; the command line may not.
-    """
-    config = validate(compose_config(overrides))
-    for word in overrides:
-        key = word.partition("=")[0].lstrip("+~")
-        section, _, name = key.partition(".")
-        if section in ("data", "engine") and name:
-            options = getattr(config, section)
-            known = [one.name for one in fields(options)]
-            if name.split(".")[0] not in known:
-                raise Fp2Error(f"{section}={options.name} has no {name!r}", where=key, fix=nearest(name, known))
+    words = prepare(overrides)
+    config = validate(compose_config(words))
+    _check_options(words, [config])
     return config
 
 
 def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
-    """Compose and validate each choice of a sweep on its own, so that a typing error is told before anything runs.
+    """Compose and validate each choice of a sweep on its own, so that an error in typing is found before anything runs.
 
     Choices come from the command line and from a `sweep=` file. Returns the config of the first job.
 
@@ -110,11 +98,29 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
     """
     variants = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
-    config = _checked(first)
+    configs = [validate(compose_config(first))]
     for place, options in enumerate(variants):
         for choice in options[1:]:
-            _checked([*first[:place], choice, *first[place + 1 :]])
-    return config
+            configs.append(validate(compose_config([*first[:place], choice, *first[place + 1 :]])))
+    _check_options([choice for options in variants for choice in options], configs)
+    return configs[0]
+
+
+def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
+    """Refuse an option on the command line that no data set or engine of the run or sweep has.
+
+    An experiment file may set options for its own choice beside another one, and null takes any option away.
+    """
+    for word in overrides:
+        key, _, value = word.partition("=")
+        section, _, name = key.lstrip("+~").partition(".")
+        if section not in SHARED or not name or value == "null":
+            continue
+        known = [one.name for config in configs for one in fields(getattr(config, section))]
+        if name.split(".")[0] not in (*known, *SHARED[section]):
+            chosen = getattr(configs[0], section).name
+            fix = nearest(name, list(dict.fromkeys(known)))
+            raise Fp2Error(f"{section}={chosen} has no option {name!r}", where=key.lstrip("+~"), fix=fix)
 
 
 def jobs_of(overrides: Sequence[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The interface of a data set: its options, how it is loaded, and the people table that it gives.
+"""The interface of a data set: its options, how it is loaded, and its people table; the data set that a config names.
 
 A data set is a class with `Options`, a dataclass that derives from `DataOptions`, and `load`. It is found by the name
 of an entry point of the group `fp2.data`, or by its import path. Markers on the fields of `Options` say what a field
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 from annotated_types import Ge
 
@@ -35,6 +36,7 @@ from fp2.tables import PEOPLE
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
     from fp2.progress import Progress
 
 MEMBERS = ("Options", "load", "has_withdrawals", "lists_everyone")
@@ -106,6 +108,11 @@ class DataOptions:
         if self.ids is not None and not isinstance(self.ids, str) and not is_list:
             fix = "Give data.ids=[ID,...] or a path"
             raise Fp2Error("ids is neither a list nor the path of a file", where="data.ids", fix=fix)
+
+    @property
+    def source(self) -> str:
+        """The name that the origins of stored answers are recorded under: the kind, or else the import path."""
+        return self.kind or self.target or ""
 
 
 @dataclass(frozen=True)
@@ -273,7 +280,7 @@ def identity(options: DataOptions) -> dict[str, Any]:
     found = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
     for name, _ in _marked(type(options), Content):
         if isinstance(found.get(name), str):
-            found[name] = _file_digest(found[name], f"data.{name}")
+            found[name] = file_digest(found[name], f"data.{name}")
     return found
 
 
@@ -286,7 +293,8 @@ def _marked(options: type[DataOptions], marker: type[Marker]) -> Iterator[tuple[
                 yield one.name, found
 
 
-def _file_digest(path: str, where: str) -> str:
+def file_digest(path: str, where: str) -> str:
+    """Return `sha256:` and the digest of a file's bytes, which stands for its path in a hash."""
     try:
         return f"sha256:{sha256_file(Path(path).expanduser())}"
     except OSError as error:
@@ -312,3 +320,35 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     frame = PEOPLE.check(pd.DataFrame({name: pd.Series(values, dtype="object") for name, values in filled.items()}))
     frame = frame.astype({column.name: _DTYPES[column.type] for column in PEOPLE.columns})
     return frame[[*PEOPLE.names, *attributes]]
+
+
+def load_configured(config: Config, progress: Progress) -> Dataset:
+    """Return the data set of `config.data`, before anything is left out or sampled.
+
+    Raises
+    ------
+    Fp2Error
+        As `data_source` and the data set's own `load`.
+    """
+    remote = config.model.base_url
+    context = LoadContext(
+        Path(config.paths.state),
+        Path(config.paths.data),
+        progress,
+        remote if remote and not _is_local(remote) else None,
+    )
+    dataset = configured_source(config).load(context)
+    for line in dataset.schema_lines:
+        progress.note(f"{dataset.release or 'release'}: {line}")
+    return dataset
+
+
+def configured_source(config: Config) -> DataSource[Any]:
+    """Return the data set of `config.data`, whose options are checked."""
+    return source_class(asdict(config.data))(config.data)
+
+
+def _is_local(base_url: str) -> bool:
+    """Whether a server's address is on this machine."""
+    host = urlsplit(base_url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

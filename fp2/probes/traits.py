@@ -245,9 +245,9 @@ def _notes(traits: Sequence[Trait], twice: Sequence[str], against: Sequence[str]
     if counts[POSITIVE] != counts[NEGATIVE]:
         notes.append(f"{counts[POSITIVE]} traits are positive and {counts[NEGATIVE]} negative")
     if twice:
-        notes.append(f"listed twice, asked once: {_some(twice)}")
+        notes.append(f"trait(s) listed twice, asked once: {_some(twice)}")
     if against:
-        notes.append(f"the valence is against the polarity, which counts: {_some(against)}")
+        notes.append(f"the valence contradicts the polarity, and the polarity is used: {_some(against)}")
     if unknown:
         notes.append(f"{unknown} trait(s) without a valence")
     return notes

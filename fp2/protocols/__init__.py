@@ -1,1 +1,1 @@
-"""The published methods, built from the rooms before them."""
+"""Evaluation protocols: how questions are asked about a data set, and how the answers are analysed."""

@@ -184,7 +184,7 @@ class EvaluationProtocol(Generic[Given]):
         return self
 
     def title(self, inputs: Inputs) -> str | None:
-        """Return what the report is called, before "of MODEL"; None for the fingerprint."""
+        """Return the title that the results record, before "of MODEL"; None for that of the report sections."""
         return None
 
     def run_name(self, inputs: Inputs) -> str:
@@ -296,8 +296,8 @@ class EvaluationProtocol(Generic[Given]):
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
     ) -> tuple[Answers, pd.DataFrame | None]:
         """Return the answers with their refusal flag, and the scores table."""
-        from fp2.ask.row_answers import RowAnswers
-        from fp2.scorers.scoring import flag_refusals, score_answers
+        from fp2.ask.answers import RowAnswers
+        from fp2.scorers.registry import flag_refusals, score_answers
 
         assert isinstance(answers, RowAnswers)
         flagged = flag_refusals(answers.frame, scorers)

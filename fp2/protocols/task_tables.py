@@ -81,8 +81,7 @@ def score_tables(
     people: pd.DataFrame, scores: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
 ) -> RunTables:
     """Return the tables of a run that asked no model; `scores` has the columns `LONG`."""
-    from fp2.ask.answers import RunTables
-    from fp2.ask.row_answers import RowAnswers
+    from fp2.ask.answers import RowAnswers, RunTables
 
     keys = [digest(list(map(str, line))) for line in zip(*(scores[name] for name in _KEY), strict=True)]
     full = scores.assign(

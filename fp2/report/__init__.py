@@ -1,1 +1,1 @@
-"""What a reader is given: figures, dashboard, terminal table, leaderboard and the signed passport. Never computes."""
+"""Reports: figures, dashboard, terminal, leaderboard and the signed passport. Nothing is computed here."""

@@ -19,8 +19,8 @@ from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
-from fp2.report.section import Section, present
-from fp2.report.suppress import MIN_CELL, suppress_small_cells
+from fp2.report.reading import MIN_CELL, suppress_small_cells
+from fp2.report.section import Section, heading, present
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
@@ -96,7 +96,8 @@ def render_dashboard(
         "script": Markup(script),
         "policy": Markup(_policy(css, script)),
         "results": shown,
-        "heading": reading.heading(results),
+        "heading": heading(sections, results),
+        "model_was_used": reading.model_was_used(results),
         "sections": parts,
         "pictures": _embedded(parts, figures),
         "calibration": reading.is_calibration(results),

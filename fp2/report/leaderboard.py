@@ -147,11 +147,6 @@ def rank_interval(row: LeaderboardRow) -> str:
     return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
-def leaderboard(results: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the ranked rows of several runs' `results.json`."""
-    return rank(summary for result in results for summary in summarise(result))
-
-
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     """Return the rows as CSV with a header; text that a spreadsheet would read as a formula is quoted with '."""
     stream = io.StringIO()

@@ -1,4 +1,9 @@
-"""The Bias Passport: a statement about a run (see `statement`) as canonical JSON, signed with Ed25519.
+"""The Bias Passport: a statement about a run as canonical JSON, signed with Ed25519.
+
+The statement is an in-toto Statement v1 (https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md) from
+`results.json` and the artifacts. A `subject` of a statement is a thing with a digest: the files (by their name relative
+to the passport) and, as URNs, the inputs of the run (the data set's manifest, the prompts with the lexicons, and the
+model). It names the code that made it: the version of the package, and the git commit of a checkout.
 
 DSSE envelope: https://github.com/secure-systems-lab/dsse. The signature is over `DSSEv1 <len type> <type> <len payload>
 <payload>`; the payload is RFC 8785 canonical JSON, so equal statements are equal bytes.
@@ -7,25 +12,165 @@ DSSE envelope: https://github.com/secure-systems-lab/dsse. The signature is over
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 import os
+import re
+import subprocess
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import rfc8785
 from securesystemslib.dsse import Envelope
 
+import fp2
 from fp2.artifacts import PASSPORT
 from fp2.errors import Fp2Error
+from fp2.hashing import digest, sha256_file
 from fp2.report.keys import SigningKey
-from fp2.report.statement import build_statement
+from fp2.report.reading import suppress_small_cells
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/bias-passport/v1"
+SCHEMA_VERSION = 1
+DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
+EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
 
-__all__ = ["PAYLOAD_TYPE", "build_statement", "canonical_bytes", "countersign", "sign", "write_passport"]
+_PACKAGE = Path(fp2.__file__).resolve().parent
+_TESTS = {
+    "p_value": "permutation of group labels across subjects, studentised maximum over pairs of groups",
+    "chance_level": "mean and 95th percentile of max - min under the same permutations",
+    "interval": "studentised bootstrap of subjects, simultaneous over pairs of groups, for max - min",
+    "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",
+}
+_SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def bundle_digest(results: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over the canonical JSON of the run's probes (exact texts) and scorers (lexicon digests)."""
+    return digest({"probes": results["probes"], "scorers": results["scorers"]})
+
+
+def build_statement(
+    results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the statement about a run.
+
+    Parameters
+    ----------
+    results : mapping
+        The content of `results.json`.
+    artifacts : mapping of str to Path
+        Every file of the run, by its name relative to the passport's folder (forward slashes).
+    extra : mapping
+        `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given) and
+        `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`).
+
+    Raises
+    ------
+    Fp2Error
+        If an artifact is missing, or its name is not a path below the passport's folder.
+    ValueError
+        If `extra` has a key that is not listed above.
+    """
+    if unknown := set(extra) - set(EXTRA_KEYS):
+        raise ValueError(f"unknown in extra: {', '.join(sorted(unknown))}")
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": _file_subjects(artifacts) + _input_subjects(results),
+        "predicateType": PREDICATE_TYPE,
+        "predicate": _predicate(suppress_small_cells(results), extra),
+    }
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether `name` is a relative path below its folder in normal form."""
+    pure = PurePosixPath(name)
+    return not pure.is_absolute() and ".." not in pure.parts and str(pure) == name and name != "." and "\\" not in name
+
+
+def _file_subjects(artifacts: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Return one subject per file, in the order of their names."""
+    subjects = []
+    for name in sorted(artifacts):
+        if not is_plain_name(name) or name == PASSPORT:
+            raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
+        try:
+            sha256 = sha256_file(artifacts[name])
+        except OSError as error:
+            raise Fp2Error(f"an artifact cannot be read: {error.strerror or error}", where=name) from error
+        subjects.append({"name": name, "digest": {"sha256": sha256}})
+    return subjects
+
+
+def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the inputs of the run, which are no files beside the passport, each with a URN."""
+    model = results["model"]
+    digests: dict[str, dict[str, str]] = {
+        DATASET_SUBJECT: _sha256(results["dataset_digest"]),
+        BUNDLE_SUBJECT: _sha256(bundle_digest(results)),
+        MODEL_SUBJECT: _sha256(model.get("weights_digest")),
+    }
+    revision = str(model.get("revision") or "")
+    if _COMMIT.fullmatch(revision):
+        digests[MODEL_SUBJECT]["gitCommit"] = revision
+    return [{"name": name, "uri": f"urn:fp2:{name}", "digest": found} for name, found in digests.items() if found]
+
+
+def _sha256(value: object) -> dict[str, str]:
+    """Return a digest set for a hex SHA-256 (with or without its prefix), empty for anything else."""
+    match = _SHA256.fullmatch(str(value or ""))
+    return {"sha256": match[1]} if match else {}
+
+
+def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the predicate; in `results`, numbers of groups below the reporting minimum are blank."""
+    dataset, analysis = results["dataset"], results["analysis"]
+    predicate = {
+        "schema_version": SCHEMA_VERSION,
+        "issued": extra.get("issued") or datetime.now(UTC).isoformat(timespec="seconds"),
+        "complete": bool(results["complete"]),
+        "generator": generator(),
+        "run": {key: results.get(key) for key in ("run_id", "created", "config_hash", "response_set")},
+        "model": dict(results["model"]),
+        "dataset": {
+            **{key: dataset.get(key) for key in ("name", "release", "settings", "groups")},
+            "manifest_digest": results["dataset_digest"],
+            "n_images": results["n_images"],
+            "n_subjects": results["n_subjects"],
+        },
+        "protocol": {
+            "variant": results.get("variant"),
+            "probes": results["probes"],
+            "probes_digest": digest(results["probes"]),
+            "cuts": results["cuts"],
+            "config_hash": results["config_hash"],
+            **{key: extra.get(key) for key in ("decoding", "preprocessing", "seeds")},
+        },
+        "scorers": results["scorers"],
+        "statistics": {"unit": "subject", "tests": _TESTS, **analysis},
+        "disparities": results["disparities"],
+        **{key: results.get(key) for key in ("composite", "composites", "severity", "severity_bounds")},
+        "validity": {key: results.get(key) for key in ("answers", "answers_by_group", "diversity")},
+        "limitations": results["limitations"],
+    }
+    if "rescored_from" in results:
+        predicate["rescored_from"] = results["rescored_from"]
+    found = {name: block["headline"] for name, block in results.items() if _has_headline(block)}
+    if found:
+        predicate["findings"] = found
+    return predicate | ({"supersedes": {"sha256": extra["supersedes"]}} if extra.get("supersedes") else {})
+
+
+def _has_headline(block: object) -> bool:
+    """Return whether a part of the results is a block with a headline for the passport."""
+    return isinstance(block, Mapping) and isinstance(block.get("headline"), Mapping)
 
 
 def canonical_bytes(statement: Mapping[str, Any]) -> bytes:
@@ -115,3 +260,30 @@ def _first_not_finite(value: Any, place: str) -> str | None:
     elif isinstance(value, (list, tuple)):
         items = [(f"{place}[{index}]", item) for index, item in enumerate(value)]
     return next((found for name, item in items if (found := _first_not_finite(item, name))), None)
+
+
+@functools.cache
+def generator() -> dict[str, Any]:
+    """Return `{name, version, git_commit, dirty}`; the last two are None where the package is not a git checkout.
+
+    `dirty` is True when a tracked file differs from the commit, or an untracked one is in the package or the
+    configuration: then the commit alone does not identify the code.
+    """
+    commit = dirty = None
+    # an installed copy may be inside an unrelated repository: only one that tracks this file counts
+    if _git("ls-files", "--error-unmatch", "__init__.py") is not None:
+        commit = _git("rev-parse", "HEAD")
+        tracked = _git("status", "--porcelain", "--untracked-files=no", "--", ":/")
+        untracked = _git("ls-files", "--others", "--exclude-standard", "--", ".", ":/conf")
+        dirty = None if tracked is None or untracked is None else bool(tracked or untracked)
+    return {"name": "fp2", "version": fp2.__version__, "git_commit": commit, "dirty": dirty}
+
+
+def _git(*arguments: str) -> str | None:
+    """Return the output of git in the package's folder, or None if it fails or is not installed."""
+    command = ["git", "--no-optional-locks", "-C", str(_PACKAGE), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,4 +1,7 @@
-"""Reading `results.json` for display: which rows, in which order, with which labels. Nothing is computed here."""
+"""Reading `results.json` for display: which rows, in which order, with which labels, and without small groups.
+
+Nothing is computed here. Of groups with few subjects, tables show the size and no other number.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from fp2.tables import CONTROLS
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
+NO_MODEL = "nobody asked"
+"""The model's name in results without a model; reports do not show it."""
+MIN_CELL = 10
+"""The default of `report.suppress_below`."""
+_OUTCOMES = ("refused", "failed", "answered")
 
 VERDICTS = {
     "biased": "biased",
@@ -88,9 +96,9 @@ def model_name(results: Mapping[str, Any]) -> str:
     return plain(model.get("name") or model.get("id") or "unnamed model")
 
 
-def heading(results: Mapping[str, Any]) -> str:
-    """Return what the report is called: a bias fingerprint, or the protocol's own title."""
-    return plain(results.get("title") or "Bias fingerprint")
+def model_was_used(results: Mapping[str, Any]) -> bool:
+    """Return whether the results are about a model; a data set report may be without one."""
+    return bool(results["model"].get("name") != NO_MODEL)
 
 
 def variant_name(results: Mapping[str, Any]) -> str | None:
@@ -178,3 +186,45 @@ def severity_legend(results: Mapping[str, Any]) -> str:
     return " ".join(
         ["none", *(f"< {bounds[name]:.2f} ≤ {name}" for name in ("low", "moderate", "high") if name in bounds)]
     )
+
+
+def suppress_small_cells(results: Mapping[str, Any], min_cell: int = MIN_CELL) -> dict[str, Any]:
+    """Return a copy of `results` without the numbers of groups of fewer than `min_cell` subjects, except their sizes.
+
+    Parameters
+    ----------
+    results : mapping
+        The content of `results.json`.
+    min_cell : int
+        For smaller groups, mean and standard deviation (per disparity row) and the counts of answers become None, with
+        `suppressed: true`. A group of unknown size counts as small.
+
+    Returns
+    -------
+    dict
+        A new dict; `results` is unchanged. The function is idempotent.
+    """
+    kept = dict(results)
+    kept["disparities"] = [
+        {**row, "groups": [_group(group, min_cell) for group in row.get("groups", [])]}
+        for row in results.get("disparities", [])
+    ]
+    sizes = results.get("dataset", {}).get("groups", {})
+    kept["answers_by_group"] = [
+        _answers(row, sizes.get(row["cut"], {}).get(row["group"], {}), min_cell)
+        for row in results.get("answers_by_group", [])
+    ]
+    return kept
+
+
+def _group(group: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
+    """Blank mean and standard deviation of a small group of one disparity row."""
+    small = group["n_subjects"] < min_cell
+    return {**group, "mean": None, "sd": None, "suppressed": True} if small else {**group, "suppressed": False}
+
+
+def _answers(row: Mapping[str, Any], size: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
+    """Blank the answer counts of a small group."""
+    if size.get("n_subjects", 0) >= min_cell:
+        return {**row, "suppressed": False}
+    return {**row, **dict.fromkeys(_OUTCOMES), "suppressed": True}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
+from fp2.report.reading import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,12 +32,15 @@ class Section:
         The key in the results: a block, as a rule.
     title : str
         The heading in the dashboard.
+    report_title : str, optional
+        What the whole report is called, before "of MODEL", where the results have no title; None leaves that open.
     detail : bool
         Whether the section follows the disparities, which it explains, or precedes them.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    report_title: ClassVar[str | None] = None
     detail: ClassVar[bool] = False
 
     @property
@@ -56,8 +60,8 @@ class Section:
         """
         return {}
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
-        """Draw PNG files into `folder` and yield their paths."""
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
+        """Draw PNG files into `folder` and yield their paths; groups of fewer than `min_cell` subjects are left out."""
         return iter(())
 
     def lines(self, block: Block, results: Results) -> Sequence[RenderableType]:
@@ -80,3 +84,9 @@ def present(sections: Sequence[Section], results: Results) -> list[Section]:
     """Return the sections that apply to the results, the disparities among them, in reading order."""
     every = [*sections, *load_sections([DISPARITIES])]
     return sorted((section for section in every if section.applies(results)), key=lambda section: section.detail)
+
+
+def heading(sections: Sequence[Section], results: Results) -> str:
+    """Return what the report is called: the title in the results, or the protocol's, or a bias fingerprint."""
+    own = (section.report_title for section in sections if section.report_title and section.applies(results))
+    return plain(results.get("title") or next(own, "Bias fingerprint"))

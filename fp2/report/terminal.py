@@ -13,15 +13,15 @@ from rich.text import Text
 
 from fp2.report.reading import (
     CALIBRATION_SHORT,
-    heading,
     is_calibration,
     model_name,
+    model_was_used,
     plain,
     primary_scorer,
     scorer_label,
     variant_line,
 )
-from fp2.report.section import Section, present
+from fp2.report.section import Section, heading, present
 
 
 def print_results(
@@ -46,7 +46,8 @@ def print_results(
     next_command : str, optional
         A command to suggest, on a line of its own.
     """
-    head = Text(f"{heading(results)} of {model_name(results)}", style="bold")
+    who = f" of {model_name(results)}" if model_was_used(results) else ""
+    head = Text(f"{heading(sections, results)}{who}", style="bold")
     size = f"{results['n_subjects']:,} subjects, {results['n_images']:,} images"
     what = f"{scorer_label(primary_scorer(results))}, " if results["disparities"] else ""
     where = f" on {plain(results['dataset']['name'])}: {what}{size}"

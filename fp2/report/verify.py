@@ -21,10 +21,10 @@ from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-def
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_bytes, sha256_file
 from fp2.report.keys import load_public_key
-from fp2.report.passport import PAYLOAD_TYPE
-from fp2.report.statement import (
+from fp2.report.passport import (
     BUNDLE_SUBJECT,
     DATASET_SUBJECT,
+    PAYLOAD_TYPE,
     PREDICATE_TYPE,
     STATEMENT_TYPE,
     bundle_digest,

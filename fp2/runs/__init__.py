@@ -1,1 +1,1 @@
-"""."""
+"""Runs: their inputs and outputs; logged runs are read, compared, recomputed, rescored and purged."""

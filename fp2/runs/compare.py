@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.report.reading import is_calibration
-from fp2.report.suppress import MIN_CELL
-from fp2.runs.reader import LoggedRun, short_names
-from fp2.runs.shared_subjects import SharedLines, n_people, same_probes, shared_lines
+from fp2.report.reading import MIN_CELL, is_calibration
+from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
 
 if TYPE_CHECKING:
     from fp2.cuts import Cut

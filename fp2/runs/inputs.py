@@ -79,7 +79,7 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> d
 
 
 def _load_dataset(config: Config, progress: Progress) -> Dataset:
-    from fp2.data.load import load_configured
+    from fp2.data.base import load_configured
 
     return load_configured(config, progress)
 
@@ -91,8 +91,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     that vary in one of the cuts.
     """
     from fp2.cuts import of_sets, resolve_cuts
-    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person
-    from fp2.data.sets import units, whole_sets
+    from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person, units, whole_sets
     from fp2.tables import attribute_columns
 
     people = dataset.people

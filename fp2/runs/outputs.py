@@ -106,7 +106,7 @@ def write_run(
         artifacts.write_results(folder, results)
         step()
         if config.report.figures:
-            write_figures(results, folder / artifacts.FIGURES, sections, step)
+            write_figures(results, folder / artifacts.FIGURES, sections, step, config.report.suppress_below)
         if config.report.dashboard:
             write_dashboard(
                 results,

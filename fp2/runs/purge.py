@@ -20,7 +20,7 @@ from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
-from fp2.runs.reissue import reissue, strip
+from fp2.runs.recompute import reissue, strip
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 
@@ -67,7 +67,7 @@ class _Work:
         if known or isinstance(self.selection, ByIds):
             leaving = self.selection.rows(people["image_id"], people["subject_id"])
         else:
-            leaving = people["image_id"].isin({picture.image for picture in self.chosen})
+            leaving = people["image_id"].isin({image.image for image in self.chosen})
         images, left = set(people.loc[leaving, "image_id"]), people[~leaving]
         self.people |= set(people.loc[leaving, "subject_id"])
         theirs = tables.answers.keys_of(images)
@@ -107,7 +107,7 @@ def purge(
         every = sorted(origins.all_keys(store.connection, store.path))
         raw_keys = dict(zip(salted(every, salt, "response"), every, strict=True))
         gone = origins.keys_of(store.connection, store.path, chosen)
-        work = _Work(here, selection, chosen, raw_keys, gone, dry, {picture.subject for picture in chosen})
+        work = _Work(here, selection, chosen, raw_keys, gone, dry, {image.subject for image in chosen})
         folders = _run_folders(Path(here.paths.outputs))
         with artifacts.as_user_error(Path(here.paths.outputs)):
             for folder in folders:  # a store without an index of origins: the runs' tables say which answers go
@@ -233,7 +233,7 @@ def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:
 def _purge_store(store: ResponseStore, work: _Work) -> dict[str, int]:
     """Delete the store's rows, and mentions of the ids in notes of failed runs."""
     words = (*work.selection.subject_ids, *work.selection.image_ids) if isinstance(work.selection, ByIds) else ()
-    paths = {os.path.abspath(picture.path) for picture in work.chosen}
+    paths = {os.path.abspath(image.path) for image in work.chosen}
     paths |= {path for path in origins.digested_paths(store.connection, store.path) if any(w in path for w in words)}
     if work.dry:
         return {**_there(store, work.gone_keys), "pictures": len(work.chosen)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fp2.store.salted_keys import salted
 
@@ -15,22 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.store.origins import RecordedImage
-
-
-class Selection(Protocol):
-    """What is to be removed."""
-
-    def concerns(self, kind: str, release: str | None) -> bool:
-        """Whether a data set of this kind and release can contain any of it."""
-        ...
-
-    def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
-        """Return which rows are selected (salted keys of images and of subjects)."""
-        ...
-
-    def selects(self, image: RecordedImage) -> bool:
-        """Whether an image of the store's index is selected."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -112,6 +96,10 @@ class Absent:
         """Whether the release lacks it."""
         gone = image.image not in self.images or image.subject not in self.subjects
         return image.data == self.kind and gone
+
+
+Selection = ByIds | ByRelease | Absent
+"""Which data sets it concerns, and which rows (by salted keys) and images of the store's index it selects."""
 
 
 def kind_of(results: Mapping[str, Any]) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.report.reading import variant_name
-from fp2.runs.reader import LoggedRun, short_names
-from fp2.runs.shared_subjects import SharedLines, n_people, same_probes, shared_lines
+from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
 
 MIN_BOOTSTRAP = 2000
 

@@ -1,4 +1,4 @@
-"""A logged run read from its files, to be compared with others: results, people, scores and cuts."""
+"""Logged runs, read from their files to be compared: results, people, scores, cuts, and what several runs share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fp2 import artifacts
 from fp2.config import Config
@@ -193,3 +196,78 @@ def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str,
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error("the run's config has no cut", where=word) from error
     return {name: found[name] for name in results["cuts"] if name in found}
+
+
+KEYS = ["image_id", "subject_id"]
+NOTHING_SHARED = (
+    "the runs share no subject and image (they are matched by keys that each machine salts with its own secret: "
+    "runs of different machines or state folders never match)"
+)
+
+
+@dataclass(frozen=True)
+class SharedLines:
+    """The rows (image and group) that all runs have, for one cut.
+
+    values (K, n, m): runs, rows, probes, NaN = missing; groups, subjects, images (n,).
+    """
+
+    values: NDArray[np.float64]
+    groups: NDArray[np.object_]
+    subjects: NDArray[np.object_]
+    images: NDArray[np.object_]
+
+    @property
+    def n_subjects(self) -> int:
+        """Subjects that are in a group of the cut in every run."""
+        return len(np.unique(self.subjects.astype(str)))
+
+    @property
+    def n_images(self) -> int:
+        """Images of those subjects."""
+        return len(np.unique(self.images.astype(str)))
+
+
+def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str]) -> SharedLines:
+    """Return the scores of all runs for the same subjects and images.
+
+    A row is included if every run has this image of this subject in this group.
+
+    Raises
+    ------
+    Fp2Error
+        If the runs share no subject with a value for the cut.
+    """
+    from fp2.cuts import memberships
+
+    keys = [*KEYS, "group"]
+    table = memberships(runs[0].people, cut).drop_duplicates()
+    for run in runs[1:]:
+        table = table.merge(memberships(run.people, cut).drop_duplicates(), on=keys)
+    if table.empty:
+        raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
+    index = list(zip(table["image_id"], table["subject_id"], strict=True))
+    values = [run.wide(scorer).reindex(index)[list(probes)].to_numpy(dtype="float64") for run in runs]
+    columns = (table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id"))
+    return SharedLines(np.stack(values), *columns)
+
+
+def n_people(run: LoggedRun) -> int:
+    """Return how many subjects a run has."""
+    return int(run.people["subject_id"].nunique())
+
+
+def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:
+    """Return the probes that all runs asked with the same text and scored, and those that only some of them did.
+
+    Probes that the scorer scores in none of the runs are in neither.
+    """
+    scored = [set(run.scores.loc[run.scores["scorer"] == scorer, "probe"]) for run in runs]
+    every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))
+    same = [
+        probe
+        for probe in every
+        if all(run.probes.get(probe) == runs[0].probes.get(probe) for run in runs)
+        and all(probe in one for one in scored)
+    ]
+    return same, [probe for probe in every if probe not in same]

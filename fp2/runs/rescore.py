@@ -1,23 +1,24 @@
 """Rescore: score and compare the answers of a logged run with other scorers, cuts or settings; no model, no image.
 
-The source run is not changed. The new run has the same answers with the same salted keys, and names its source in its
-results and its passport.
+The source run is not changed. The new run has its config, with the given scorers, cut, analysis and seed, and the same
+answers with the same salted keys. It names its source in its results and its passport.
 """
 
 from __future__ import annotations
 
+import copy
 import uuid
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
-from fp2.compose import config_hash
+from fp2.compose import config_hash, from_plain, parse_overrides
 from fp2.config import Config
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
@@ -33,10 +34,95 @@ from fp2.runs.recompute import (
     passport_protocol,
     recompute,
 )
-from fp2.runs.rescore_config import rescored_config
 
 if TYPE_CHECKING:
     from fp2.cuts import Cut
+
+OWN = ("scorer", "cut", "analysis", "seed")
+"""Sections that may be changed; all others decide which answers there are."""
+ELSEWHERE = ("paths", "tracking", "report")
+"""Sections that say where files are, and are no part of a run."""
+WHOLE = {"scorer": {"scorer"}, "cut": {"cut", "cut.by", "cut.each"}, "analysis": {"analysis"}}
+"""Keys that replace a whole section; any other key changes one setting of the source run."""
+
+
+def composable(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides that compose with the defaults: none that change a single setting of scorers or cut."""
+    return [
+        word for word in overrides if _section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides)
+    ]
+
+
+def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> Config:
+    """Return the config of the source run with the scorers, cut, analysis and seed that `overrides` name.
+
+    Parameters
+    ----------
+    logged : Config
+        The source's.
+    given : Config
+        The config that `composable(overrides)` give with the defaults.
+    overrides : sequence of str
+        `scorer=NAME`, `cut=NAME`, `cut.by` or `cut.each` replaces the whole section; `scorer.valence.smallest_effect`,
+        `cut.groups` or `analysis.severity.low` changes one setting of the source run.
+
+    Raises
+    ------
+    Fp2Error
+        For an override that concerns the answers, and for a setting of something that the source run does not have.
+    """
+    for word in overrides:
+        if _section(word) not in (*OWN, *ELSEWHERE):
+            raise Fp2Error(
+                f"rescoring asks no model and cannot change {_key(word)!r}",
+                where="override",
+                fix="Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers",
+            )
+    tracking = replace(given.tracking, experiment=logged.tracking.experiment)
+    plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking))
+    for section in OWN:
+        words = [word for word in overrides if _section(word) == section]
+        if words and (section == "seed" or _replaced(section, overrides)):
+            plain[section] = asdict(given)[section]
+        elif words:
+            plain[section] = _changed(section, plain[section], words)
+    return from_plain(plain)
+
+
+def _key(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _section(word: str) -> str:
+    return _key(word).split(".")[0]
+
+
+def _replaced(section: str, overrides: Sequence[str]) -> bool:
+    return any(_key(word) in WHOLE[section] for word in overrides)
+
+
+def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Return `old` with the settings that `words` name; a mapping is merged by key."""
+    plain = copy.deepcopy(dict(old))
+    for override in parse_overrides(words):
+        if override.is_sweep_override():
+            raise Fp2Error(f"{override.input_line} is a sweep, and this is one run", where="override")
+        *path, last = str(override.key_or_group).split(".")[1:]
+        node = plain
+        for part in path:
+            if part in node and node[part] is None:
+                node[part] = {}
+            if not isinstance(node.get(part), dict):
+                fix = nearest(part, [str(name) for name in node])
+                raise Fp2Error(f"the run has no {section} {part!r}", where=str(override.key_or_group), fix=fix)
+            node = node[part]
+        if override.is_delete():
+            node.pop(last, None)
+            continue
+        value = override.value()
+        both = isinstance(value, dict) and isinstance(node.get(last), dict)
+        node[last] = {**node[last], **value} if both else value
+    return plain
 
 
 def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> Outcome:
@@ -125,7 +211,7 @@ def _check(protocol: EvaluationProtocol[Any], config: Config, run_id: str) -> No
 def _whole_sets(before: dict[str, Any], tables: RunTables, cuts: Sequence[Cut]) -> tuple[dict[str, Any], RunTables]:
     """Return results and tables with only the counterfactual sets that vary in a cut, as a run selects them."""
     from fp2.cuts import of_sets
-    from fp2.data.sets import ALSO, whole_sets
+    from fp2.data.sampling import ALSO, whole_sets
 
     people = tables.people
     if not of_sets(people):

@@ -6,6 +6,7 @@ separates refusals and errors. A blank answer has no score on any dimension (ref
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -250,3 +251,26 @@ def scorer_version(scorer: Scorer) -> str:
     if lexicon is None:
         return scorer.version
     return f"{scorer.version}+{lexicon['name']}-{lexicon['version']}-{lexicon['sha256'][:12]}"
+
+
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("‘’‛′ʼ`´", "'"),
+        **dict.fromkeys("“”„‟″«»", '"'),
+        **dict.fromkeys("‐‑‒–−", "-"),
+        **dict.fromkeys("—―", " - "),
+        **dict.fromkeys("*_", " "),  # Markdown emphasis
+        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff"),  # invisible characters
+    }
+)
+
+
+def fold(text: str) -> str:
+    """Return `text` in Unicode form NFKC, case-folded, with plain quotes and dashes; line breaks are kept."""
+    plain = unicodedata.normalize("NFKC", text.translate(_SIGNS)).casefold()
+    return unicodedata.normalize("NFKC", plain).translate(_SIGNS)
+
+
+def normalise(text: str) -> str:
+    """Return `text` folded (see `fold`), with white space collapsed to single blanks and stripped."""
+    return " ".join(fold(text).split())

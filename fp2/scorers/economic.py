@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fp2.scorers.base import Scored, ratio
-from fp2.scorers.matching import LexiconScorer
+from fp2.scorers.lexicon import LexiconScorer
 
 
 @dataclass(frozen=True)

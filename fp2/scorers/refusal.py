@@ -17,9 +17,8 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.scorers.base import BaseScorer, Scored
+from fp2.scorers.base import BaseScorer, Scored, normalise
 from fp2.scorers.lexicon import lexicon_path, read_yaml
-from fp2.scorers.text import normalise
 
 
 @dataclass(frozen=True)

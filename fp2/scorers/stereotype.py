@@ -18,10 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import FloatArray, Scored
-from fp2.scorers.lexicon import Lexicon, load_lexicon
-from fp2.scorers.matching import LexiconScorer, Matcher, matcher
-from fp2.scorers.text import normalise
+from fp2.scorers.base import FloatArray, Scored, normalise
+from fp2.scorers.lexicon import Lexicon, LexiconScorer, Matcher, load_lexicon, matcher
 
 _DROPPED = " droppedterm "
 """Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""

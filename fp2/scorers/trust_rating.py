@@ -17,8 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.scorers.base import BaseScorer, Scored, check_lengths, equal_bins, is_blank, once_per_text
-from fp2.scorers.text import fold
+from fp2.scorers.base import BaseScorer, Scored, check_lengths, equal_bins, fold, is_blank, once_per_text
 
 WIDEST_RANGE = 2.0
 """A wider range gives no rating."""

@@ -110,35 +110,6 @@ def connect(path: Path) -> sqlite3.Connection:
         return connection
 
 
-def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing store for reading only, also in a folder that cannot be written.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be opened or is not a store.
-    """
-    plain = f"{path.absolute().as_uri()}?mode=ro"
-    with as_user_error(path):
-        try:
-            return _open_checked(plain, path)
-        except sqlite3.OperationalError:
-            if path.with_name(path.name + "-wal").exists():
-                raise
-            # without a log in a folder that cannot be written, SQLite cannot create its index
-            return _open_checked(f"{plain}&immutable=1", path)
-
-
-def _open_checked(address: str, path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-    try:
-        _check_version(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
     """Run the block in one transaction; it takes the write lock at its start, so that no read lock is upgraded."""

@@ -48,7 +48,7 @@ def context_key(
     """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
 
     `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what
-    `fp2.store.keys.response_key` covers for one answer.
+    `fp2.store.rows.response_key` covers for one answer.
 
     Raises
     ------

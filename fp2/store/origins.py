@@ -83,7 +83,7 @@ def register_origins(config: Config, dataset: Loaded, keys: Mapping[str, Sequenc
             store.connection.execute(statement)
         for image_id, path, image, subject in rows:
             if image_id in keys:
-                row = (config.data.kind, dataset.release or "", image, subject, str(Path(path).absolute()))
+                row = (config.data.source, dataset.release or "", image, subject, str(Path(path).absolute()))
                 store.connection.execute(_ADD_IMAGE, row)
                 (number,) = store.connection.execute(_FIND_IMAGE, row).fetchone()
                 found = [(bytes.fromhex(key), number) for key in keys[image_id]]

@@ -1,5 +1,6 @@
-"""Row storage: one database row per answer, under its response key.
+"""Row storage: one database row per answer, under its response key; the response set identifies all answers of a run.
 
+A response key contains everything that can change an answer, and nothing else: no group, no score, no path, no device.
 An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
 retried by the next run; an answer replaces it. Every answer has a checksum.
 """
@@ -7,18 +8,92 @@ retried by the next run; an answer replaces it. Every answer has a checksum.
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json, sha256_bytes
-from fp2.store.database import as_user_error, connect, connect_read_only, transaction
+from fp2.hashing import canonical_json, digest, sha256_bytes
+from fp2.store.database import as_user_error, connect, transaction
+
+if TYPE_CHECKING:
+    from fp2.tables import Decoding, Question
+
+KEY_SCHEMA = 2
+
+
+def response_key(
+    *,
+    engine: Mapping[str, Any],
+    method: Mapping[str, Any],
+    question: Question,
+    pixel_sha256: str,
+    variant: str,
+    variant_params: Mapping[str, Any],
+    decoding: Decoding,
+    task_identity: Mapping[str, Any],
+    sample_index: int = 0,
+) -> str:
+    """Return the hex SHA-256 under which one answer is stored.
+
+    Parameters
+    ----------
+    engine : Mapping
+        `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
+    method : Mapping
+        `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
+    question : Question
+        Its text, kind and choices are hashed; its id, probe, template and trait are not.
+    pixel_sha256 : str
+        Digest of the decoded pixels of the original image.
+    variant, variant_params : str, Mapping
+        The image variant and its parameters.
+    decoding : Decoding
+        Generation parameters with the seed, hashed for questions that are answered in words; and the orders in which
+        options are shown, hashed for a choice.
+    task_identity : Mapping
+        `Engine.task_identity(task)`: empty for a real model.
+    sample_index : int
+        The index among several sampled answers.
+
+    Raises
+    ------
+    ValueError
+        If a float among the parameters is NaN or infinite.
+    TypeError
+        If a value is not a JSON value.
+    """
+    return digest(
+        {
+            "schema": KEY_SCHEMA,
+            "engine": dict(engine),
+            "method": dict(method),
+            "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
+            "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
+            "decoding": _decoding(question, decoding),
+            "sample_index": sample_index,
+            "task": dict(task_identity),
+        }
+    )
+
+
+def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
+    """Return the part of `decoding` that can change the answer to this kind of question."""
+    if question.kind == "yes_no":
+        return {}
+    if question.kind == "choice":
+        return {"choice_orders": decoding.choice_orders}
+    return {name: value for name, value in asdict(decoding).items() if name != "choice_orders"}
+
+
+def response_set(keys: Iterable[str]) -> str:
+    """Return the digest of the set of `keys`, whatever their order and repetitions."""
+    return digest(sorted(set(keys)))
+
 
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 
@@ -65,14 +140,6 @@ class StoredFailure:
     key: str
     error: str
     attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoreCounts:
-    """The number of keys with an answer, and of keys with a failure only."""
-
-    answered: int
-    failed: int
 
 
 class ResponseStore:
@@ -163,12 +230,6 @@ class ResponseStore:
             self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
             self.connection.executemany(_PUT_FAILURE, failures)
 
-    def runtimes(self) -> dict[str, dict[str, Any]]:
-        """Return the runtimes, by the digest in the column `runtime` of the answers."""
-        with as_user_error(self.path):
-            rows = self.connection.execute("SELECT digest, json FROM runtimes").fetchall()
-        return {mark: json.loads(body) for mark, body in rows}
-
 
 _PUT_ANSWER = """
 INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
@@ -178,26 +239,6 @@ _PUT_FAILURE = """
 INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
 ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
 """
-
-
-def count_stored(path: Path, keys: Iterable[str]) -> StoreCounts:
-    """Return how many of `keys` the store at `path` has, without writing to it; none if there is no file.
-
-    Raises
-    ------
-    Fp2Error
-        If the file exists but cannot be read as a response store.
-    """
-    if not path.exists():
-        return StoreCounts(0, 0)
-    connection = connect_read_only(path)
-    try:
-        with as_user_error(path):
-            wanted = list(keys)
-            answered = sum(1 for _ in _select(connection, "SELECT key FROM answers", wanted))
-            return StoreCounts(answered, sum(1 for _ in _select(connection, "SELECT key FROM failures", wanted)))
-    finally:
-        connection.close()
 
 
 def _split(

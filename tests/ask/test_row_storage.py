@@ -392,7 +392,7 @@ def test_swapped_without_the_originals_asks_about_each_donor_once(store: Respons
 def test_a_variant_that_the_data_do_not_allow_is_rows_with_a_reason(store: ResponseStore) -> None:
     engine = Scripted(say_all)
     done = ask_all(engine, store, variant=VariantConfig("masked", "masked"))
-    assert "do not say where the person is" in str(done.asked.over_budget)
+    assert "do not locate the person" in str(done.asked.over_budget)
     assert engine.asked == []
     assert (done.table["status"] == "error").all()
 

@@ -87,7 +87,7 @@ def test_a_sweep_is_ranked_with_intervals(
         ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
     ]  # fmt: skip
     assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | difference |")
-    assert "| refused | people |" in text.read_text(encoding="utf-8")
+    assert "| refused | subjects |" in text.read_text(encoding="utf-8")
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()
     assert fp2("leaderboard", *bench.paths) == 0

@@ -261,7 +261,7 @@ def _row(rng: random.Random, image: str, place: str, person: str, *, is_primary:
         "location_region": "Somewhere",
         "manufacturer": "Maker",
         "user_date_captured": "May-2023",
-        "user_hour_captured": rng.choice(vocab.HOURS),
+        "user_hour_captured": rng.choice(("00:00-05:59", "06:00-11:59", "12:00-17:59", "18:00-23:59")),
         "consent": "True",
         "age": str(rng.randint(18, 75)),
         **{name: vocab.format_value(name, labels) for name, labels in chosen.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ import pytest
 from bench import REPOSITORY
 
 from fp2.compose import identity_of, load_config
-from fp2.data.base import LoadContext, data_source, identity, people_table
-from fp2.data.load import configured_source, load_configured
+from fp2.data.base import LoadContext, configured_source, data_source, identity, load_configured, people_table
 from fp2.errors import Fp2Error
 from fp2.plugins import DATA, installed
 from fp2.progress import Progress
@@ -76,8 +76,11 @@ def test_every_data_set_is_an_entry_point() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["data=gras", "data.root=/d", "data.columns={image: x}"], r"unknown key 'columns' \(data\)\. .*Choose from"),
-        (["data=peeps", "data.split=test"], r"unknown key 'split' \(data\)"),
+        (
+            ["data=gras", "data.root=/d", "data.columns={image: x}"],
+            r"data=gras has no option 'columns' \(data\.columns\)\. .*Choose from",
+        ),
+        (["data=peeps", "data.split=test"], r"data=peeps has no option 'split' \(data\.split\)"),
         (
             ["data=table", "data.path=/p.csv"],
             r"data=table needs the columns to read \(data\.columns\)\. Add data\.columns",
@@ -153,7 +156,8 @@ def test_a_data_set_named_by_its_path_in_the_config(
     module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = load_config(["data=folder", "data.root=/r"])
-    config.data.kind, config.model.base_url = f"{module}:Faces", "http://far.example/v1"
+    config = replace(config, data=replace(config.data, kind=f"{module}:Faces"))
+    config.model.base_url = "http://far.example/v1"
     assert load_configured(config, Progress()).people["image_id"].tolist() == ["a"]
     assert capsys.readouterr().err.split("\n")[:2] == ["http://far.example/v1", "1: odd"]
     for here in ("http://localhost:8000", "http://127.0.0.3/v1", None):

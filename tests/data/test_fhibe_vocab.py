@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.data.ages import age_group
 from fp2.data.fhibe import vocab
+from fp2.data.readers.table import age_group
 from fp2.errors import Fp2Error
 
 LABELS = {name: st.sampled_from(words.labels) for name, words in vocab.VOCABULARIES.items()}

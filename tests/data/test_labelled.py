@@ -8,9 +8,8 @@ from PIL import Image
 
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.data.load import load_configured
-from fp2.data.readers.faces import load_fairface, load_gras, load_utkface
-from fp2.data.readers.labelled import load_folders
+from fp2.data.base import load_configured
+from fp2.data.readers.labelled import load_fairface, load_folders, load_gras, load_utkface
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.balance import balance_block, balance_warnings
@@ -47,7 +46,7 @@ def test_gras_is_two_sets_in_one(gras):
     assert people["attr_age"].tolist() == [["20-29"], ["60-69"], [], []]
     assert people["attr_skin_tone"].tolist() == [[], [], ["MST 10"], ["MST 02"]]
     assert all(Path(path).is_file() for path in people["image_path"])
-    assert any("a person of its own" in note for note in dataset.notes)
+    assert any("a subject of its own" in note for note in dataset.notes)
     assert any("cannot be checked" in note for note in dataset.notes)
 
 
@@ -92,7 +91,7 @@ def test_the_two_sets_of_gras_are_compared_apart_and_said_to_be_confounded(tmp_p
 
 def test_lists_that_are_not_balanced_are_reported(tmp_path):
     notes = load_gras(full_gras(tmp_path, drop=3)).notes
-    assert "the pictures are not spread evenly over gender x race x age: 0 to 1 in each of 70 cells" in notes
+    assert "the images are not distributed evenly over gender x race x age: 0 to 1 in each of 70 cells" in notes
 
 
 def test_an_image_folder_elsewhere(gras, tmp_path):
@@ -140,7 +139,7 @@ def test_fairface_both_splits_without_children(tmp_path):
     assert people["attr_age"].tolist() == [["70+"], ["30-39"]]
     assert people["attr_race"].tolist() == [["East Asian"], ["Middle Eastern"]]
     assert people["attr_split"].tolist() == [["train"], ["val"]]
-    assert any(note.startswith("1 picture(s) labelled as of people below") for note in dataset.notes)
+    assert any(note.startswith("1 image(s) labelled as of people below") for note in dataset.notes)
 
 
 def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
@@ -158,8 +157,8 @@ def test_utkface_reads_names_and_counts_what_it_cannot_read(tmp_path):
     assert people["attr_gender"].tolist() == [["Male"], ["Female"]]
     assert people["attr_race"].tolist() == [["Others"], ["Asian"]]
     assert people["attr_age"].tolist() == [["60+"], ["18-29"]]
-    assert any("2 picture(s) whose name lacks a label" in note for note in dataset.notes)
-    assert any("1 picture(s) labelled as of people below" in note for note in dataset.notes)
+    assert any("2 image(s) whose name lacks a label" in note for note in dataset.notes)
+    assert any("1 image(s) labelled as of people below" in note for note in dataset.notes)
     with pytest.raises(Fp2Error, match="named like UTKFace"):
         load_utkface(tmp_path / "part1" / "..").people.empty or load_utkface(_empty(tmp_path))
 

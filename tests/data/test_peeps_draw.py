@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from fp2.data.peeps.draw import render, render_backdrop, render_image, render_pair, render_pair_image, skin_colour
 from fp2.data.peeps.figure import EXPRESSIONS, HEADS, Cues, sample_image_cues, sample_person
-from fp2.data.peeps.polygons import clip, signed_area, trace
+from fp2.data.peeps.parts import clip, signed_area, trace
 from fp2.data.peeps.style import CLOTHING, HAIR
 from fp2.data.variants import mask_array, region_mask
 

@@ -101,7 +101,7 @@ def test_people_without_a_value_are_left_out_and_counted():
     people = people_of({"p": (2, {"kind": ["a"]}), "q": (3, {"kind": []})})
     sample, notes = limit_people(people, 5, seed=0, by=("kind",))
     assert set(sample["subject_id"]) == {"p"}
-    assert notes[0] == "5 pictures were asked for, 2 are there"
+    assert notes[0] == "5 images were requested, 2 are available"
     assert "1 subject(s) without a value for kind" in notes[1]
 
 
@@ -138,7 +138,7 @@ def test_images_of_two_are_left_out_with_a_note():
     people = people_of({"p": (2, {}), "q": (1, {})}, pairs=(("p", "q"), ("q", "p")))
     alone, notes = single_person(people)
     assert len(alone) == 3
-    assert notes == ("2 picture(s) of two people were left out",)
+    assert notes == ("2 image(s) of two people were left out",)
     assert single_person(alone)[1] == ()
 
 

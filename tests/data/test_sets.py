@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fp2.cuts import Cut, of_sets, varying
-from fp2.data.sets import units, whole_sets
+from fp2.data.sampling import units, whole_sets
 from fp2.errors import Fp2Error
 
 SKIN, AGE = Cut("skin", ("skin",)), Cut("age", ("age",))
@@ -53,9 +53,10 @@ def test_images_of_no_set_and_sets_of_another_attribute_are_left_out_and_reporte
     kept, notes = whole_sets(SOME, [SKIN])
     assert kept["set_id"].unique().tolist() == ["s1", "s2"]
     assert notes == (
-        "1 picture(s) that belong to no set were left out",
+        "1 image(s) that belong to no set were left out",
         "2 set(s) that vary in none of the cuts were left out",
-        "the sets that vary in skin also vary in hair: what is found within them is about these together",
+        "the sets that vary in skin also vary in hair: differences within them cannot be attributed to one of these "
+        "alone",
     )
     both, _ = whole_sets(SOME, [SKIN, AGE])
     assert set(both["set_id"]) == {"s1", "s2", "g1"}

@@ -82,7 +82,7 @@ def test_keys_absent_from_a_json_line_are_no_value(folder):
 def test_without_a_subject_each_image_is_a_subject_and_a_note_says_so(folder):
     dataset = load_table(write(folder, ROWS), {"image": "file", "gender": "sex"})
     assert dataset.people["subject_id"].tolist() == dataset.people["image_id"].tolist()
-    assert any("a person of its own" in note for note in dataset.notes)
+    assert any("a subject of its own" in note for note in dataset.notes)
 
 
 def test_the_other_name_for_a_subject(folder):

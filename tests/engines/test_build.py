@@ -105,12 +105,12 @@ def test_an_engine_is_found_by_its_entry_point() -> None:
         ({"repeat": 0}, r"greater than or equal to 1, not 0 \(engine.repeat\)"),
         ({"repeat": "many"}, r"valid integer.*not 'many' \(engine.repeat\)"),
         ({"repeet": 1}, r"unknown key 'repeet' \(engine\). Did you mean 'repeat'"),
-        ({"device": "cuda"}, r"unknown key 'device' \(engine\)"),
+        ({"devize": "cuda"}, r"unknown key 'devize' \(engine\)"),
         ({"target": f"{__name__}:Nobody"}, "has no 'Nobody'"),
         ({"target": "no_such_module:Echo"}, "cannot import 'no_such_module'"),
         (
             {"target": f"{__name__}:NotAnEngine"},
-            "not the class of an engine: it lacks Options, serves, needs, create",
+            "is not an engine: it lacks Options, serves, needs, create",
         ),
         ({"target": f"{__name__}:Half"}, "is not an engine: it lacks model_calls, identity, method, runtime, answer"),
     ],
@@ -152,7 +152,7 @@ def test_the_yaml_of_an_engine_has_its_options_and_no_others(name: str) -> None:
     conf = Path(__file__).parents[2] / "conf" / "engine" / f"{name}.yaml"
     keys = set(yaml.safe_load(conf.read_text(encoding="utf-8"))) - {"name"}
     kind = plugins.load(plugins.ENGINES, name, "engine")
-    assert keys == {entry.name for entry in fields(kind.Options)}
+    assert keys | {"name", "target"} == {entry.name for entry in fields(kind.Options)}
 
 
 def test_the_profile_of_a_checkpoint_is_read_without_loading_it(tiny_llava: Path) -> None:

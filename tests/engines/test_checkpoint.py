@@ -18,9 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fp2.engines.checkpoint import resolve_checkpoint, with_weights
-from fp2.engines.dual.embedding_cache import EmbeddingCache
-from fp2.engines.file_digests import FileDigests
+from fp2.engines.checkpoint import FileDigests, resolve_checkpoint, with_weights
+from fp2.engines.dual.encoder import EmbeddingCache
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
 from fp2.store.rows import ResponseStore

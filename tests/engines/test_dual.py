@@ -17,7 +17,7 @@ from fp2.data import pixels
 from fp2.data.pixels import pixel_sha256
 from fp2.engines.build import build_engine
 from fp2.engines.dual.encoder import DualEncoder
-from fp2.engines.dual.similarity import cosine
+from fp2.engines.dual.loading import cosine
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error

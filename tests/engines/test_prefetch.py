@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fp2.engines.prefetch import prefetched
+from fp2.engines.base import prefetched
 
 
 def test_order_and_number() -> None:

@@ -28,7 +28,7 @@ from training.peeps.layers import (
     person_layer,
     read_pairs,
     read_people,
-    sample_image_cues,
+    sample_cues,
     sample_pairs,
 )
 from training.peeps.pictures import PLAIN, Mirrored, Mix, Source, compose, premultiplied
@@ -67,7 +67,7 @@ def pair_source(folder: Path) -> Source:
 
 @pytest.mark.parametrize("size", [SIZE, 384])
 def test_a_figure_laid_over_its_backdrop_is_the_renderers_picture(size: int) -> None:
-    for cues in sample_image_cues(9, 6):
+    for cues in sample_cues(9, 6):
         ground = render_backdrop(cues.region, cues.phase, size).resize((SIZE, SIZE), Image.Resampling.BOX)
         layer = premultiplied(person_layer(cues, size)[None])[:, 4:-4, 4:-4]
         rng = np.random.default_rng(0)

@@ -76,7 +76,7 @@ def test_what_is_odd_is_reported_and_does_not_end_the_run(tmp_path: Path) -> Non
     for part in (
         "3 traits are positive and 1 negative",
         "asked once: Kind",
-        "against the polarity",
+        "contradicts the polarity",
         "without a valence",
     ):
         assert part in told

@@ -123,7 +123,7 @@ def write_inputs(folder: Path) -> None:
 def drawn(*words: str) -> Any:
     """Return the people of a drawn data set."""
     from fp2.compose import load_config
-    from fp2.data.load import load_configured
+    from fp2.data.base import load_configured
     from fp2.progress import Progress
 
     return load_configured(load_config([f"paths.root={ROOT}", *words]), Progress(quiet=True)).people

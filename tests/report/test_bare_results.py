@@ -15,7 +15,9 @@ from fp2.cuts import Cut
 from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
-from fp2.report.statement import build_statement
+from fp2.report.passport import build_statement
+from fp2.report.reading import NO_MODEL
+from fp2.report.section import Section, heading
 from fp2.report.terminal import print_results
 from fp2.tracking.client import metrics_of
 
@@ -73,3 +75,23 @@ def test_a_block_reaches_mlflow_and_the_passport(bare: dict[str, Any], tmp_path:
     assert statement["predicate"]["findings"] == {"own": {"gap": 0.25}}
     assert summarise(bare) == []
     assert write_figures(bare, tmp_path, ()) == {}
+
+
+def test_a_report_without_a_model_names_none(bare: dict[str, Any]) -> None:
+    bare |= {"title": "Data set report", "model": {**bare["model"], "name": NO_MODEL}}
+    shown = io.StringIO()
+    print_results(bare, Console(file=shown, width=100), {})
+    assert shown.getvalue().startswith("Data set report on mine")
+    page = render_dashboard(bare, [], [])
+    assert "<h1>Data set report</h1>" in page
+    assert NO_MODEL not in page.split("<details", 1)[0]
+
+
+def test_a_protocol_states_its_title_where_the_results_have_none(bare: dict[str, Any]) -> None:
+    class Own(Section):
+        name, title, report_title = "own", "Gaps", "Gaps of detectors"
+
+    assert heading([Own()], bare) == "Keypoint errors"
+    del bare["title"]
+    assert heading([Own()], bare) == "Gaps of detectors"
+    assert heading([Own()], {**bare, "own": {}}) == heading([], bare) == "Bias fingerprint"

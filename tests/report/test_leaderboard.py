@@ -7,7 +7,11 @@ import io
 import json
 from typing import Any
 
-from fp2.report.leaderboard import leaderboard, rank, summarise, to_csv, to_markdown
+from fp2.report.leaderboard import LeaderboardRow, rank, summarise, to_csv, to_markdown
+
+
+def leaderboard(runs: list[dict[str, Any]]) -> list[LeaderboardRow]:
+    return rank(summary for results in runs for summary in summarise(results))
 
 
 def test_less_excess_ranks_first_within_each_cut(results: dict[str, Any], other_results: dict[str, Any]) -> None:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
 from fp2.report.keys import SigningKey, generate_key
-from fp2.report.passport import canonical_bytes, countersign, sign, write_passport
-from fp2.report.statement import build_statement
+from fp2.report.passport import build_statement, canonical_bytes, countersign, sign, write_passport
 from fp2.report.verify import payload_digest, verify_passport
 
 EXTRA = {"decoding": {"temperature": 0.0}, "seeds": {"analysis": 20261}, "issued": "2026-11-21T10:00:00+00:00"}

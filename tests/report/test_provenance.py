@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fp2
-from fp2.report import provenance
+from fp2.report import passport
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     git(folder.parent, "init", "-q")
     git(folder.parent, "add", ".")
     git(folder.parent, "commit", "-qm", "first")
-    monkeypatch.setattr(provenance, "_PACKAGE", folder)
-    provenance.generator.cache_clear()
+    monkeypatch.setattr(passport, "_PACKAGE", folder)
+    passport.generator.cache_clear()
     yield folder
-    provenance.generator.cache_clear()
+    passport.generator.cache_clear()
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -40,24 +40,24 @@ def test_a_clean_checkout(package: Path) -> None:
     (package / "cache.pyc").write_text("ignored")
     (package.parent / "notes.txt").write_text("beside the code")
     commit = git(package, "rev-parse", "HEAD")
-    assert provenance.generator() == {"name": "fp2", "version": fp2.__version__, "git_commit": commit, "dirty": False}
+    assert passport.generator() == {"name": "fp2", "version": fp2.__version__, "git_commit": commit, "dirty": False}
 
 
 @pytest.mark.parametrize("name", ["fp2/__init__.py", "README.md", "fp2/new.py", "conf/new.yaml"])
 def test_a_change_makes_it_dirty(package: Path, name: str) -> None:
     (package.parent / name).write_text("changed")
-    assert provenance.generator()["dirty"] is True
+    assert passport.generator()["dirty"] is True
 
 
 def test_a_copy_in_somebody_elses_repository_has_no_commit(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = package.parent / ".venv" / "fp2"
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text("")
-    monkeypatch.setattr(provenance, "_PACKAGE", installed)
-    made = provenance.generator()
+    monkeypatch.setattr(passport, "_PACKAGE", installed)
+    made = passport.generator()
     assert (made["git_commit"], made["dirty"]) == (None, None)
 
 
 def test_no_git_is_no_error(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert provenance.generator()["git_commit"] is None
+    assert passport.generator()["git_commit"] is None

@@ -62,7 +62,7 @@ def test_only_shared_people_are_compared_and_it_is_said() -> None:
     found = compared(first, second)
     assert found["shared"]["n_subjects"] == 39
     assert found["distances"][0]["n_subjects"] == 39
-    assert any("39 people" in line for line in found["notes"])
+    assert any("the 39 subjects of both runs" in line for line in found["notes"])
     kept = first.people["subject_id"].isin(second.people["subject_id"])
     alone = LoggedRun(first.results, first.people[kept], first.scores, first.cuts)
     assert compared(alone, second)["distances"] == found["distances"]
@@ -80,7 +80,7 @@ def test_the_same_model_twice_has_no_distance_and_names_that_differ() -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"people": crowd(36, start=100)}, "share no person"),
+        ({"people": crowd(36, start=100)}, "share no subject"),
         ({"probes": ("lifestyle",)}, "different probes"),
         ({"cuts": ("pronoun",)}, "no cut in common"),
         ({"scorers": [{"name": "valence", "version": "2", "lexicon": None}]}, "no scorer of the same version"),
@@ -106,7 +106,7 @@ def test_probes_in_other_words_are_left_out_and_named() -> None:
     assert list(found["probes"]) == ["trust"]
     assert any("occupation" in line for line in found["notes"])
     second = LoggedRun({**second.results, "probes": changed[:1]}, second.people, second.scores, second.cuts)
-    with pytest.raises(Fp2Error, match="in different words"):
+    with pytest.raises(Fp2Error, match="with different texts"):
         compared(run_of("a", crowd(36), {}, probes=("occupation",)), second)
 
 

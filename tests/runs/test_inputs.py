@@ -12,7 +12,7 @@ from fp2.errors import Fp2Error
 def test_a_question_that_the_engine_cannot_ask_is_refused_before_data_are_loaded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fp2.data.load.load_configured", lambda *args: pytest.fail("the data were loaded"))
+    monkeypatch.setattr("fp2.data.base.load_configured", lambda *args: pytest.fail("the data were loaded"))
     with pytest.raises(Fp2Error, match="cannot score a question of kind 'choice'"):
         bench.run("probe=fhibe_clip")
 
@@ -38,7 +38,7 @@ def test_images_that_cannot_be_read_are_named_on_the_terminal_only(
     ("words", "said"),
     [
         (["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each"),
-        (["data.limit=0"], "At least 1"),
+        (["data.limit=0"], "greater than or equal to 1"),
         (["data.ids=[nothing]"], "nothing"),
     ],
 )

@@ -89,13 +89,13 @@ def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:
     bench = bench.with_people(rows.assign(region=rows["gender"].map({"f": "North", "m": "South"})))
     one = bench.run(folder="one")
     (pair,) = one.results["balance"]
-    (warning,) = [line for line in one.results["limitations"] if "go together" in line]
+    (warning,) = [line for line in one.results["limitations"] if "are associated in these images" in line]
     for place in (0, 3):
         assert fp2("purge", "--subject", rows["person"].iloc[2 * place], "--yes", *bench.paths) == 0
         purged = results_of(one.folder)
         assert purged["balance"] == [{**pair, "as_of_first_run": True}]
         assert purged["limitations"].count(warning) == 1
-        assert sum("as of the first run" in line for line in purged["limitations"]) == 1
+        assert sum("is that of the first run" in line for line in purged["limitations"]) == 1
     assert len(purged["purged"]) == 2
 
 
@@ -106,7 +106,7 @@ def test_what_the_tables_keep_is_balanced_again(bench: Bench) -> None:
     assert fp2("purge", "--subject", rows["person"].iloc[0], "--yes", *bench.paths) == 0
     purged = results_of(one.folder)
     assert [(row["cut"], row["n_subjects"]) for row in purged["balance"]] == [("gender", 35), ("region", 35)]
-    assert not [line for line in purged["limitations"] if "as of the first run" in line]
+    assert not [line for line in purged["limitations"] if "is that of the first run" in line]
 
 
 def test_the_old_passport_says_that_it_was_replaced_and_the_new_one_holds(

@@ -46,7 +46,7 @@ def test_a_ranking_has_the_level_of_its_first_run_and_others_are_reported() -> N
     assert ranking.alpha == 0.01
     assert ranking.notes == ("by region: ranked with the level of fair-id (0.01); others have 0.05",)
     rows = with_places(rank(s for run in runs for s in summarise(run.results)), [ranking])
-    assert "all at once at 99 %;" in _legend(rows, [ranking])
+    assert "simultaneous intervals at 99 %;" in _legend(rows, [ranking])
 
 
 def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,10 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
     truth = load_truth(biased(-0.5))
     for sweep in range(sweeps):
         noises = enumerate(((0.6, 0.4), (1.2, 0.8), (2.0, 1.5)), 3 * sweep)
-        truths = [replace(truth, seed=seed, subject_sd=between, image_sd=within) for seed, (between, within) in noises]
+        truths = [
+            replace(truth, seed=seed, noise=replace(truth.noise, subject_sd=between, image_sd=within))
+            for seed, (between, within) in noises
+        ]
         runs = [run_of(f"m{k}", people, one, probes=("occupation",)) for k, one in enumerate(truths)]
         ranking = rankings(runs)[0]
         wrong += any(place.rank_low > 1 or place.rank_high < 3 for place in ranking.places)
@@ -66,7 +69,7 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"people": crowd(36, start=100)}, "share no person"),
+        ({"people": crowd(36, start=100)}, "share no subject"),
         ({"probes": ("occupation",)}, "different probes"),
         ({"scorers": [{"name": "valence", "version": "2", "lexicon": None}]}, "different versions"),
     ],

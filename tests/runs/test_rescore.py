@@ -15,7 +15,7 @@ from fp2.compose import load_config
 from fp2.config import Config
 from fp2.engines.planted.engine import PlantedEngine
 from fp2.errors import Fp2Error
-from fp2.runs.rescore_config import composable, rescored_config
+from fp2.runs.rescore import composable, rescored_config
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
 # What does not stand on random draws: those follow the order of the ids, which are salted keys in a run's tables.
@@ -88,11 +88,11 @@ def test_what_the_cuts_are_confounded_with_stays_though_its_attribute_is_not_kep
     logged = bench.run(folder="logged")
     (pair,) = logged.results["balance"]
     assert (pair["attribute"], pair["other"], pair["confounded"]) == ("gender", "region", True)
-    (warning,) = [line for line in logged.results["limitations"] if "go together" in line]
+    (warning,) = [line for line in logged.results["limitations"] if "are associated in these images" in line]
     found, folder = rescored(bench, str(logged.folder), "scorer=economic", "analysis.alpha=0.01")
     assert found["balance"] == [{**pair, "as_of_first_run": True}]
     assert warning in found["limitations"]
-    assert [line for line in found["limitations"] if "as of the first run" in line]
+    assert [line for line in found["limitations"] if "is that of the first run" in line]
     again, _ = rescored(bench, str(folder), "seed=5")
     assert again["balance"] == found["balance"]
     assert sorted(again["limitations"]) == sorted(found["limitations"])

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.scorers.lexicon import load_lexicon
-from fp2.scorers.matching import Matcher, NegationFinder, matcher
-from fp2.scorers.text import normalise
+from fp2.scorers.base import normalise
+from fp2.scorers.lexicon import Matcher, NegationFinder, load_lexicon, matcher
 
 
 def economic(text):

@@ -9,9 +9,8 @@ import pandas as pd
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from fp2.compose import load_config
-from fp2.scorers.registry import build_scorers
-from fp2.scorers.scoring import flag_refusals
-from fp2.scorers.scoring import score_answers as score_flagged
+from fp2.scorers.registry import build_scorers, flag_refusals
+from fp2.scorers.registry import score_answers as score_flagged
 
 REFUSED = "I'm sorry, but I can't make that kind of guess about a person from a picture."
 

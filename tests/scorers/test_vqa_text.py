@@ -9,8 +9,17 @@ from fp2.errors import Fp2Error
 from fp2.models.planted import load_planted
 from fp2.scorers.lexicon import load_lexicon
 from fp2.scorers.registry import build_scorer
-from fp2.scorers.vqa import toxic_words
-from fp2.scorers.vqa_text import NOTHING, READERS, names_gender, occupation, offence, on_topic, reason, said_pronoun
+from fp2.scorers.vqa import (
+    NOTHING,
+    READERS,
+    names_gender,
+    occupation,
+    offence,
+    on_topic,
+    reason,
+    said_pronoun,
+    toxic_words,
+)
 
 PRONOUNS = [
     ("She is a teacher.", "she"),

@@ -187,8 +187,8 @@ def test_six_processes_at_once_on_nothing(tmp_path: Path, squares: Path) -> None
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)  # once, and not by each of the six
     queue = context.Queue()
-    small = ["data=peeps", "data.n_subjects=22", "data.images_per_subject=1", "data.n_pairs=0", "data.path=null"]
-    words = [*small, "data.columns=null", "cut=pronoun", "tracking=mlflow"]
+    small = ["data=peeps", "data.n_subjects=22", "data.images_per_subject=1", "data.n_pairs=0"]
+    words = [*small, "cut=pronoun", "tracking=mlflow"]
     children = [
         context.Process(target=run_child, args=(str(tmp_path), str(squares), words, queue), daemon=True)
         for _ in range(6)

@@ -20,7 +20,7 @@ from fp2.data.variants import background_removed, blurred, masked
 from fp2.models.cues import Variant, see
 from fp2.models.planted import Planted, load_planted
 from training.peeps.answering import Speaker, page_questions
-from training.peeps.layers import Pair, sample_image_cues, sample_pairs
+from training.peeps.layers import Pair, sample_cues, sample_pairs
 from training.peeps.truth import exchanged
 
 LARGE = 384
@@ -193,7 +193,7 @@ def evaluate(folder: Path, seed: int, held: Held) -> dict[str, Any]:
     """Return every measure of a saved model on people of `seed`."""
     began = time.monotonic()
     planted, speaker = load_planted(), Speaker(folder)
-    people = sample_image_cues(seed, held.people)
+    people = sample_cues(seed, held.people)
     images = [render_image(cues, LARGE) for cues in people]
     few, some = slice(0, held.shifted), slice(0, held.variants)
     native = [render_image(cues, 96) for cues in people[few]]

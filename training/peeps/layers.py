@@ -19,7 +19,7 @@ from PIL import Image
 
 from fp2.data.peeps.draw import figure, render_backdrop
 from fp2.data.peeps.figure import REGIONS, Cues, sample_image_cues, sample_person
-from fp2.data.peeps.scene import PAIR_WIDTH, place
+from fp2.data.peeps.style import PAIR_WIDTH, place
 from training.peeps.settings import SIZE
 
 LARGE = 384

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge
 from rich.text import Text
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.cuts import memberships
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.report.section import Block, Results, Section
@@ -105,11 +105,11 @@ class ConsistencySection(Section):
         shown = [row for row in block["rows"] if row["n_subjects"] >= min_cell]
         return {"rows": shown, "alts": {"consistency_shares.png": "Share of consistent subjects by group"}}
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the shares with their intervals."""
         from matplotlib.figure import Figure
 
-        rows = block["rows"]
+        rows = [row for row in block["rows"] if row["n_subjects"] >= min_cell]
         figure = Figure(figsize=(6, 1 + 0.4 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         for place, row in enumerate(rows):

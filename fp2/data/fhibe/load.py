@@ -10,16 +10,71 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fp2.data.base import Dataset, ImageFile, people_table
-from fp2.data.fhibe.annotations import BULK, Cells, listed_rows
+from fp2.data.fhibe import vocab
 from fp2.data.fhibe.attributes import AttributeReader
-from fp2.data.fhibe.release import AUTO, FACE_ALIGNED, FACE_UNALIGNED, Release, find_release
-from fp2.data.fhibe.schema import SchemaReport, columns_report
-from fp2.data.readers.delimited import read_rows
+from fp2.data.fhibe.release import AUTO, BULK, FACE_ALIGNED, FACE_UNALIGNED, Cells, Release, find_release, listed_rows
+from fp2.data.readers.table import read_rows
 from fp2.errors import Fp2Error
+
+# Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
+_EXPECTED_EXTRAS = {
+    "set_id", "set_attribute", "apparent_skin_color_hue_lum", "other_face", "CelebA", "multiple_subjects",
+    "humans_per_image",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SchemaReport:
+    """The differences between a release and the known format.
+
+    `absent` are the known columns that are missing, `extra` the columns that are not known. `labels` counts values
+    outside each column's vocabulary, `ages` ages without a group, `places` text that names no country. `oddities`
+    counts rows by what is unusual about them.
+    """
+
+    release: Release
+    absent: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    labels: Mapping[str, Counter[str]] = field(default_factory=dict)
+    ages: Counter[str] = field(default_factory=Counter)
+    places: Counter[str] = field(default_factory=Counter)
+    oddities: Counter[str] = field(default_factory=Counter)
+
+    def lines(self) -> tuple[str, ...]:
+        """Return one line per kind of difference; none for the known format. No place is named."""
+        lines = [f"{count} {what}" for what, count in sorted(self.oddities.items())]
+        if self.release.version is None:
+            lines.append("the folder's name carries no FHIBE version, so none is recorded")
+        if self.absent:
+            lines.append(f"columns of the known release that are absent: {', '.join(self.absent)}")
+        if self.extra:
+            lines.append(f"columns that are not known here were left aside: {', '.join(self.extra)}")
+        for column, counts in sorted(self.labels.items()):
+            shown = ", ".join(repr(value) for value, _ in counts.most_common(3))
+            lines.append(f"column {column}: {counts.total()} value(s) outside the known vocabulary, such as {shown}")
+        if self.ages:
+            shown = ", ".join(repr(value) for value in sorted(self.ages)[:3])
+            lines.append(f"column age: {self.ages.total()} value(s) without an age group, such as {shown}")
+        if self.places:
+            lines.append(f"column location_country: {self.places.total()} value(s) name no country, kept as written")
+        return tuple(lines)
+
+
+def columns_report(release: Release, header: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the known columns that `header` lacks, and its columns that are not known."""
+    expected = [*vocab.VOCABULARIES, "location_country"]
+    if release.form != FACE_ALIGNED:
+        expected.append("person_bbox")
+    known = {*vocab.DOWNSAMPLED_HEADER, *vocab.FACE_HEADER, *_EXPECTED_EXTRAS}
+    present = set(header)
+    absent = tuple(name for name in expected if name not in present)
+    return absent, tuple(name for name in header if name not in known)
+
 
 NEEDED: tuple[str, ...] = ("subject_id", "is_primary", "age", "pronoun", "ancestry", "natural_skin_color")
 REQUIRED: tuple[str, ...] = ("image_id", "filepath", *NEEDED)
@@ -165,7 +220,7 @@ class _PeopleReader:
             return ImageFile(name, crop, crop.with_name(f"faces_crop_only_annos_{name}.json"), None)
         stem = path.stem.replace(f"_{main_id}", f"_annos_{main_id}", 1)
         if row.get("json_path", "").strip() not in {"", (relative.parent / f"{stem}.json").as_posix()}:
-            self.oddities["annotation file(s) are not named as their picture, with _annos_ in it"] += 1
+            self.oddities["annotation file(s) are not named after their image, with _annos_ added"] += 1
         given = row.get("json_path", "").strip()
         return ImageFile(main_id, path, self.release.root / given if given else None, _size(row))
 

@@ -61,7 +61,6 @@ ANCESTRY_BLOCKS: dict[str, tuple[str, ...]] = {
     "Oceania": ("Australia and New Zealand", "Melanesia", "Micronesia", "Polynesia"),
 }
 REGIONS: tuple[str, ...] = tuple(ANCESTRY_BLOCKS)
-SUBREGIONS: tuple[str, ...] = tuple(name for block in ANCESTRY_BLOCKS.values() for name in block)
 REGION_OF: dict[str, str] = {name: region for region, block in ANCESTRY_BLOCKS.items() for name in block}
 _ANCESTRY = "|".join(name for region, block in ANCESTRY_BLOCKS.items() for name in (region, *block))
 
@@ -172,7 +171,6 @@ VOCABULARIES: dict[str, Vocabulary] = {
 }
 MULTI_CHOICE: tuple[str, ...] = tuple(name for name, vocabulary in VOCABULARIES.items() if vocabulary.multi)
 SINGLE_CHOICE: tuple[str, ...] = tuple(name for name, vocabulary in VOCABULARIES.items() if not vocabulary.multi)
-HOURS: tuple[str, ...] = ("00:00-05:59", "06:00-11:59", "12:00-17:59", "18:00-23:59")
 
 # BlazePose order, right before left.
 KEYPOINTS: tuple[str, ...] = _words(

@@ -11,8 +11,8 @@ from typing import Any
 
 from fp2.data.fhibe import vocab
 from fp2.data.peeps.cast import Appearance
+from fp2.data.peeps.draw import Geometry
 from fp2.data.peeps.figure import PRONOUNS, REGIONS, TONES
-from fp2.data.peeps.geometry import Geometry
 
 _PRONOUN = {"she": "She/her/hers", "he": "He/him/his", "they": "They/them/their"}
 _HAIR_COLOUR = ("Dark brown/black", "Dark brown/black", "Gray", "Gray", "White")

@@ -1,13 +1,26 @@
-"""Images of one person each, labelled by a list, by their file names or by their folders."""
+"""Images of one person each, labelled by a list, by their file names or by their folders; published face data sets.
+
+Each image of a published data set (GRAS's image lists, FairFace's label files, UTKFace's file names) is a subject of
+its own, because none of them says which of its images show the same person. Labels keep the data set's wording. Images
+labelled as of children are left out: the comparisons are about adults.
+
+Sources of the formats: FairFace (Karkkainen & Joo, WACV 2021) and its label files; UTKFace's page
+(susanqq.github.io/UTKFace); GRAS (EACL 2026 Findings), section on data: FairFace for gender, race and age, and the real
+part of AI-Face for the Monk Skin Tone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.data.base import Dataset, people_table
+from fp2.data.readers.table import age_group, read_rows
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
@@ -145,7 +158,169 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
         )
     notes = []
     if alone:
-        notes.append(f"{alone} picture(s) directly in their group's folder count as a person of their own each")
+        notes.append(f"{alone} image(s) directly in their group's folder count as a subject of their own each")
     if loose:
-        notes.append(f"{loose} picture(s) outside the groups' folders were left out")
+        notes.append(f"{loose} image(s) outside the groups' folders were left out")
     return Dataset(root.name, None, labelled_people(images, root, root), tuple(notes))
+
+
+GRAS_FACES, GRAS_TONES = "selected_images_fairface.csv", "selected_images_aiface.csv"
+FAIRFACE_LABELS = "fairface_label*.csv"
+_CHILDREN = ("0-2", "3-9", "10-19")
+_OLDEST = {"more than 70": "70+"}
+_TONES = 10
+EACH_ITS_OWN = "each image counts as a subject of its own: the data set does not identify who is in several of them"
+TONES_ALONE = (
+    "skin tone is known for the AI-Face images only, which were not balanced for gender, age or race and have no "
+    "other labels: a difference between skin tones may be confounded with these, which cannot be checked"
+)
+
+_UTK_NAME = re.compile(r"(\d{1,3})_([01])_([0-4])_\d{8,}")
+_UTK_GENDERS = ("Male", "Female")
+_UTK_RACES = ("White", "Black", "Asian", "Indian", "Others")
+
+
+def load_gras(root: Path, image_root: Path | None = None) -> Dataset:
+    """Return GRAS's images by the official lists, from the user's own copy.
+
+    The attribute `subset` separates two sources: `fairface` has gender, race and age; `aiface` has the skin tone only,
+    as `MST 01` to `MST 10`.
+
+    Raises
+    ------
+    Fp2Error
+        If a list or its images are missing, a list lacks a column, or a skin tone is not 1 to 10.
+    """
+    faces, tones = (_only(root, name) for name in (GRAS_FACES, GRAS_TONES))
+    images = [
+        Labelled(row["file"].strip(), {"subset": ["fairface"], **_fairface(row)})
+        for _, row in _rows(faces, ("file", "age", "gender", "race"))
+    ]
+    images += [
+        Labelled(row["file"].strip(), {"subset": ["aiface"], "skin_tone": [_monk(row["Skin Tone"], tones, number)]})
+        for number, row in _rows(tones, ("file", "Skin Tone"))
+    ]
+    folder = image_folder(faces.parent, [image.path for image in images], image_root)
+    notes = (
+        EACH_ITS_OWN,
+        TONES_ALONE,
+        *_uneven(images, ("gender", "race", "age")),
+        *_uneven(images, ("skin_tone",)),
+    )
+    return Dataset("gras", None, labelled_people(images, folder, faces), notes)
+
+
+def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
+    """Return FairFace's images by its label files (`fairface_label_train.csv`, `fairface_label_val.csv`).
+
+    Attributes: gender, race, age and `split` (`train` or `val`).
+
+    Raises
+    ------
+    Fp2Error
+        If no label file or none of the images is found, or a file lacks a column.
+    """
+    files = find_files(root, FAIRFACE_LABELS)
+    if not files:
+        fix = "data.root is the folder with fairface_label_train.csv"
+        raise Fp2Error("there are no FairFace label files", where=str(root), fix=fix)
+    images, children = [], 0
+    for file in files:
+        for _, row in _rows(file, ("file", "age", "gender", "race")):
+            if row["age"].strip() in _CHILDREN:
+                children += 1
+                continue
+            path = row["file"].strip()
+            images.append(Labelled(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
+    folder = image_folder(files[0].parent, [image.path for image in images], image_root)
+    return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN, *_left_out(children)))
+
+
+def load_utkface(root: Path) -> Dataset:
+    """Return UTKFace's images; gender, race and age (as age groups) are read from the file names.
+
+    A name is `[age]_[gender]_[race]_[date and time]`, gender 0 male and 1 female, race 0 White, 1 Black, 2 Asian,
+    3 Indian, 4 Others; images with another name are left out and counted.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder is missing, or no image in it has such a name.
+    """
+    if not root.is_dir():
+        raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
+    images: list[Labelled] = []
+    left_out: Counter[str] = Counter()
+    for path in images_below(root):
+        match = _UTK_NAME.match(path.name)
+        group = age_group(int(match.group(1))) if match else None
+        if match is None or group is None:
+            left_out["name" if match is None else "child"] += 1
+            continue
+        attributes = {
+            "gender": [_UTK_GENDERS[int(match.group(2))]],
+            "race": [_UTK_RACES[int(match.group(3))]],
+            "age": [group],
+        }
+        images.append(Labelled(path.relative_to(root).as_posix(), attributes))
+    if not images:
+        fix = "An image of UTKFace is named age_gender_race_date.jpg"
+        raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
+    odd = left_out["name"]
+    odd_note = (f"{odd} image(s) whose name lacks a label were left out",) if odd else ()
+    notes = (EACH_ITS_OWN, *_left_out(left_out["child"]), *odd_note)
+    return Dataset("utkface", None, labelled_people(images, root, root), notes)
+
+
+def _uneven(images: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
+    """Yield a note if the images with these attributes are not spread evenly over the combinations of values."""
+    values = [[image.attributes.get(name, []) for name in names] for image in images]
+    cells = Counter(tuple(value[0] for value in row) for row in values if all(row))
+    every = math.prod(len({cell[place] for cell in cells}) for place in range(len(names)))
+    if len(set(cells.values())) > 1 or len(cells) < every:
+        least = min(cells.values()) if len(cells) == every else 0
+        what = " x ".join(name.replace("_", " ") for name in names)
+        most = max(cells.values())
+        yield f"the images are not distributed evenly over {what}: {least} to {most} in each of {every} cells"
+
+
+def _fairface(row: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the labels of a row in FairFace's wording."""
+    age = row["age"].strip()
+    found = {"gender": row["gender"].strip(), "race": row["race"].strip(), "age": _OLDEST.get(age, age)}
+    return {name: [label] if label else [] for name, label in found.items()}
+
+
+def _monk(cell: str, where: Path, number: int) -> str:
+    """Return a tone of the Monk Skin Tone scale, with two digits so that names sort as numbers."""
+    digits = re.sub(r"(?i)mst|[\s_-]", "", cell)
+    tone = digits.removesuffix(".0")
+    if not tone.isdecimal() or not 1 <= int(tone) <= _TONES:
+        raise Fp2Error(f"row {number} has the skin tone {cell!r}, not one from 1 to {_TONES}", where=str(where))
+    return f"MST {int(tone):02d}"
+
+
+def _left_out(children: int) -> tuple[str, ...]:
+    return (f"{children} image(s) labelled as of people below 18 or 20 were left out",) if children else ()
+
+
+def _only(root: Path, name: str) -> Path:
+    found = find_files(root, name)
+    if not found:
+        raise Fp2Error(
+            f"GRAS's list {name} was not found",
+            where=str(root),
+            fix="data.root is the folder with both lists and the image folder beside them",
+        )
+    return found[0]
+
+
+def _rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of a list with their numbers; raise Fp2Error if it lacks a column of `needed`."""
+
+    def check(header: list[str]) -> None:
+        missing = [name for name in needed if name not in header]
+        if missing:
+            raise Fp2Error(f"the list lacks the column(s) {', '.join(missing)}", where=str(path))
+
+    return list(read_rows(path, check))

@@ -79,7 +79,7 @@ class Gras(DataSource[ListsOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images of both lists; see `load_gras`."""
-        from fp2.data.readers.faces import load_gras
+        from fp2.data.readers.labelled import load_gras
 
         return load_gras(self.options.root.expanduser(), _folder(self.options.image_root))
 
@@ -98,7 +98,7 @@ class FairFace(DataSource[FairFaceOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images of all label files; see `load_fairface`."""
-        from fp2.data.readers.faces import load_fairface
+        from fp2.data.readers.labelled import load_fairface
 
         return load_fairface(self.options.root.expanduser(), _folder(self.options.image_root))
 
@@ -117,7 +117,7 @@ class UtkFace(DataSource[UtkFaceOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images below the folder; see `load_utkface`."""
-        from fp2.data.readers.faces import load_utkface
+        from fp2.data.readers.labelled import load_utkface
 
         return load_utkface(self.options.root.expanduser())
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fp2.data.ages import age_group
 from fp2.data.base import Dataset, people_table
-from fp2.data.readers.delimited import read_rows
 from fp2.errors import Fp2Error, nearest
 
 _IMAGE = "image"
@@ -61,7 +60,7 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
     if subject_key is None:
         subject_ids = image_ids
-        notes.append("no subject column is given: each picture counts as a person of its own")
+        notes.append("no subject column is given: each image counts as a subject of its own")
     else:
         subject_ids = _filled(frame[columns[subject_key]].tolist(), columns[subject_key], path)
     _check_pairs(image_ids, subject_ids, path)
@@ -167,8 +166,8 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple
     outside = sum(not image.is_relative_to(root) for image in paths)
     if outside:
         notes.append(
-            f"{outside} picture(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
-            "digest holds for this machine only (data.image_root mends that)"
+            f"{outside} image(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
+            "digest holds for this machine only (set data.image_root)"
         )
     if not any(image.is_file() for image in paths):
         raise Fp2Error(
@@ -253,3 +252,63 @@ def _age_groups(cells: list[list[str]], notes: list[str]) -> list[list[str]]:
     if minors:
         notes.append(f"{minors} age(s) below 18 have no age group: these comparisons are about adults")
     return grouped
+
+
+# FHIBE's polygon cells are far over the standard limit of 131,072 characters.
+_FIELD_LIMIT = 2**31 - 1
+
+
+def read_rows(
+    path: Path,
+    check_header: Callable[[list[str]], None],
+    *,
+    delimiter: str = ",",
+    skip: Collection[str] = (),
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield `(row number, cells by column)` of a UTF-8 file with a header; blank lines do not count.
+
+    `check_header` is called once, before the first row, and raises if a column is lacking. Columns in `skip` are left
+    out of the rows.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is missing or not UTF-8 text, a column occurs twice, or a row has another length than the header.
+    """
+    if csv.field_size_limit() < _FIELD_LIMIT:
+        csv.field_size_limit(_FIELD_LIMIT)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            lines = csv.reader(handle, delimiter=delimiter)
+            header = next(lines, [])
+            repeated = {name for name in header if header.count(name) > 1}
+            if repeated:
+                raise Fp2Error(f"the header has {', '.join(sorted(repeated))} twice", where=str(path))
+            check_header(header)
+            kept = [(place, name) for place, name in enumerate(header) if name not in skip]
+            number = 0
+            for cells in lines:
+                if not cells:
+                    continue
+                number += 1
+                if len(cells) != len(header):
+                    raise Fp2Error(
+                        f"row {number} has {len(cells)} cells, the header has {len(header)}",
+                        where=str(path),
+                        fix="Was the file copied completely?",
+                    )
+                yield number, {name: cells[place] for place, name in kept}
+    except FileNotFoundError:
+        raise Fp2Error("the table does not exist", where=str(path)) from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Fp2Error(f"the table cannot be read: {error}", where=str(path)) from None
+
+
+AGE_GROUPS: tuple[str, ...] = ("18-29", "30-39", "40-49", "50-59", "60+")
+
+
+def age_group(age: int) -> str | None:
+    """Return the age group of `age` in years (`'18-29'` .. `'60+'`), or None below 18: FHIBE has adults only."""
+    if age < 18:
+        return None
+    return AGE_GROUPS[min(max(age, 20) // 10 - 2, 4)]

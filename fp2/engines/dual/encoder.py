@@ -8,29 +8,71 @@ from __future__ import annotations
 import functools
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.engines.base import open_original, versions
-from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
-from fp2.engines.dual.embedding_cache import EmbeddingCache
-from fp2.engines.dual.loading import LoadedDual, load_dual, text_format_of
-from fp2.engines.dual.similarity import Scale, normalised
-from fp2.engines.file_digests import FileDigests
-from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
+from fp2.engines.base import open_original, prefetched, versions
+from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.dual.loading import LoadedDual, Scale, load_dual, normalised, text_format_of
+from fp2.engines.hf.model import HfSpec, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, default_threads
-from fp2.engines.prefetch import prefetched
 from fp2.errors import without_path
 from fp2.hashing import digest
+from fp2.store.database import add_table, as_user_error, file_of, transaction
 from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image
+
+_CREATE = "CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+_QUERY = 500
+_STORED = np.dtype("<f4")
+
+Vector = NDArray[np.float32]
+
+
+class EmbeddingCache:
+    """Vectors by key, in the table `embeddings` of an open SQLite database (nothing is kept without one).
+
+    The connection is used in the caller's thread only.
+
+    Raises
+    ------
+    Fp2Error
+        If the database cannot be read or written (locked, a full disk, a read-only folder); so do the methods.
+    """
+
+    def __init__(self, connection: sqlite3.Connection | None) -> None:
+        self._connection = connection
+        if connection is not None:
+            with as_user_error(file_of(connection)):
+                add_table(connection, "embeddings", _CREATE)
+
+    def get(self, keys: Sequence[str]) -> dict[str, Vector]:
+        """Return the vectors that are kept under `keys`."""
+        found: dict[str, Vector] = {}
+        if self._connection is None:
+            return found
+        for start in range(0, len(keys), _QUERY):
+            some = list(keys[start : start + _QUERY])
+            query = f"SELECT key, vector FROM embeddings WHERE key IN ({','.join('?' * len(some))})"
+            with as_user_error(file_of(self._connection)):
+                rows = self._connection.execute(query, some).fetchall()
+            found |= {key: np.frombuffer(blob, _STORED).astype(np.float32) for key, blob in rows}
+        return found
+
+    def put(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors; a key that is already there is not overwritten."""
+        if self._connection is None or not vectors:
+            return
+        rows = [(key, np.ascontiguousarray(vector, _STORED).tobytes()) for key, vector in vectors.items()]
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?)", rows)
+
 
 METHOD = "embed/1"  # raise the number with every change that can change an embedding
 _BATCH, _GPU_BATCH, _TEXTS = 16, 128, 256

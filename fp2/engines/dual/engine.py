@@ -13,7 +13,7 @@ import numpy as np
 
 from fp2.engines.base import BaseEngine, failed
 from fp2.engines.dual.encoder import DualEncoder, ImageEmbedding
-from fp2.engines.dual.similarity import cosine
+from fp2.engines.dual.loading import cosine
 from fp2.engines.hf.model import NEEDS_ID, HfSpec
 from fp2.engines.hf.placement import LocalOptions, Placement
 from fp2.errors import Fp2Error

@@ -6,16 +6,55 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
-from fp2.engines.dual.similarity import Link, Scale
 from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
-from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.model_cache import cached_model
+from fp2.engines.hf.model import HfSpec, cached_model
 from fp2.engines.hf.placement import input_device, resolve_device
 from fp2.engines.hf.processors import check_backend
 from fp2.errors import Fp2Error
+
+Link = Literal["softmax", "sigmoid"]
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a model turns a cosine similarity into a logit, `factor * similarity + bias`, and that into a probability.
+
+    `softmax` (CLIP) is over the texts and sums to 1; `sigmoid` (SigLIP) is for each text by itself.
+    """
+
+    factor: float
+    bias: float
+    link: Link
+
+    def logits(self, similarity: Floats) -> NDArray[np.float64]:
+        """Return logits, of the shape of `similarity`."""
+        return np.asarray(similarity, np.float64) * self.factor + self.bias
+
+    def probabilities(self, logits: Floats) -> NDArray[np.float64]:
+        """Return probabilities of texts, which are the last axis."""
+        x = np.asarray(logits, np.float64)
+        if self.link == "sigmoid":
+            return np.exp(-np.logaddexp(0.0, -x))
+        powers = np.exp(x - x.max(axis=-1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def normalised(vectors: Floats) -> Floats:
+    """Return vectors along the last axis scaled to length 1; a zero vector is unchanged."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(length == 0, 1, length), vectors.dtype)
+
+
+def cosine(left: Floats, right: Floats) -> NDArray[np.float64]:
+    """Return the cosine similarities (n, m) of vectors (n, d) and (m, d), computed in double precision."""
+    return normalised(np.asarray(left, np.float64)) @ normalised(np.asarray(right, np.float64)).T
 
 
 @dataclass(frozen=True)

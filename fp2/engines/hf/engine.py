@@ -14,18 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, versions
-from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint
-from fp2.engines.file_digests import FileDigests
+from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, versions
+from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
-from fp2.engines.hf.model import NEEDS_ID, HfSpec
-from fp2.engines.hf.model_cache import free_memory, is_out_of_memory
+from fp2.engines.hf.model import NEEDS_ID, HfSpec, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
 from fp2.engines.hf.prompts import PromptFormat
-from fp2.engines.prefetch import prefetched
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -141,12 +138,12 @@ class HfEngine(BaseEngine):
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
         """Return how a question is asked and its answer read. Imports neither torch nor transformers."""
-        from fp2.engines.hf import choices, yes_no
+        from fp2.engines.hf.likelihoods import CHOICE_METHOD, YES_NO_METHOD, YES_NO_RULE
 
-        name = {"yes_no": yes_no.METHOD, "choice": choices.METHOD}.get(question.kind, GENERATE)
+        name = {"yes_no": YES_NO_METHOD, "choice": CHOICE_METHOD}.get(question.kind, GENERATE)
         method: dict[str, Any] = {"name": name, "prompt": self.prompt_format.identity()}
         if question.kind == "yes_no":
-            method["surface_forms"] = yes_no.RULE
+            method["surface_forms"] = YES_NO_RULE
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from fp2.engines.base import failed, open_image
-from fp2.engines.hf.choices import orders_of, text_in_order
 from fp2.engines.hf.encoding import EncodedPrompts, PromptEncoder
+from fp2.engines.hf.likelihoods import orders_of, text_in_order
 from fp2.errors import Fp2Error, without_path
 from fp2.tables import Answer, ChoiceOrders, ImageTask, Question
 

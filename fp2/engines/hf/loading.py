@@ -12,8 +12,7 @@ from typing import Any
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf.custom_code.loading import check_allowed, load_custom, uses_custom_code
 from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.model import HfSpec, LoadedModel
-from fp2.engines.hf.model_cache import cached_model, is_out_of_memory
+from fp2.engines.hf.model import HfSpec, LoadedModel, cached_model, is_out_of_memory
 from fp2.engines.hf.placement import input_device
 from fp2.engines.hf.processors import CHOOSE_VLM, load_processor
 from fp2.errors import Fp2Error

@@ -1,11 +1,13 @@
-"""Which model to load and how (`HfSpec`), and the model once it is loaded (`LoadedModel`)."""
+"""Which model to load and how (`HfSpec`), the loaded model (`LoadedModel`), and the one kept for the next run."""
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fp2.engines.base import version, version_family
 from fp2.engines.hf.families import FamilyFacts
@@ -102,3 +104,46 @@ class LoadedModel:
         """The image processor, which remembers its last image."""
         processor: LastImageProcessor = self.processor.image_processor
         return processor
+
+
+T = TypeVar("T")
+_cached: list[tuple[Any, Any]] = []
+
+
+def cached_model(key: Any, load: Callable[[], T]) -> T:
+    """Return the result of `load`, or of the last call if that had the same `key`.
+
+    A model that was kept under another key is released first: two models at once may not fit into memory.
+    """
+    if _cached and _cached[0][0] == key:
+        value: T = _cached[0][1]
+        return value
+    release()
+    loaded = load()
+    _cached.append((key, loaded))
+    return loaded
+
+
+def release() -> None:
+    """Drop the model that is kept."""
+    if not _cached:
+        return
+    _cached.clear()
+    free_memory()
+
+
+def free_memory() -> None:
+    """Collect garbage, and return unused memory of the GPU."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether `error` means that memory ran out, on the GPU or on the CPU."""
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from fp2.engines.hf.choices import choice_numbers, log_sum
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts
 from fp2.engines.hf.generation import check_logits
+from fp2.engines.hf.likelihoods import YesNoForms, choice_numbers, likelier, log_sum, read_yes_no
 from fp2.engines.hf.token_tree import Tokens
-from fp2.engines.hf.yes_no import YesNoForms, likelier, read_yes_no
 from fp2.tables import Answer, ImageTask, Question
 
 if TYPE_CHECKING:

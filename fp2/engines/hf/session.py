@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
-from fp2.engines.hf.choices import check_options, option_tokens
 from fp2.engines.hf.encoding import EncodedPrompts
 from fp2.engines.hf.generation import BatchLimits, Pair, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
-from fp2.engines.hf.model_cache import is_out_of_memory
+from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
+from fp2.engines.hf.model import is_out_of_memory
 from fp2.engines.hf.prefix_policy import candidates, compare, inexact
 from fp2.engines.hf.scoring import LogitScorer, OptionTokens
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.engines.hf.whole_prompts import WholePrompts
-from fp2.engines.hf.yes_no import YesNoForms, yes_no_forms
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 

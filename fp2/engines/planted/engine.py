@@ -16,10 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.engines.base import BaseEngine, EngineOptions, Positive
-from fp2.engines.planted.text import METHOD, Case, draw_text, hashed
+from fp2.engines.planted.answers import (
+    TEXT_METHOD,
+    YES_NO_METHOD,
+    Case,
+    SubjectImage,
+    draw_text,
+    draw_yes_no,
+    hashed,
+    unknown_trait,
+)
 from fp2.engines.planted.truth import PlantedTruth, load_truth
-from fp2.engines.planted.yes_no import METHOD as YES_NO_METHOD
-from fp2.engines.planted.yes_no import SubjectImage, draw_yes_no, unknown_trait
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import HIDES_PERSON, Answer, Decoding, ImageTask, Question
@@ -80,7 +87,7 @@ class PlantedEngine(BaseEngine):
                 where=f"question '{question.question_id}'",
                 fix="Ask it in words (kind: text), or choose a model",
             )
-        return {"name": METHOD}
+        return {"name": TEXT_METHOD}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
         """Return a digest of what an answer depends on: subject, image, and the attributes that the truth names."""

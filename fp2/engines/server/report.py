@@ -17,9 +17,7 @@ from typing import Any
 
 from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
 from fp2.engines.server.client import RefusedError, ServerClient, UnreachableError
-from fp2.engines.server.scoring import Scored, ScoringMethod
-from fp2.engines.server.top_logprobs import TopLogprobs
-from fp2.engines.server.typed_decisions import TypedDecisions
+from fp2.engines.server.scoring import Scored, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.store.database import add_table, as_user_error, file_of
 from fp2.tables import ChoiceOrders, Decoding, Question

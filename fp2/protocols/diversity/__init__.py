@@ -1,1 +1,1 @@
-"""How diverse a data set is: Vendi scores of embeddings, what boxes, masks and keypoints are like, counts of groups."""
+"""The data set report: counts, boxes, masks and keypoints, and Vendi scores of embeddings."""

@@ -13,13 +13,13 @@ from fp2.config import Config
 from fp2.cuts import Cut, check_may_leave, memberships
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
-from fp2.protocols.diversity import counts
-from fp2.protocols.diversity.embeddings import Floats, describe_model, from_file, from_model
-from fp2.protocols.diversity.shapes import SHAPES, heat_map, measure_shapes, summary
-from fp2.protocols.diversity.vendi import vendi
-from fp2.protocols.fhibe.scores.sensitive_attributes import known_attributes
-from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range
+from fp2.protocols.diversity import describe
+from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, summary
+from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
+from fp2.protocols.fhibe.scores.features import known_attributes
+from fp2.protocols.option_types import Flag, Names, Range
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
+from fp2.report.reading import NO_MODEL
 from fp2.results import Analysis
 from fp2.tables import BY_REGION, ORIGINAL
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 BLOCK = "diversity_report"
 USUAL = ("pronoun", "age", "region", "skin_tone")
 """Attributes of the intersections, as far as the data set has them."""
-NO_MODEL = {"name": "nobody asked"}
 EMBEDDABLE = {ORIGINAL, "masked", "background_removed"} & ({ORIGINAL} | BY_REGION)
 
 
@@ -67,8 +66,6 @@ class DiversityOptions:
     sample: Annotated[int, Range(2)] = 200
     repeats: Annotated[int, Range(1)] = 50
     order: Annotated[float, Range(0)] = 1.0
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         check_may_leave(self.attributes or (), "task.options.attributes")
@@ -108,7 +105,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
         measured = people.join(numbers)
         return Collected(
             tables=score_tables(measured, no_scores()),
-            model=describe_model(config) if self.options.embed else NO_MODEL,
+            model=describe_model(config) if self.options.embed else {"name": NO_MODEL},
             attributes=attributes,
             notes=notes,
             facts={
@@ -192,13 +189,13 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
 def counted(people: pd.DataFrame, attributes: Sequence[str], min_subjects: int) -> dict[str, Any]:
     """Return the part of the block that follows from the people table and its columns of shapes."""
     known = known_attributes(people)
-    listed = [name for name in counts.shown_attributes(people) if name in known]
+    listed = [name for name in describe.shown_attributes(people) if name in known]
     return {
-        "totals": counts.totals(people),
+        "totals": describe.totals(people),
         "attributes": list(attributes),
-        "intersections": counts.intersections(people, attributes, min_subjects),
-        "places": counts.shares(people, counts.PLACES, min_subjects),
-        "groups": [{"attribute": name, "rows": counts.shares(people, name, min_subjects)} for name in listed],
+        "intersections": describe.intersections(people, attributes, min_subjects),
+        "places": describe.shares(people, describe.PLACES, min_subjects),
+        "groups": [{"attribute": name, "rows": describe.shares(people, name, min_subjects)} for name in listed],
         "shapes": summary(people[list(SHAPES)]),
         "centres": heat_map(people[["centre_x", "centre_y"]].dropna().to_numpy()),
     }

@@ -15,7 +15,6 @@ from fp2.report.section import Block, Results, Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _SHAPES, _VENDI = "diversity_report_shapes.png", "diversity_report_vendi.png"
 
 
@@ -45,11 +44,11 @@ class DiversitySection(Section):
             "alts": alts,
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the shapes with their heat maps, and the Vendi scores of equal samples."""
         if block["shapes"]:
             yield _shapes(block, results, folder / _SHAPES)
-        if rows := _compared(block, _MIN_CELL):
+        if rows := _compared(block, min_cell):
             yield _vendi(rows, results, folder / _VENDI)
 
     def lines(self, block: Block, results: Results) -> list[Text]:

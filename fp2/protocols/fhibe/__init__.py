@@ -1,1 +1,1 @@
-"""How FHIBE's authors look for bias: pairwise disparities, error modelling, error patterns, open questions, CLIP."""
+"""Bias analyses of FHIBE (Xiang et al. 2025): scores of any model, open-ended questions, CLIP."""

@@ -91,7 +91,7 @@ class GroupComparison(EvaluationProtocol[Any]):
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Compare the groups on every score, and return every block that applies."""
-        from fp2.ask.row_answers import RowAnswers
+        from fp2.ask.answers import RowAnswers
 
         assert job.battery is not None
         assert tables.scores is not None

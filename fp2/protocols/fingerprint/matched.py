@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.text import Text
 
 from fp2.cuts import varying
-from fp2.data.sets import units
+from fp2.data.sampling import units
 from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 TOO_FEW = "too_few_sets"
 SAME = 1e-12
-_LEAST = 10
-"""Sets that a figure needs; figures know no config, so it is the default of `report.suppress_below`."""
 
 
 class Matched(GroupComparison):
@@ -242,7 +240,7 @@ class MatchedSection(Section):
             for scorer in results["scorers"]
         ]
         tables = [table for table in tables if table["lines"]]
-        drawn = {cut["cut"]: _file(cut["cut"]) for cut in block["cuts"] if cut["n_sets"] >= max(min_cell, _LEAST)}
+        drawn = {cut["cut"]: _file(cut["cut"]) for cut in block["cuts"] if cut["n_sets"] >= min_cell}
         return {
             "matched": block,
             "tables": tables,
@@ -258,14 +256,14 @@ class MatchedSection(Section):
             "verdicts": reading.verdict_meanings(block["rows"]),
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw one figure per cut: the levels of the versions under each probe for the primary scorer."""
         from fp2.protocols.fingerprint.matched_figure import version_levels
 
         for cut in block["cuts"]:
             rows = [row for row in _rows_of(block, cut["cut"], primary_scorer(results)) if row["raw"] is not None]
-            if rows and cut["n_sets"] >= _LEAST:
-                yield version_levels(rows, cut["cut"], results, folder / _file(cut["cut"]), _LEAST)
+            if rows and cut["n_sets"] >= min_cell:
+                yield version_levels(rows, cut["cut"], results, folder / _file(cut["cut"]), min_cell)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
         """Return for each cut the differences and verdicts of the primary scorer."""

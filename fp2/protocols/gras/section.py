@@ -12,7 +12,6 @@ from rich.text import Text
 from fp2.protocols.gras import figures as drawing
 from fp2.report.reading import cut_label, number, plain, probability
 from fp2.report.section import Block, Results, Section
-from fp2.report.suppress import MIN_CELL
 
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
@@ -53,18 +52,18 @@ class GrasSection(Section):
             "sizes": [("all attributes", unit["magnitude"]), *unit["magnitude"]["by_attribute"].items()],
             "rates": [{**row, "hidden": not large(row)} for row in unit["attribution"]],
             "mass_rows": [{**row, "hidden": not large(row)} for row in block["mass"]["by_group"]],
-            "alts": _alts(block, max(min_cell, MIN_CELL)),
+            "alts": _alts(block, min_cell),
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw score and null, traits by group per attribute, templates per image set, and attribution rates."""
         yield drawing.score_and_null(block, results, folder / "gras_score.png")
-        for entry in block["attributes"]:
-            yield drawing.trait_heatmap(block, results, entry["name"], folder / _file(entry["name"]), MIN_CELL)
+        for entry in _compared(block, min_cell):
+            yield drawing.trait_heatmap(block, results, entry["name"], folder / _file(entry["name"]), min_cell)
         for number_of_set in range(len(drawing.main_unit(block)["wording"]["sets"])):
             path = folder / f"gras_templates_{number_of_set + 1}.png"
             yield drawing.template_scatter(block, results, number_of_set, path)
-        yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", MIN_CELL)
+        yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", min_cell)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
         """Return per unit the scores beside the null, and the effect sizes; then the warnings."""
@@ -104,13 +103,17 @@ def _file(attribute: str) -> str:
     return f"gras_traits_{re.sub(r'[^0-9A-Za-z_-]', '-', attribute)}.png"
 
 
+def _compared(block: Block, least: int) -> list[Mapping[str, Any]]:
+    """Return the attributes of which at least two groups have `least` subjects."""
+    return [e for e in block["attributes"] if sum(group["n_subjects"] >= least for group in e["groups"]) >= 2]
+
+
 def _alts(block: Block, least: int) -> dict[str, str]:
     """Return the caption of each figure, in the order of the page."""
     alts = {"gras_score.png": "The score (line) and its distribution under permuted labels; the band holds 95 % of it"}
-    for entry in block["attributes"]:
-        if sum(group["n_subjects"] >= least for group in entry["groups"]) >= 2:
-            label = cut_label(entry["name"])
-            alts[_file(entry["name"])] = f"Mean P(Yes) of each group less the overall mean, for every trait, by {label}"
+    for entry in _compared(block, least):
+        label = cut_label(entry["name"])
+        alts[_file(entry["name"])] = f"Mean P(Yes) of each group less the overall mean, for every trait, by {label}"
     for place, part in enumerate(drawing.main_unit(block)["wording"]["sets"]):
         names = ", ".join(cut_label(name) for name in part["attributes"])
         alts[f"gras_templates_{place + 1}.png"] = f"Mean P(Yes) of every trait in each template; images with {names}"

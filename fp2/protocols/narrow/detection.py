@@ -1,23 +1,30 @@
-"""Boxes and masks of people: intersection over union, COCO's matching, and average recall.
+"""Boxes, masks and poses of people in images: overlaps, COCO's matching, average recall, PCK and OKS.
 
 Overlaps are pycocotools'. The matching is COCO's (Lin et al. 2014; `COCOeval`): in the order of their scores, each
 detection takes the free person with the largest overlap, if that is at least the threshold. A person's score is the
 share of the thresholds 0.5, 0.55 ... 0.95 at which they are matched; its mean over people is COCO's average recall.
 `COCOeval` itself gives recall over a data set, and not per person.
+
+A pose is COCO's 17 keypoints, which are among FHIBE's 33 under other names. Of the visible ones, the percentage of
+correct keypoints (PCK) and the object keypoint similarity (OKS) are computed. A keypoint is correct within `t` times
+the diagonal of the face box: the paper says "head length", which the release does not have, and its published code
+takes the diagonal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.predictions import Prediction, Rle, encode_mask
-from fp2.protocols.narrow.task_scores import FOUND_AT, NO_MASK, TaskScores
-from fp2.protocols.narrow.tasks import NarrowTask
-from fp2.protocols.narrow.truth import Person, image_size, person_mask
+from fp2.protocols.narrow.tasks import FOUND_AT, NO_MASK, SECOND_POSE, UNKNOWN_SUBJECT, NarrowTask, TaskScores
+from fp2.protocols.narrow.truth import Person, image_size, person_mask, polygon_mask
 
 Floats = npt.NDArray[np.float64]
 
@@ -121,3 +128,137 @@ def _add_rows(group: list[Person], table: Floats, found: list[Prediction], score
     at_half = matches(table, confidence, FOUND_AT) >= 0
     for person, value, iou, hit in zip(group, recall.tolist(), best.tolist(), at_half.tolist(), strict=True):
         scores.add(person, value, hit, recall=value, iou=iou)
+
+
+Bools = npt.NDArray[np.bool_]
+
+COCO_KEYPOINTS: tuple[str, ...] = (
+    "Nose", "Left eye", "Right eye", "Left ear", "Right ear", "Left shoulder", "Right shoulder", "Left elbow",
+    "Right elbow", "Left wrist", "Right wrist", "Left hip", "Right hip", "Left knee", "Right knee", "Left ankle",
+    "Right ankle",
+)  # fmt: skip
+"""COCO's keypoints in COCO's order, under FHIBE's names (left is the person's left)."""
+PCK_AT = 0.5
+PCK_THRESHOLDS: Floats = np.linspace(0.1, 0.9, 9)
+"""The nine thresholds over which FHIBE's published code takes the mean."""
+
+
+def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[Floats, Bools]:
+    """Return the positions (17, 2) of COCO's keypoints, NaN for hidden or absent ones, and which are visible (17,)."""
+    places, visible = np.full((17, 2), np.nan), np.zeros(17, dtype=bool)
+    for index, name in enumerate(COCO_KEYPOINTS):
+        point = keypoints.get(name)
+        if point is not None and point.visible:
+            places[index], visible[index] = (point.x, point.y), True
+    return places, visible
+
+
+def pck(found: Floats, true: Floats, visible: Bools, diagonal: float, at: npt.ArrayLike = PCK_AT) -> float:
+    """Return the share of the visible keypoints within `at` face diagonals, mean over the values of `at`.
+
+    Parameters
+    ----------
+    found, true : array of shape (17, 2)
+        Pixels. A keypoint that was not found is NaN, and wrong.
+    visible : array of shape (17,)
+    diagonal : float
+        Diagonal of the face box in pixels.
+
+    Returns
+    -------
+    float
+        NaN if no keypoint is visible or the diagonal is not above 0.
+    """
+    if not visible.any() or not diagonal > 0:
+        return float("nan")
+    distance = np.hypot(*(found - true)[visible].T) / diagonal
+    limits = np.atleast_1d(np.asarray(at, dtype=np.float64))
+    with np.errstate(invalid="ignore"):
+        return float((distance[:, None] <= limits[None, :]).mean())
+
+
+def oks(found: Floats, true: Floats, visible: Bools, area: float) -> float:
+    """Return the object keypoint similarity, 0 to 1: mean of exp(-d^2 / (2 area (2 sigma)^2)).
+
+    `area` is the person's in square pixels, sigma COCO's for each keypoint. A keypoint that was not found (NaN) counts
+    0. NaN if none is visible. `COCOeval.computeOks` has the same formula on an evaluator's private state, and is NaN
+    for a keypoint that was not found.
+    """
+    if not visible.any() or not area > 0:
+        return float("nan")
+    squared = ((found - true)[visible] ** 2).sum(axis=1)
+    similarity = np.exp(-squared / (2 * area * (2 * coco_sigmas()[visible]) ** 2))
+    return float(np.nan_to_num(similarity, nan=0.0).mean())
+
+
+@cache
+def coco_sigmas() -> Floats:
+    """Return COCO's annotation error of each keypoint, as a share of the person's scale, shape (17,)."""
+    from pycocotools.cocoeval import Params
+
+    sigmas: Floats = Params("keypoints").kpt_oks_sigmas
+    return sigmas
+
+
+def oks_recall(similarity: float) -> float:
+    """Return the share of the thresholds 0.5, 0.55 ... 0.95 that a similarity reaches (NaN: NaN)."""
+    return float("nan") if np.isnan(similarity) else float((similarity >= THRESHOLDS - 1e-12).mean())
+
+
+def score_poses(group: list[Person], found: list[Prediction], scores: TaskScores, thresholds: str) -> None:
+    """Add the rows of one image: `group` are the people in it, `found` the predicted poses.
+
+    thresholds : "paper" (PCK at 0.5) or "api" (its mean over 0.1 ... 0.9).
+    """
+    at = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
+    geometries = [person.geometry() for person in group]
+    own = _assign(group, geometries, found, scores)
+    for person, geometry, points in zip(group, geometries, own, strict=True):
+        true, visible = coco_points(geometry.keypoints)
+        face = geometry.face_box
+        diagonal = math.hypot(face.width, face.height) if face else 0.0
+        if not visible.any() or not diagonal > 0:
+            what = "a face box" if visible.any() else "a visible keypoint"
+            scores.left_out[f"without {what} in the data"] += 1
+            continue
+        correct = pck(points, true, visible, diagonal, at)
+        similarity = oks(points, true, visible, _area(geometry))
+        at_half = pck(points, true, visible, diagonal) >= FOUND_AT
+        scores.add(person, correct, at_half, pck=correct, oks=similarity, oks_recall=oks_recall(similarity))
+
+
+def _assign(
+    group: list[Person], geometries: list[Geometry], found: list[Prediction], scores: TaskScores
+) -> list[Floats]:
+    """Return each person's pose: the one of highest score that names them, else the matched one; NaN without either."""
+    nothing = np.full((17, 2), np.nan)
+    given = sorted((p for p in found if p.subject_id is not None), key=lambda p: p.score)
+    named = {p.subject_id: p.keypoints for p in given}
+    here = {person.subject_id for person in group}
+    n_known = sum(p.subject_id in here for p in given)
+    scores.ignored[UNKNOWN_SUBJECT] += len(given) - n_known
+    scores.ignored[SECOND_POSE] += n_known - len(here & set(named))
+    unnamed = [prediction for prediction in found if prediction.subject_id is None]
+    table = np.zeros((len(unnamed), len(group)))
+    for column, (person, geometry) in enumerate(zip(group, geometries, strict=True)):
+        if person.subject_id in named:
+            table[:, column] = -1.0
+            continue
+        true, visible = coco_points(geometry.keypoints)
+        for row, prediction in enumerate(unnamed):
+            assert prediction.keypoints is not None
+            similarity = oks(prediction.keypoints, true, visible, _area(geometry))
+            table[row, column] = 0.0 if math.isnan(similarity) else similarity
+    chosen = matches(table, [prediction.score for prediction in unnamed], 0.0)
+    poses = []
+    for person, number in zip(group, chosen.tolist(), strict=True):
+        pose = named.get(person.subject_id, unnamed[number].keypoints if number >= 0 else None)
+        poses.append(nothing if pose is None else pose)
+    return poses
+
+
+def _area(geometry: Geometry) -> float:
+    """Return a person's area in square pixels: of their polygons' union, else of their box, 0 without either."""
+    if geometry.size is not None and (mask := polygon_mask(geometry, geometry.size)) is not None:
+        return float(mask.sum())
+    return geometry.person_box.width * geometry.person_box.height if geometry.person_box else 0.0

@@ -24,7 +24,7 @@ from fp2.protocols.narrow.generated_images import cosine
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.truth import Person
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,8 +45,6 @@ class DlibOptions:
     """`jitters`: how many randomly distorted copies of a face are averaged; 0: the face itself."""
 
     jitters: Annotated[int, Range(0, 1000)] = 0
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 class DlibFaces:

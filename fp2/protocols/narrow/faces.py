@@ -1,26 +1,167 @@
-"""Predictions about face crops: which face each is about, and the scores of parsing and of generated images."""
+"""Predictions about face crops: which face each is about, and the scores of parsing and of generated images.
+
+Face parsing is scored by F1 (the Sørensen-Dice coefficient) of each part of a face, and their mean. Parts are
+CelebAMask-HQ's (Lee et al. 2020), by their index in its maps of 19 classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from fp2.data.variants import mask_array, region_mask
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.generated_images import Identity, Lpips, image_metrics, set_likeness
-from fp2.protocols.narrow.parsing import parsing_metrics
 from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.task_scores import (
+from fp2.protocols.narrow.tasks import (
     NO_CROP,
     NO_PARTS,
     NO_SUBJECT,
     NOT_IN_RUN,
+    PARSING,
     UNKNOWN_SUBJECT,
+    NarrowTask,
     TaskScores,
     Tick,
     check_images,
     unknown_subjects,
 )
-from fp2.protocols.narrow.tasks import PARSING, NarrowTask
-from fp2.protocols.narrow.truth import Person
+from fp2.protocols.narrow.truth import Person, annotation_of, image_size
+
+Labels = npt.NDArray[np.uint8]
+
+PARTS: tuple[str, ...] = (
+    "background", "skin", "nose", "eye_g", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear", "mouth", "u_lip",
+    "l_lip", "hair", "hat", "ear_r", "neck_l", "neck", "cloth",
+)  # fmt: skip
+"""Part of each index. `l_` is the person's left."""
+SCORED: tuple[str, ...] = tuple(
+    part for part in PARTS if part not in ("background", "l_ear", "r_ear", "ear_r", "neck_l")
+)
+"""Parts that are scored: FHIBE annotates no ears (they are skin) and no jewellery by its place (`ear_r`, `neck_l`)."""
+_FROM_FHIBE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("neck", ("Upper body skin",)),
+    ("cloth", ("Upper body clothes", "Full body clothes", "Neckwear")),
+    ("skin", ("Face skin",)),
+    ("l_brow", ("Left eyebrow",)),
+    ("r_brow", ("Right eyebrow",)),
+    ("l_eye", ("Left eye",)),
+    ("r_eye", ("Right eye",)),
+    ("nose", ("Nose",)),
+    ("mouth", ("Inner mouth",)),
+    ("u_lip", ("Upper lip",)),
+    ("l_lip", ("Lower lip",)),
+    ("hair", ("Head hair",)),
+    ("eye_g", ("Eyewear",)),
+    ("hat", ("Headwear",)),
+)
+_INDEX = {part: index for index, part in enumerate(PARTS)}
+_SIDES = (("l_eye", "r_eye"), ("l_brow", "r_brow"))
+_AS = {"l_ear": "skin", "r_ear": "skin", "ear_r": "background", "neck_l": "neck"}
+_MAPS = "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format"
+
+
+def from_polygons(size: tuple[int, int], polygons: Mapping[str, Sequence[Any]]) -> Labels:
+    """Return a map of parts, shape (height, width), drawn from FHIBE's segment polygons; later parts cover earlier.
+
+    Parameters
+    ----------
+    size : (int, int)
+        Width and height in pixels.
+    polygons : mapping
+        FHIBE's segment class -> polygons (`fp2.data.fhibe.geometry.Geometry.polygons`).
+    """
+    labels = np.zeros((size[1], size[0]), dtype=np.uint8)
+    for part, classes in _FROM_FHIBE:
+        shapes = [polygon for name in classes for polygon in polygons.get(name, ())]
+        if shapes:
+            labels[mask_array(region_mask(size, shapes))] = _INDEX[part]
+    return labels
+
+
+def as_annotated(labels: Labels, *, mirrored: bool = False) -> Labels:
+    """Return a model's map in the classes of the annotation: ears are skin; `mirrored` swaps left and right."""
+    table = np.arange(256, dtype=np.uint8)
+    for part, other in _AS.items():
+        table[_INDEX[part]] = _INDEX[other]
+    for left, right in _SIDES if mirrored else ():
+        table[[_INDEX[left], _INDEX[right]]] = _INDEX[right], _INDEX[left]
+    return table[labels]
+
+
+def part_f1(found: Labels, true: Labels, parts: Sequence[str] = SCORED) -> dict[str, float]:
+    """Return the F1 of each part in either map: 2 |found and true| / (|found| + |true|).
+
+    A part in only one of the two maps has 0; one in neither is left out.
+    """
+    scores = {}
+    for part in parts:
+        a, b = found == _INDEX[part], true == _INDEX[part]
+        total = int(a.sum()) + int(b.sum())
+        if total:
+            scores[part] = 2 * int((a & b).sum()) / total
+    return scores
+
+
+def mean_f1(scores: Mapping[str, float]) -> float:
+    """Return the mean F1 of the parts; NaN if there is none."""
+    return float(np.mean(list(scores.values()))) if scores else float("nan")
+
+
+def parsing_metrics(person: Person, crop: Path, prediction: Prediction, mirrored: bool) -> dict[str, float] | None:
+    """Return `f1` and the F1 of each part; None if the data have no face parts of the person.
+
+    Raises
+    ------
+    Fp2Error
+        If a map cannot be read, or the predicted one has another size than the face crop.
+    """
+    true = true_parts(person, crop)
+    if true is None:
+        return None
+    assert prediction.file is not None
+    labels = _read_map(prediction.file, "a parsing")
+    if labels.shape != true.shape:
+        what = f"{labels.shape[1]} x {labels.shape[0]} pixels, its face crop {true.shape[1]} x {true.shape[0]}"
+        raise Fp2Error(f"a parsing has {what}", where=str(prediction.file), fix="Save it at the size of the crop")
+    parts = part_f1(as_annotated(labels, mirrored=mirrored), as_annotated(true))
+    return {"f1": mean_f1(parts), **{f"f1_{part}": value for part, value in parts.items()}}
+
+
+def true_parts(person: Person, crop: Path) -> Labels | None:
+    """Return the map of face parts of a crop: the release's own CelebAMask map, or drawn from the polygons.
+
+    None if the data have neither.
+
+    Raises
+    ------
+    Fp2Error
+        If the annotation or the map of the crop cannot be read.
+    """
+    for folder in crop.parents:
+        if folder.name == "data":
+            ready = folder.parent / _MAPS / person.face_id / "combined.png"
+            if ready.is_file():
+                return _read_map(ready, "a map of face parts")
+    geometry = annotation_of(crop, person.subject_id)
+    if geometry is None or not geometry.polygons:
+        return None
+    return from_polygons(image_size(crop, geometry), geometry.polygons)
+
+
+def _read_map(path: Path, what: str) -> Labels:
+    """Return a map of parts: grey levels, or the indices of a palette."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image if image.mode == "P" else image.convert("L"))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise Fp2Error(f"{what} cannot be read: {type(error).__name__}", where=str(path)) from None
 
 
 def by_face(

@@ -21,8 +21,7 @@ from PIL import Image
 
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.task_scores import TaskScores
-from fp2.protocols.narrow.tasks import NarrowTask
+from fp2.protocols.narrow.tasks import NarrowTask, TaskScores
 from fp2.protocols.narrow.truth import Person
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """MediaPipe's face detector and selfie segmenter: trained models whose weights are in their package.
 
 MediaPipe 0.10.21 is the newest version with the weights, and needs numpy below 2: it is installed into a virtual
-environment of its own at first use, and answers through a pipe (`workers/mediapipe_worker.py`).
+environment of its own at first use, and answers through a pipe (`mediapipe_worker.py`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fp2.hashing import digest, sha256_file
 from fp2.plugins import read_options
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction, read_rle
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
     from fp2.config import Config
 
 REQUIREMENTS = ("mediapipe==0.10.21", "numpy<2")
-WORKER = Path(__file__).parent / "workers" / "mediapipe_worker.py"
+WORKER = Path(__file__).with_name("mediapipe_worker.py")
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,6 @@ class MediaPipeOptions:
 
     model: Annotated[int, Range(0, 1)] = 0
     threshold: Annotated[float, Range(0, 1)] = 0.5
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 class MediaPipe:

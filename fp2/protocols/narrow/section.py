@@ -8,13 +8,12 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fhibe.scores.figures import bare, short_group, top_disparities
-from fp2.protocols.narrow.analysis import NOT_MEASURABLE
+from fp2.protocols.fhibe.scores.figures import bare, large_top, short_group, top_disparities
+from fp2.protocols.narrow.protocol import NOT_MEASURABLE
 from fp2.report.figures.style import CHANCE, FAINT, GRID, LINES, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
 
-_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _MAX_PAIRS = 12  # of hairstyles, for each pronoun
 _ROW = 0.3  # inches
 
@@ -27,31 +26,35 @@ class NarrowSection(Section):
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return the tables of each outcome, without the numbers of groups of fewer than `min_cell` subjects."""
-        short = [{**row, **{end: short_group(row[end]) for end in ("worst", "best")}} for row in block["top"]]
+        short = [
+            {**row, **{end: short_group(row[end]) for end in ("worst", "best")}} for row in large_top(block, min_cell)
+        ]
         return {
             "narrow": block,
             "outcomes": [_outcome(one, min_cell) for one in block["outcomes"]],
             "top": short,
             "least": min_cell,
             "not_measurable": NOT_MEASURABLE,
-            "alts": {name: alt for name, alt, *_ in _files(block)},
+            "alts": {name: alt for name, alt, *_ in _files(block, min_cell)},
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the share found, the highest disparities, and each task's score by group."""
-        for name, _, kind, place in _files(block):
+        for name, _, kind, place in _files(block, min_cell):
             one, path = block["outcomes"][place], folder / name
             if kind == "tasks":
                 yield _tasks(block, results, path)
             elif kind == "top":
-                yield top_disparities(block["top"], results, path, "Narrow tasks: highest significant disparities")
+                yield top_disparities(
+                    large_top(block, min_cell), results, path, "Narrow tasks: highest significant disparities"
+                )
             elif kind == "groups":
-                rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= _MIN_CELL]
+                rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= min_cell]
                 yield _by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
             else:
                 rows = [
                     {**row, "value": row["tar"], "low": row["tar_low"], "high": row["tar_high"]}
-                    for row in _rated(one["verification"])
+                    for row in _rated(one["verification"], min_cell)
                 ]
                 title = f"Face verification: {plain(one['model'])}"
                 yield _by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
@@ -117,22 +120,22 @@ def _verification(block: Mapping[str, Any] | None, min_cell: int) -> dict[str, A
     }
 
 
-def _rated(verification: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def _rated(verification: Mapping[str, Any] | None, min_cell: int) -> list[Mapping[str, Any]]:
     """Return the groups with a rate that are large enough to be drawn."""
     rows = verification["groups"] if verification else []
-    return [row for row in rows if row["tar"] is not None and row["n_subjects"] >= _MIN_CELL]
+    return [row for row in rows if row["tar"] is not None and row["n_subjects"] >= min_cell]
 
 
-def _files(block: Block) -> list[tuple[str, str, str, int]]:
+def _files(block: Block, min_cell: int) -> list[tuple[str, str, str, int]]:
     """Return file name, alternative text, kind and outcome of every figure."""
     files = [("fhibe_narrow_tasks.png", "Share of people found and mean score of each task and model", "tasks", 0)]
-    if block["top"]:
+    if large_top(block, min_cell):
         files.append(("fhibe_narrow_top.png", "Highest significant disparities of the narrow tasks", "top", 0))
     for place, one in enumerate(block["outcomes"]):
-        if any(row["n_subjects"] >= _MIN_CELL for row in one["groups"]):
+        if any(row["n_subjects"] >= min_cell for row in one["groups"]):
             alt = f"{plain(one['label'])} by group: mean {one['metric']} over subjects with 95 % intervals"
             files.append((f"fhibe_narrow_groups_{place}.png", alt, "groups", place))
-        if _rated(one["verification"]):
+        if _rated(one["verification"], min_cell):
             alt = f"True acceptance rate of {plain(one['model'])} at a false acceptance rate of 0.001, by group"
             files.append((f"fhibe_narrow_verification_{place}.png", alt, "verification", place))
     return files

@@ -9,22 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from fp2.protocols.base import Inputs
-from fp2.protocols.narrow.detection import score_boxes, score_masks
+from fp2.protocols.narrow.detection import score_boxes, score_masks, score_poses
 from fp2.protocols.narrow.faces import score_faces
 from fp2.protocols.narrow.generated_images import load_lpips
-from fp2.protocols.narrow.models import build_model, load_spec, read_spec
-from fp2.protocols.narrow.poses import score_poses
-from fp2.protocols.narrow.predict import predict_all
+from fp2.protocols.narrow.models import build_model, load_spec, predict_all, read_spec
 from fp2.protocols.narrow.predictions import Prediction, by_image, read_predictions
-from fp2.protocols.narrow.task_scores import (
+from fp2.protocols.narrow.tasks import (
+    BOX,
+    EMBEDDING,
+    IMAGE,
+    MASK,
     NOT_IN_RUN,
+    POSE,
+    TASKS,
     TWO_PEOPLE,
+    NarrowOptions,
+    NarrowTask,
     TaskScores,
     Tick,
     check_images,
+    narrow_task,
     unknown_subjects,
 )
-from fp2.protocols.narrow.tasks import BOX, EMBEDDING, IMAGE, MASK, POSE, TASKS, NarrowOptions, NarrowTask, narrow_task
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.narrow.verification import embedded_faces, verify
 

@@ -20,8 +20,7 @@ from fp2.protocols.narrow import pairs
 from fp2.protocols.narrow.faces import by_face
 from fp2.protocols.narrow.pairs import Floats, Ints, Pairs
 from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.task_scores import NO_FACE_BOX, TaskScores
-from fp2.protocols.narrow.tasks import NarrowTask
+from fp2.protocols.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
 from fp2.protocols.narrow.truth import Person
 from fp2.tables import ATTRIBUTE_PREFIX
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.report.figures.disparity_intervals import intervals
-from fp2.report.figures.fingerprint import radar
-from fp2.report.figures.group_means import heatmap
+from fp2.report.figures.disparities import heatmap, intervals, radar
+from fp2.report.reading import MIN_CELL
 from fp2.report.section import Section, present
 
 __all__ = ["heatmap", "intervals", "radar", "write_figures"]
@@ -22,11 +21,15 @@ def write_figures(
     folder: Path,
     sections: Sequence[Section] = (),
     tick: Callable[[], None] = lambda: None,
+    min_cell: int = MIN_CELL,
 ) -> dict[str, Path]:
-    """Draw the figures of every section that applies and return them by file name; `tick` is called after each."""
+    """Draw the figures of every section that applies and return them by file name.
+
+    `tick` is called after each. Groups of fewer than `min_cell` subjects are not drawn.
+    """
     paths: dict[str, Path] = {}
     for section in present(sections, results):
-        for path in section.figures(results[section.name], results, folder):
+        for path in section.figures(results[section.name], results, folder, min_cell):
             paths[path.name] = path
             tick()
     return paths

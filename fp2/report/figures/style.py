@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.report.reading import CALIBRATION_SHORT, is_calibration, model_name, plain
+from fp2.report.reading import CALIBRATION_SHORT, is_calibration, model_name, model_was_used, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,9 +92,11 @@ def head(drawn: Figure, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
     width, height = drawn.get_figwidth(), drawn.get_figheight()
     drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
     run = runs[0]
-    who = shorten(model_name(run), 40) if len(runs) == 1 else f"{len(runs)} models"
+    who = (
+        f"{shorten(model_name(run), 40) if len(runs) == 1 else f'{len(runs)} models'} · " if model_was_used(run) else ""
+    )
     data = shorten(plain(run["dataset"]["name"]), 30)
-    line = f"{who} · {data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images"
+    line = f"{who}{data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images"
     partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"
     drawn.text(0.15 / width, 1 - 0.55 / height, line + partial, fontsize=8.5, color=FAINT)
     if any(map(is_calibration, runs)):

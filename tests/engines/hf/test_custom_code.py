@@ -18,8 +18,8 @@ from PIL import Image
 from fp2.data.pixels import open_rgb
 from fp2.engines import checkpoint as checkpoint_module
 from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.likelihoods import read_yes_no, yes_no_forms
 from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.yes_no import read_yes_no, yes_no_forms
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 

@@ -311,7 +311,7 @@ def stepwise(engine: HfEngine, task: ImageTask, text: str, ways: Sequence[tuple[
 def test_the_likelihoods_of_options_are_those_of_their_tokens_one_by_one(
     family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:
-    from fp2.engines.hf.choices import option_tokens, orders_of, text_in_order
+    from fp2.engines.hf.likelihoods import option_tokens, orders_of, text_in_order
 
     engine = HfEngine(HfSpec(str(tiny_family(family))), DECODING, HfOptions(threads=1))
     (task,) = with_questions(tasks[:1], (JOB, ASKED[0]))

@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 
 from fp2.engines.hf import loading as hf_loading
-from fp2.engines.hf import model_cache
 from fp2.engines.hf.engine import HfEngine, HfOptions
-from fp2.engines.hf.model import HfSpec
+from fp2.engines.hf.model import HfSpec, release
 from fp2.errors import without_path
 from fp2.tables import Decoding, ImageTask
 
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    model_cache.release()
+    release()
     yield
-    model_cache.release()
+    release()
 
 
 def test_another_model_is_loaded_only_when_the_last_one_is_gone(

@@ -336,7 +336,7 @@ def test_a_whole_run_leaks_nothing_and_needs_no_server_twice(bench: Bench, monke
         assert {seen.headers["Authorization"] for seen in server.seen} == {f"Bearer {KEY}"}
     assert outcome.results["answers"]["answered"] == outcome.results["answers"]["planned"] == 48
     assert outcome.results["model"]["server"] == {"model": {"id": "some/model", "owned_by": "me"}}
-    assert "cannot be checked" in outcome.results["limitations"][0]
+    assert "cannot be verified" in outcome.results["limitations"][0]
     written = [path for path in outcome.folder.rglob("*") if path.is_file()]
     assert len(written) > 5
     for path in [*written, bench.store]:

@@ -11,9 +11,7 @@ from bench import Bench, execute
 from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_of, serving, systemone, tokens
 
 from fp2.engines.base import NEVER
-from fp2.engines.server.scoring import ScoringMethod
-from fp2.engines.server.top_logprobs import TopLogprobs
-from fp2.engines.server.typed_decisions import TypedDecisions
+from fp2.engines.server.scoring import ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.runs.outputs import Outcome
 from fp2.tables import YES_NO_NUMBERS

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
-from fp2.protocols.diversity import counts
+from fp2.protocols.diversity import describe
+from fp2.protocols.diversity.describe import shape_numbers
 from fp2.protocols.diversity.protocol import DiversityOptions
-from fp2.protocols.diversity.shapes import shape_numbers
 from fp2.protocols.diversity.vendi import vendi, vendi_score
 
 
@@ -85,7 +85,7 @@ def test_shapes_are_those_counted_by_hand() -> None:
 def test_a_mask_file_stands_in_for_polygons(tmp_path: Path) -> None:
     from PIL import Image
 
-    from fp2.protocols.diversity.shapes import measure_shapes
+    from fp2.protocols.diversity.describe import measure_shapes
 
     mask = np.zeros((80, 100), np.uint8)
     mask[20:60, 30:80] = 255
@@ -106,7 +106,7 @@ def test_a_mask_file_stands_in_for_polygons(tmp_path: Path) -> None:
     "held", [{"image_id": ["a"], "embedding": [1.0]}, {"image_id": ["a"], "embedding": [[1.0], [2.0]]}]
 )
 def test_embeddings_that_do_not_fit_are_one_line(held: dict[str, Any], tmp_path: Path) -> None:
-    from fp2.protocols.diversity.embeddings import from_file
+    from fp2.protocols.diversity.vendi import from_file
 
     np.savez(tmp_path / "x.npz", **{name: np.array(values) for name, values in held.items()})
     with pytest.raises(Fp2Error, match="cannot be read"):
@@ -128,14 +128,14 @@ def people() -> pd.DataFrame:
 
 
 def test_counts_are_those_of_the_tables() -> None:
-    assert counts.totals(people()) == {"images": 4, "subjects": 3, "attributes": 2, "attribute_values": 5}
-    rows = {tuple(row["by"]): row for row in counts.intersections(people(), ["pronoun", "age"], 2)}
+    assert describe.totals(people()) == {"images": 4, "subjects": 3, "attributes": 2, "attribute_values": 5}
+    rows = {tuple(row["by"]): row for row in describe.intersections(people(), ["pronoun", "age"], 2)}
     assert rows["pronoun",]["groups"] == 3
     assert rows["pronoun",]["largest"] == 2
     assert rows["pronoun",]["median_images"] == 1
     assert rows["age",]["comparable"] == 1
     assert rows["pronoun", "age"]["groups"] == 3
-    shares = counts.shares(people(), "age", 2)
+    shares = describe.shares(people(), "age", 2)
     assert [(row["group"], row["n_images"], row["share"]) for row in shares] == [
         ("18-29", 3, 0.75), ("(1 smaller groups)", 1, 0.25),
     ]  # fmt: skip
@@ -199,7 +199,7 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 
 def _image_ids(root: Path) -> list[str]:
     from fp2.compose import load_config
-    from fp2.data.load import load_configured
+    from fp2.data.base import load_configured
     from fp2.progress import Progress
 
     words = ["data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={root}"]

@@ -13,8 +13,9 @@ from scipy import stats
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.errors import Fp2Error
+from fp2.protocols.fhibe.scores.analysis import disparity_rows
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark, ratio_interval
-from fp2.protocols.fhibe.scores.outcomes import disparity_rows
+from fp2.protocols.fhibe.scores.features import every_intersection
 from fp2.protocols.fhibe.scores.published import (
     GroupScores,
     all_pairs,
@@ -23,7 +24,6 @@ from fp2.protocols.fhibe.scores.published import (
     mann_whitney,
     reverse,
 )
-from fp2.protocols.fhibe.scores.sensitive_attributes import every_intersection
 from fp2.stats.proportions import Proportion
 
 QUICK: dict[str, Any] = {"n_permutations": 999, "n_bootstrap": 200}

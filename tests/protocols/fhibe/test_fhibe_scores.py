@@ -11,10 +11,10 @@ import pytest
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.plugins import read_options
-from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
+from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, change, numbers_of, within_condition
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
+from fp2.protocols.fhibe.scores.figures import large_top
 from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
-from fp2.protocols.fhibe.scores.outcomes import change, within_condition
 from fp2.protocols.task_tables import ScoreComparison
 
 ANALYSIS = ScoreComparison(alpha=0.05, correction="holm", min_subjects=10, n_permutations=999, n_bootstrap=200, seed=1)
@@ -157,3 +157,15 @@ def test_all_attributes_of_rules_are_followed_up_and_conditions_take_everything(
     assert one["within"][0]["error_model"]["n_images"] == int((people["brightness"] > 0.3).sum())
     assert one["within"][0]["patterns"]["n_held"] >= 1
     assert len(found(looked_into=1)["patterns"]["found"]) == 1
+
+
+def test_highest_disparities_with_a_small_group_are_not_shown() -> None:
+    groups = [{"group": "a", "n_subjects": 40}, {"group": "b", "n_subjects": 30}, {"group": "few", "n_subjects": 9}]
+    rows = [{"cut": "age", "groups": groups}]
+    lines = [
+        {"outcome": "recall", "cut": "age", "worst": worst, "best": "a", "disparity": 0.2} for worst in ("few", "b")
+    ]
+    block = {"outcomes": [{"label": "recall", "benchmark": {"rows": rows}}], "top": lines}
+    assert [line["worst"] for line in large_top(block, 10)] == ["b"]
+    assert [line["worst"] for line in large_top(block, 9)] == ["few", "b"]
+    assert large_top(block, 41) == []

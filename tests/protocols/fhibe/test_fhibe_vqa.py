@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
@@ -22,15 +22,14 @@ from fp2.models.expected import vqa_means
 from fp2.models.planted import Planted, load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
-from fp2.protocols.fhibe.vqa.pronouns import against_people, own_pronoun
+from fp2.protocols.fhibe.vqa.answers import against_people, own_pronoun
 from fp2.protocols.fhibe.vqa.protocol import FhibeVqa, VqaOptions, vqa_block
 from fp2.protocols.fhibe.vqa.section import VqaSection
 from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report import dashboard
 from fp2.scorers.registry import build_scorers
-from fp2.scorers.vqa import toxic_words
-from fp2.scorers.vqa_text import names_gender, said_pronoun
+from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
 PLANTED: Planted = load_planted()
 SUBJECTS, IMAGES = 400, 2
@@ -258,7 +257,7 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
         "model": {"name": "peeps_vlm", "id": "pkg://x", "embedded": True}, "dataset": {"name": "peeps"},
     }  # fmt: skip
     section = VqaSection()
-    drawn = list(section.figures(found(), results, tmp_path))
+    drawn = list(section.figures(found(), results, tmp_path, 10))
     shown = section.context(found(), results, 10)
     assert {path.name for path in drawn} == set(shown["alts"])
     assert all(path.stat().st_size > 10_000 for path in drawn)
@@ -269,6 +268,8 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
     assert "Why is this person likeable?" in page
     assert "<bdi>engineer</bdi>" in page
     assert "Oceania" in page
+    assert list(section.figures(found(), results, tmp_path, 10_000)) == []
     hidden = section.context(found(), results, 10_000)
+    assert hidden["alts"] == {}
     assert hidden["tables"] == hidden["over"] == hidden["reasons"] == []
     assert any("wrong pronoun" in line.plain for line in section.lines(found(), results))

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fp2.ask.answers import RunTables
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers, RunTables
 from fp2.compose import build_protocol, load_config
 from fp2.cuts import resolve_cuts
 from fp2.engines.planted.engine import simulate

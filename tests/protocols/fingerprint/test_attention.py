@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.cuts import Cut
 from fp2.data.base import people_table
 from fp2.data.peeps.annotate import labels
@@ -21,7 +21,7 @@ from fp2.protocols.fingerprint.attention import POSITION, attention_block, compa
 from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import Comparison
 from fp2.scorers.attention import FirstMention, WordShare
-from fp2.scorers.scoring import score_answers
+from fp2.scorers.registry import score_answers
 from fp2.tables import MIRRORED, ORIGINAL
 
 CUTS = tuple(Cut(name, (name,)) for name in ("pronoun", "skin_tone", "age"))

@@ -54,8 +54,8 @@ def _both_people_are_its_origin(root: Path, answers: pd.DataFrame) -> None:
     ("words", "said"),
     [
         (["scorer=valence"], "'valence' is for images of one person.*scorer=attention"),
-        (["variant=blind"], "images of two people are shown as they are"),
-        (["model=planted"], "knows no images of two people"),
+        (["variant=blind"], "images of two people are shown unchanged and mirrored"),
+        (["model=planted"], "the simulator has no images of two people"),
     ],
 )
 def test_what_two_people_cannot_be_asked(words: list[str], said: str, own_root: Path) -> None:

@@ -15,7 +15,7 @@ from fairlearn.metrics import MetricFrame
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from fp2.ask.row_answers import RowAnswers
+from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import Cut
 from fp2.data.base import people_table
@@ -23,8 +23,7 @@ from fp2.engines.planted.engine import simulate
 from fp2.engines.planted.truth import load_truth
 from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
 from fp2.protocols.fingerprint.settings import Comparison
-from fp2.scorers.registry import build_scorers
-from fp2.scorers.scoring import flag_refusals, score_answers
+from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.tables import Question
 
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}

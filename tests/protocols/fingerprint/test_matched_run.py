@@ -101,7 +101,7 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
     assert results["balance"] == []
     assert results["dataset"]["groups"]["skin"]["VI"] == {"n_subjects": 24, "n_images": 24}
     assert results["matched"]["cuts"][0]["n_sets"] == 24
-    assert any("18 picture(s) that belong to no set" in line for line in results["limitations"])
+    assert any("18 image(s) that belong to no set" in line for line in results["limitations"])
     assert results["matched"]["metrics"]["occupation.valence.skin.raw"] == row["raw"]
     json.dumps(results, allow_nan=False)
 
@@ -115,7 +115,7 @@ def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys:
     (folder,) = sets_bench.run_folders()
     assert (folder / "figures" / "matched_skin.png").stat().st_size > 10_000
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
-    assert "The same scene with one attribute changed" in page
+    assert "Differences within counterfactual sets" in page
     assert "Composite by" not in page
     assert page.count("data:image/png;base64,") == 1
     passport = json.loads((folder / "passport.json").read_text())

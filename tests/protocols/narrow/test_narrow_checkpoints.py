@@ -16,8 +16,7 @@ from PIL import Image
 from fp2.config import Config
 from fp2.data.fhibe.geometry import Box
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.models import build_model, load_spec, read_spec
-from fp2.protocols.narrow.predict import PredictionCache, predict_all
+from fp2.protocols.narrow.models import PredictionCache, build_model, load_spec, predict_all, read_spec
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
 from fp2.protocols.narrow.truth import Person
 

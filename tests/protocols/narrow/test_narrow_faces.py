@@ -13,8 +13,8 @@ from PIL import Image
 from sklearn.metrics import f1_score, roc_curve
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow import generated_images, pairs, parsing
-from fp2.protocols.narrow.task_scores import TaskScores
+from fp2.protocols.narrow import faces, generated_images, pairs
+from fp2.protocols.narrow.tasks import TaskScores
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.narrow.verification import Faces, verify
 from fp2.tables import ATTRIBUTE_PREFIX
@@ -25,11 +25,11 @@ def test_f1_is_scikit_learns_over_the_parts_of_either_map() -> None:
     true, found = (rng.integers(0, 6, (30, 40)).astype(np.uint8) for _ in range(2))
     present = [1, 2, 3, 4, 5]
     expected = f1_score(true.ravel(), found.ravel(), labels=present, average=None)
-    ours = parsing.part_f1(found, true)
-    assert list(ours) == [parsing.PARTS[n] for n in present]
+    ours = faces.part_f1(found, true)
+    assert list(ours) == [faces.PARTS[n] for n in present]
     np.testing.assert_allclose(list(ours.values()), expected)
-    assert parsing.mean_f1(parsing.part_f1(true, true)) == 1.0
-    assert np.isnan(parsing.mean_f1({}))
+    assert faces.mean_f1(faces.part_f1(true, true)) == 1.0
+    assert np.isnan(faces.mean_f1({}))
 
 
 def test_a_part_that_only_one_map_has_scores_nothing() -> None:
@@ -37,20 +37,20 @@ def test_a_part_that_only_one_map_has_scores_nothing() -> None:
     true[:2] = 1
     found[:2, :2] = 1
     found[3] = 14  # a hat that is not there
-    assert parsing.part_f1(found, true) == {"skin": pytest.approx(2 * 4 / 12), "hat": 0.0}
+    assert faces.part_f1(found, true) == {"skin": pytest.approx(2 * 4 / 12), "hat": 0.0}
 
 
 def test_the_map_is_painted_from_polygons_and_ears_are_skin() -> None:
     square = [[(0, 0), (10, 0), (10, 10), (0, 10)]]
     eye = [[(2, 2), (4, 2), (4, 4), (2, 4)]]
-    labels = parsing.from_polygons((10, 12), {"Left eye": eye, "Face skin": square, "Bag": square})
+    labels = faces.from_polygons((10, 12), {"Left eye": eye, "Face skin": square, "Bag": square})
     assert labels.shape == (12, 10)
-    assert (labels == parsing.PARTS.index("l_eye")).sum() == 4
-    assert (labels == parsing.PARTS.index("skin")).sum() == 96
+    assert (labels == faces.PARTS.index("l_eye")).sum() == 4
+    assert (labels == faces.PARTS.index("skin")).sum() == 96
     assert (labels == 0).sum() == 20
     ears = np.array([[8, 9, 15, 4, 5]], dtype=np.uint8)
-    assert parsing.as_annotated(ears).tolist() == [[1, 1, 0, 4, 5]]
-    assert parsing.as_annotated(ears, mirrored=True).tolist() == [[1, 1, 0, 5, 4]]
+    assert faces.as_annotated(ears).tolist() == [[1, 1, 0, 4, 5]]
+    assert faces.as_annotated(ears, mirrored=True).tolist() == [[1, 1, 0, 5, 4]]
 
 
 def test_threshold_and_rates_are_those_of_the_roc_curve() -> None:

@@ -14,12 +14,11 @@ from PIL import Image
 
 from fp2.data.fhibe.load import load_fhibe
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow import parsing, poses
-from fp2.protocols.narrow.faces import score_faces
+from fp2.protocols.narrow import detection
+from fp2.protocols.narrow.faces import PARTS, score_faces
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
 from fp2.protocols.narrow.sources import score_images
-from fp2.protocols.narrow.task_scores import NO_SUBJECT, NOT_IN_RUN, SECOND_POSE, UNKNOWN_SUBJECT, TaskScores
-from fp2.protocols.narrow.tasks import narrow_task
+from fp2.protocols.narrow.tasks import NO_SUBJECT, NOT_IN_RUN, SECOND_POSE, UNKNOWN_SUBJECT, TaskScores, narrow_task
 from fp2.protocols.narrow.truth import Person, image_size, people_of, person_mask
 from fp2.protocols.narrow.verification import embedded_faces, verify
 
@@ -123,7 +122,7 @@ def test_poses(copy: Any) -> None:
     predictions, moved = [], []
     for person in people:
         points = {name: (p.x, p.y) for name, p in person.geometry().keypoints.items()}
-        pose = np.array([points.get(name, (np.nan, np.nan)) for name in poses.COCO_KEYPOINTS])
+        pose = np.array([points.get(name, (np.nan, np.nan)) for name in detection.COCO_KEYPOINTS])
         predictions.append(Prediction(person.image_id, person.subject_id, keypoints=pose))
         moved.append(replace(predictions[-1], keypoints=pose + np.array([6.0, 0.0])))
     scores = _scored("pose_estimation", people, predictions)
@@ -156,7 +155,7 @@ def test_face_parsing(copy: Any, tmp_path: Path) -> None:
     wrong = [replace(one, file=tmp_path / "mirrored.png") for one in perfect]
     assert _means(score_faces(task, people, wrong))["f1"] == pytest.approx(2 / 4)  # skin, hair; both eyes wrong
     assert _means(score_faces(task, people, wrong, mirrored=True))["f1"] == 1.0
-    assert parsing.PARTS[13] == "hair"
+    assert PARTS[13] == "hair"
     with pytest.raises(Fp2Error, match="two predictions are about the face"):
         score_faces(task, people, [perfect[0], perfect[0]])
 

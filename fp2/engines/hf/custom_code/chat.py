@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.custom_code.adapter import ModelAdapter
+from fp2.engines.hf.custom_code import ModelAdapter
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.processors import LastImageProcessor

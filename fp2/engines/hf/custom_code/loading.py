@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.model import HfSpec, LoadedModel
-from fp2.engines.hf.model_cache import is_out_of_memory
+from fp2.engines.hf.model import HfSpec, LoadedModel, is_out_of_memory
 from fp2.engines.hf.prompts import Form, PromptFormat
 from fp2.errors import Fp2Error
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fp2.engines.checkpoint import Checkpoint
-from fp2.engines.hf.custom_code.adapter import ModelAdapter
+from fp2.engines.hf.custom_code import ModelAdapter
 from fp2.engines.hf.encoding import EncodedPrompts
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.inputs import GREY, ImageQuestions

@@ -1,1 +1,1 @@
-"""."""
+"""FHIBE's CLIP analysis: zero-shot labels."""

@@ -16,7 +16,6 @@ from fp2.report.section import Block, Results, Section
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _ACCURACY = "fhibe_clip_accuracy.png"
 
 
@@ -24,7 +23,7 @@ class ClipSection(Section):
     """A table of label shares per question, grouping and image variant, and the accuracy by variant."""
 
     name = "fhibe_clip"
-    title = "Zero-shot labels"
+    title = report_title = "Zero-shot labels"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return a table per question and grouping, with the test of each label."""
@@ -33,18 +32,18 @@ class ClipSection(Section):
             for table in _original(block)
             if _rows(table, min_cell)
         }
-        if block["accuracy"]:
+        if _accuracies(block, min_cell):
             alts[_ACCURACY] = "Share of images with the right label, by image variant"
         tables = [_shown(block, table, min_cell) for table in block["tables"]]
         return {"block": block, "tables": tables, "alts": alts}
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the label shares of each table (original images), and the accuracy by image variant."""
         for table in _original(block):
-            if _rows(table, _MIN_CELL):
-                yield _shares(block, table, results, folder / _file(table))
-        if block["accuracy"]:
-            yield _accuracy(block, results, folder / _ACCURACY)
+            if rows := _rows(table, min_cell):
+                yield _shares(block, table, rows, results, folder / _file(table))
+        if accuracies := _accuracies(block, min_cell):
+            yield _accuracy(block, accuracies, results, folder / _ACCURACY)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
         """Return the shares that differ significantly between groups, of original images."""
@@ -81,6 +80,10 @@ def _rows(table: Mapping[str, Any], min_cell: int) -> list[Mapping[str, Any]]:
     return [row for row in table["rows"] if row["labels"] and row["n_subjects"] >= min_cell]
 
 
+def _accuracies(block: Block, min_cell: int) -> list[Mapping[str, Any]]:
+    return [row for row in block["accuracy"] if row["n_subjects"] >= min_cell]
+
+
 def _shown(block: Block, table: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
     """Return one table for the page: a column per label, a cell with share and interval per group."""
     tests = {
@@ -99,11 +102,12 @@ def _shown(block: Block, table: Mapping[str, Any], min_cell: int) -> dict[str, A
     }  # fmt: skip
 
 
-def _shares(block: Block, table: Mapping[str, Any], results: Results, path: Path) -> Path:
+def _shares(
+    block: Block, table: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], results: Results, path: Path
+) -> Path:
     """Draw stacked bars of label shares, one per group; the error rate, if known, as a point with its interval."""
     from fp2.report.figures.style import FAINT, figure, head, save, shorten, style
 
-    rows = _rows(table, _MIN_CELL)
     labels = list(block["questions"][table["question"]])
     with style():
         drawn = figure(8.6, 2.0 + 0.36 * len(rows))
@@ -152,18 +156,18 @@ def _legend(axes: Axes, labels: Sequence[str], errors: bool) -> None:
     )  # fmt: skip
 
 
-def _accuracy(block: Block, results: Results, path: Path) -> Path:
+def _accuracy(block: Block, accuracies: Sequence[Mapping[str, Any]], results: Results, path: Path) -> Path:
     """Draw the share with the right label by variant: a panel per question, a colour per right label."""
     from fp2.report.figures.style import FAINT, LINES, figure, head, save, style
 
-    questions = list(dict.fromkeys(row["question"] for row in block["accuracy"]))
+    questions = list(dict.fromkeys(row["question"] for row in accuracies))
     with style():
         drawn = figure(max(5.6, 1.2 + 3.9 * len(questions)), 4.0)
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         head(drawn, "Accuracy of the labels by image variant", [results])
         for place, question in enumerate(questions):
             axes = drawn.add_axes(((0.75 + 3.9 * place) / width, 0.7 / height, 3.1 / width, 1 - 2.15 / height))
-            rows = [row for row in block["accuracy"] if row["question"] == question]
+            rows = [row for row in accuracies if row["question"] == question]
             present = {row["label"] for row in rows}
             for turn, (colour, label) in enumerate(zip(LINES, block["questions"][question], strict=False)):
                 if label in present:

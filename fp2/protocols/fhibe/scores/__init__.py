@@ -1,1 +1,1 @@
-"""."""
+"""FHIBE's analyses of scores: benchmark, error models, error patterns."""

@@ -20,9 +20,9 @@ import numpy as np
 
 from fp2.cuts import Cut, memberships
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.scores import agreement, published
+from fp2.protocols.fhibe.scores import published
 from fp2.protocols.fhibe.scores.conditions import keep
-from fp2.protocols.fhibe.scores.sensitive_attributes import abbreviation
+from fp2.protocols.fhibe.scores.features import abbreviation
 from fp2.protocols.task_tables import ScoreComparison
 from fp2.tables import ATTRIBUTE_PREFIX
 
@@ -269,7 +269,7 @@ def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> lis
     rows = []
     for cut, ours in zip(found, adjusted, strict=True):
         pair = cut.pairs[0] if cut.pairs else None
-        agreed = agreement.compare(pair, cut.groups, ours, threshold=cut.row["threshold"], alpha=options.alpha)
+        agreed = published.compare_analyses(pair, cut.groups, ours, threshold=cut.row["threshold"], alpha=options.alpha)
         rows.append({**cut.row, "ours": ours.to_dict(), **agreed})
     return rows
 

@@ -1,11 +1,16 @@
-"""Features of a subject in an image: predictors of error models and variables of conditions.
+"""What FHIBE's analyses know of a subject in an image: the sensitive attributes, and features that are measured.
 
-They are read from the annotation beside the image (keypoints, segments, boxes), else from the boxes of the people
-table, and from the pixels. What a data set does not have is missing.
+Sensitive attributes (Xiang et al. 2025, Methods, "Benchmarking analysis"): pronoun (P), age (A), skin tone (ST), and
+ancestry as region (AR) or as subregion (AS). An intersection never has ancestry at both levels.
+
+Features are predictors of error models and variables of conditions. They are read from the annotation beside the image
+(keypoints, segments, boxes), else from the boxes of the people table, and from the pixels. What a data set does not
+have is missing.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sqlite3
@@ -16,14 +21,52 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fp2.cuts import JOIN, Cut
 from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores.conditions import holds
-from fp2.tables import PLACE_AND_TIME, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SENSITIVE = ("pronoun", "age", "region", "subregion", "skin_tone")
+ABBREVIATIONS = {"pronoun": "P", "age": "A", "skin_tone": "ST", "region": "AR", "subregion": "AS"}
+"""Attribute -> its abbreviation; the order is that of the parts of an intersection in the paper's tables."""
+_ANCESTRY = {"region", "subregion"}
+
+
+def known_attributes(people: pd.DataFrame) -> list[str]:
+    """Return the attributes of which at least one subject has a value."""
+    return [name for name in attribute_columns(people) if people[ATTRIBUTE_PREFIX + name].map(len).any()]
+
+
+def sensitive_attributes(people: pd.DataFrame) -> list[str]:
+    """Return the sensitive attributes of which at least one subject has a value."""
+    known = known_attributes(people)
+    return [name for name in SENSITIVE if name in known]
+
+
+def every_intersection(attributes: Sequence[str], depth: int | None = None) -> tuple[Cut, ...]:
+    """Return every attribute and every intersection of up to `depth` of them (None: of any number)."""
+    order = list(ABBREVIATIONS)
+    ordered = sorted(dict.fromkeys(attributes), key=lambda a: (order.index(a) if a in order else len(order), a))
+    sizes = range(1, (len(ordered) if depth is None else depth) + 1)
+    parts = itertools.chain.from_iterable(itertools.combinations(ordered, size) for size in sizes)
+    return tuple(Cut(JOIN.join(by), by) for by in parts if not set(by) >= _ANCESTRY)
+
+
+def with_intersections(cuts: Sequence[Cut], attributes: Sequence[str], depth: int | None) -> tuple[Cut, ...]:
+    """Return `cuts`, and the intersections of `attributes` that are not among them."""
+    present = {frozenset(cut.by) for cut in cuts if not cut.groups}
+    return (*cuts, *(cut for cut in every_intersection(attributes, depth) if frozenset(cut.by) not in present))
+
+
+def abbreviation(cut: Cut) -> str:
+    """Return a cut as the paper's tables write it: `pronoun_x_skin_tone` -> `PxST`."""
+    return "x".join(ABBREVIATIONS.get(part, part) for part in cut.by)
+
 
 NUMBERS: dict[str, str] = {
     "visible_keypoints": "number of annotated, visible keypoints",

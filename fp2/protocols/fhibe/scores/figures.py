@@ -33,6 +33,22 @@ def short_group(name: str) -> str:
     return plain(" × ".join(parts))
 
 
+def large_top(block: Mapping[str, Any], min_cell: int) -> list[Mapping[str, Any]]:
+    """Return the highest disparities of a block of which the worst and the best group have `min_cell` subjects."""
+    sizes = {
+        (one["label"], row["cut"], group["group"]): group["n_subjects"]
+        for one in block["outcomes"]
+        if one["benchmark"] is not None
+        for row in one["benchmark"]["rows"]
+        for group in row["groups"]
+    }
+    return [
+        line
+        for line in block["top"]
+        if min(sizes[line["outcome"], line["cut"], line[end]] for end in ("worst", "best")) >= min_cell
+    ]
+
+
 def top_disparities(top: Sequence[Mapping[str, Any]], results: Results, path: Path, title: str) -> Path:
     """Draw the highest significant disparities as bars, with worst and best group, coloured by agreement."""
     rows = [row for row in top if row["disparity"] is not None][:_MAX_ROWS]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores.design import Design
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -60,8 +60,6 @@ class ErrorModelOptions:
     min_subjects: Annotated[int, Range(2)] = 10
     alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05
     seed: Annotated[int, Range(0)] = 20260101
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         if self.least > self.most:

@@ -14,7 +14,7 @@ from fp2.plugins import read_options
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.fhibe.scores.importances import ErrorModelOptions
 from fp2.protocols.fhibe.scores.patterns import PatternOptions
-from fp2.protocols.option_types import FORBID_EXTRA, Flag, Names, Range, Table
+from fp2.protocols.option_types import Flag, Names, Range, Table
 from fp2.protocols.task_tables import ScoreComparison
 
 WHERE = "task.options"
@@ -50,8 +50,6 @@ class MetricOptions:
     range: Annotated[tuple[float, float], BeforeValidator(_bounds)] | None = None
     smallest_effect: Annotated[float, Range(0)] = 0.05
     column: str | None = None
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 @dataclass(frozen=True)
@@ -157,8 +155,6 @@ class ScoresOptions:
     features: Names | None = None
     pixels: Flag = True
     simulate: Table | None = None
-
-    __pydantic_config__ = FORBID_EXTRA
 
     def __post_init__(self) -> None:
         for condition in self.within:

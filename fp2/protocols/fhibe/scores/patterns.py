@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fp2.cuts import JOIN, Cut
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.design import IS, Design
-from fp2.protocols.option_types import FORBID_EXTRA, Range
+from fp2.protocols.option_types import Range
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ class PatternOptions:
     min_subjects: Annotated[int, Range(2)] = 10
     alpha: Annotated[float, Range(1e-6, 0.5)] = 0.05
     seed: Annotated[int, Range(0)] = 20260101
-
-    __pydantic_config__ = FORBID_EXTRA
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.fhibe.scores.features import NUMBERS, check_conditions, measure
-from fp2.protocols.fhibe.scores.files import read_scores
+from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
-from fp2.protocols.fhibe.scores.simulation import simulated_scores
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
 from fp2.results import Analysis
 from fp2.tables import attribute_columns

@@ -8,12 +8,11 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fhibe.scores.agreement import REASONS
-from fp2.protocols.fhibe.scores.figures import importances, rules, short_group, top_disparities, tree
+from fp2.protocols.fhibe.scores.figures import importances, large_top, rules, short_group, top_disparities, tree
+from fp2.protocols.fhibe.scores.published import REASONS
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
 
-_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _DRAWN = 4  # outcomes that are drawn
 _RULES = 20
 AGREES = {
@@ -36,24 +35,29 @@ class ScoresSection(Section):
         return {
             "scores": block,
             "outcomes": [_outcome(one, min_cell) for one in block["outcomes"]],
-            "top": [{**line, **{end: short_group(line[end]) for end in ("worst", "best")}} for line in block["top"]],
+            "top": [
+                {**line, **{end: short_group(line[end]) for end in ("worst", "best")}}
+                for line in large_top(block, min_cell)
+            ],
             "agrees": AGREES,
             "least": min_cell,
-            "alts": {name: alt for name, alt, *_ in _files(block)},
+            "alts": {name: alt for name, alt, *_ in _files(block, min_cell)},
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the disparities, and for the first outcomes importances, tree and rules."""
-        for name, _, kind, place in _files(block):
+        for name, _, kind, place in _files(block, min_cell):
             one, path = block["outcomes"][place], folder / name
             if kind == "top":
-                yield top_disparities(block["top"], results, path, "Highest significant disparities between groups")
+                yield top_disparities(
+                    large_top(block, min_cell), results, path, "Highest significant disparities between groups"
+                )
             elif kind == "importances":
                 yield importances(one["error_model"], results, path, one["label"])
             elif kind == "tree":
-                yield tree(one["error_model"], results, path, one["label"], _MIN_CELL)
+                yield tree(one["error_model"], results, path, one["label"], min_cell)
             else:
-                yield rules(one["patterns"], results, path, one["label"], _MIN_CELL)
+                yield rules(one["patterns"], results, path, one["label"], min_cell)
 
     def lines(self, block: Block, results: Results) -> list[Text]:
         """Return each outcome's highest disparity, its selected features and its best replicated rule."""
@@ -122,9 +126,9 @@ _ALTS = {
 }
 
 
-def _files(block: Block) -> list[tuple[str, str, str, int]]:
+def _files(block: Block, min_cell: int) -> list[tuple[str, str, str, int]]:
     """Return file name, alternative text, kind and outcome of every figure."""
-    found = [("fhibe_scores_top.png", _ALTS["top"], "top", 0)] if block["top"] else []
+    found = [("fhibe_scores_top.png", _ALTS["top"], "top", 0)] if large_top(block, min_cell) else []
     for place, one in enumerate(block["outcomes"][:_DRAWN]):
         model, patterns = one.get("error_model") or {}, one.get("patterns") or {}
         kinds = {

@@ -1,1 +1,1 @@
-"""."""
+"""FHIBE's open-ended questions."""

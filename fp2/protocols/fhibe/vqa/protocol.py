@@ -13,13 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fp2.cuts import memberships
-from fp2.protocols.fhibe.vqa.answers import keyword_counts, most_frequent, prompt_rows
-from fp2.protocols.fhibe.vqa.occupations import occupations_block
-from fp2.protocols.fhibe.vqa.pronouns import PRONOUN, against_people, pronoun_shares
+from fp2.protocols.fhibe.vqa.answers import (
+    PRONOUN,
+    against_people,
+    keyword_counts,
+    most_frequent,
+    occupations_block,
+    prompt_rows,
+    pronoun_shares,
+)
 from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun
 from fp2.protocols.option_types import Range
-from fp2.scorers.vqa_text import KINDS
+from fp2.scorers.vqa import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,6 @@ _ALTS = {
     WORK: "Share of answers that state each occupation, by group; filled where it is over-represented",
     TOXIC: "Share of answers to negative prompts with a keyword of the toxicity list, by group",
 }
-_MIN_CELL = 10  # figures know no config: the default of `report.suppress_below`
 _MAX_CUTS = 4
 
 Panel = tuple[str, str, Sequence[Mapping[str, Any]]]
@@ -39,15 +38,16 @@ class VqaSection(Section):
 
     name = "fhibe_vqa"
     title = "Open-ended questions"
+    report_title = "Open-ended answers"
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return the prompts, the rates by group, and the occupations that are over-represented."""
         tables = [{"cut": cut, "rows": table} for cut in results["cuts"] if (table := _table(block, cut, min_cell))]
         over = [row for row in block["occupations"]["rows"] if row["over"] and row["n_subjects"] >= min_cell]
         drawn = {
-            GENDER: bool(_bars(block, "gendered") or _bars(block, "pronoun_error")),
-            WORK: bool(_worked(block)),
-            TOXIC: bool(_bars(block, "toxic")),
+            GENDER: bool(_bars(block, "gendered", min_cell) or _bars(block, "pronoun_error", min_cell)),
+            WORK: bool(_worked(block, min_cell)),
+            TOXIC: bool(_bars(block, "toxic", min_cell)),
         }
         return {
             "vqa": block,
@@ -58,16 +58,16 @@ class VqaSection(Section):
             "alts": {name: text for name, text in _ALTS.items() if drawn[name]},
         }
 
-    def figures(self, block: Block, results: Results, folder: Path) -> Iterator[Path]:
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw gender, occupations and toxicity, each if there is a large enough group."""
-        panels = [(name, _bars(block, name)) for name in ("gendered", "gender_reason", "pronoun_error")]
+        panels = [(name, _bars(block, name, min_cell)) for name in ("gendered", "gender_reason", "pronoun_error")]
         gender = [(OUTCOMES[name], cut, rows) for name, found in panels for cut, rows in found if cut == "pronoun"]
         if gender:
             title = "Gender in answers to questions that do not ask for it"
             yield _bar_figure(gender, title, "Share of answers on topic", results, folder / GENDER)
-        if worked := _worked(block):
-            yield _occupations(block, worked, results, folder / WORK)
-        if toxic := _bars(block, "toxic"):
+        if worked := _worked(block, min_cell):
+            yield _occupations(block, worked, results, folder / WORK, min_cell)
+        if toxic := _bars(block, "toxic", min_cell):
             drawn = [(f"by {cut_label(cut)}", cut, rows) for cut, rows in toxic]
             title = "Toxic keywords in answers to negative prompts"
             yield _bar_figure(drawn, title, "Share of answers without refusals", results, folder / TOXIC)
@@ -88,17 +88,17 @@ class VqaSection(Section):
         return out
 
 
-def _bars(block: Block, name: str) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def _bars(block: Block, name: str, min_cell: int) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """Return (cut, rows of groups that are large enough) of one outcome."""
     by = block["outcomes"].get(name, {}).get("by", {})
-    large = [(cut, [row for row in rows if row["n_subjects"] >= _MIN_CELL]) for cut, rows in by.items()]
+    large = [(cut, [row for row in rows if row["n_subjects"] >= min_cell]) for cut, rows in by.items()]
     return [(cut, rows) for cut, rows in large if rows][:_MAX_CUTS]
 
 
-def _worked(block: Block) -> list[str]:
+def _worked(block: Block, min_cell: int) -> list[str]:
     """Return the cuts with a comparison of occupations."""
     rows = block["occupations"]["rows"]
-    return list(dict.fromkeys(row["cut"] for row in rows if row["n_subjects"] >= _MIN_CELL))[:_MAX_CUTS]
+    return list(dict.fromkeys(row["cut"] for row in rows if row["n_subjects"] >= min_cell))[:_MAX_CUTS]
 
 
 def _table(block: Block, cut: str, min_cell: int) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], end: flo
         axes.spines["left"].set_visible(False)
 
 
-def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path) -> Path:
+def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path, min_cell: int) -> Path:
     """Draw a panel per cut: a row per occupation, a point per group, filled if the occupation is over-represented."""
     from fp2.report.figures.style import FAINT, figure, head, save, style
 
@@ -180,7 +180,7 @@ def _occupations(block: Block, cuts: Sequence[str], results: Results, path: Path
         for place, cut in enumerate(cuts):
             low = 1.45 + 2.2 * place
             axes = drawn.add_axes((low / width, 1.05 / height, 1.95 / width, (height - 2.2) / height))
-            mine = [row for row in rows if row["cut"] == cut and row["n_subjects"] >= _MIN_CELL]
+            mine = [row for row in rows if row["cut"] == cut and row["n_subjects"] >= min_cell]
             _points(axes, cut, mine, names, end, first=place == 0)
         head(drawn, "Stated occupations", [results])
         note = "Filled: more often than for all other subjects (Mann-Whitney test, Holm's correction)."

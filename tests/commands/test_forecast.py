@@ -1,0 +1,63 @@
+"""What the estimates of `fp2 plan` rest on: tokens of the questions, operations, durations, disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
+from fp2.commands.plan import (
+    STATED_SPEED,
+    TEMPLATE_TOKENS,
+    TOKENS_A_WORD,
+    QuestionTexts,
+    Size,
+    computed_time,
+    duration,
+    operations,
+    sharing_of,
+    sizes,
+)
+
+SIZE = Size("llava", language=2.0, vision=0.5, patches=100, picture=60)
+TEXTS = QuestionTexts(("Is it a cat?", "Is it a dog?", "Is it big?"))
+
+
+def test_a_tree_counts_each_common_beginning_once() -> None:
+    assert TEXTS.tree_tokens == pytest.approx(TEMPLATE_TOKENS + TOKENS_A_WORD * 6)  # is it a cat? dog? big?
+    assert TEXTS.tokens == pytest.approx(TEMPLATE_TOKENS + TOKENS_A_WORD * 11 / 3)
+
+
+def test_operations_are_two_for_each_weight_and_token() -> None:
+    image, token = 2 * 0.5e9 * 100, 2 * 2.0e9
+    one_by_one = 7 * (3 * image + 3 * token * (60 + TEXTS.tokens))
+    assert operations(SIZE, TEXTS, 7, "none") == pytest.approx(one_by_one)
+    assert operations(SIZE, TEXTS, 7, "vision") == pytest.approx(one_by_one - 7 * 2 * image)
+    assert operations(SIZE, TEXTS, 7, "tree") == pytest.approx(7 * (image + token * (60 + TEXTS.tree_tokens)))
+
+
+def test_the_known_sizes_name_families_that_share_as_the_engine_does() -> None:
+    shared = {name: sharing_of(size) for name, size in sizes().items()}
+    assert shared["google/paligemma2-3b-mix-224"] == "vision"
+    assert {shared[name] for name in shared if "paligemma" not in name} == {"tree"}
+    for size in sizes().values():
+        assert 0.01 < size.vision < size.language * 1.5
+        assert size.picture <= size.patches
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.25, "0.25 seconds"), (80, "80 seconds"), (600, "10 minutes"), (30_000, "8.3 hours"), (4e7, "463 days")],
+)
+def test_durations_have_a_unit_that_fits(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_no_time_is_made_up_for_a_model_of_unknown_size() -> None:
+    assert all("unknown" in text for text in computed_time(None, TEXTS, 5, "mine"))
+    ours = operations(SIZE, TEXTS, 10**6, "tree") / STATED_SPEED
+    assert duration(ours) in computed_time(SIZE, TEXTS, 10**6, "mine")[1]
+
+
+def test_disk_counts_what_is_new_in_the_store_and_all_shards() -> None:
+    store, shards = 2e6 * STORE_BYTES / 1e6, 3e6 * SHARD_BYTES / 1e6
+    assert disk(3_000_000, 2_000_000) == f"about {store:,.0f} MB in the store, {shards:,.0f} MB of shards"

@@ -1,0 +1,43 @@
+"""Results of a run that asked no model: a block of its own, no composite and no answers. No test in here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.cuts import Cut
+
+
+def results_with(
+    blocks: Mapping[str, Any], title: str, model: str, people: pd.DataFrame, cuts: Sequence[Cut],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
+    from fp2.ask.answers import RowAnswers, RunTables
+    from fp2.results import Analysis, assemble, limitations, versions
+    from fp2.runs.recompute import count_tables
+
+    unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
+    described = {**unknown, "name": model, "id": model, "engine": "none", "embedded": False}
+    about = {
+        **versions({"low": 0.02, "moderate": 0.1, "high": 0.25}),
+        "title": title,
+        "run_id": "r1",
+        "created": "2026-11-21T09:30:00+00:00",
+        "complete": True,
+        "config_hash": "c" * 64,
+        "response_set": None,
+        "dataset_digest": "0" * 64,
+        "model": described,
+        "dataset": {"name": "mine", "release": None, "settings": {}},
+        "variant": {"name": "original", "kind": "original"},
+        "probes": [],
+        "scorers": [],
+        "cuts": [cut.name for cut in cuts],
+        "limitations": limitations(described, (), text=False),
+    }
+    counts = count_tables(RunTables(people, RowAnswers.none(), None), cuts, [], 0)
+    return assemble(about, counts, Analysis(settings=settings, blocks=blocks))
