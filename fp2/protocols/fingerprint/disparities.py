@@ -16,6 +16,7 @@ from fp2.protocols.fingerprint.outcomes import (
     entries_of,
     members,
     outcome_columns,
+    question_adjusted,
     value_ranges,
     yes_no_columns,
 )
@@ -224,8 +225,12 @@ def _refusal_ends(
             continue
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
         ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
-        keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
-        out.append(keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean())
+        keyed = own[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        means = keyed.groupby(["image_id", "subject_id"], sort=False)[["low", "high"]].mean()
+        for end in ("low", "high"):
+            if (adjusted := question_adjusted(keyed, end)) is not None:
+                means[end] = adjusted.reindex(means.index)
+        out.append(means.reset_index())
     return out
 
 

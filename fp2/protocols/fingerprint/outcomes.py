@@ -27,8 +27,6 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from fp2.stats.questions import question_adjusted_means
-
     value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
     keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "question_id", "value"]]
     means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
@@ -39,12 +37,24 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     questions = keyed.groupby(["probe", "scorer"], sort=False)["question_id"].nunique()
     for column in questions.index[questions > 1]:
         own = keyed[(keyed["probe"] == column[0]) & (keyed["scorer"] == column[1])]
-        table = (
-            own.groupby(["image_id", "subject_id", "question_id"], sort=False)["value"].mean().unstack("question_id")
-        )
-        if (table.isna().any(axis=1) & table.notna().any(axis=1)).any():
-            wide[column] = question_adjusted_means(table.reindex(wide.index).to_numpy(dtype="float64"))
+        if (adjusted := question_adjusted(own, "value")) is not None:
+            wide[column] = adjusted.reindex(wide.index)
     return wide
+
+
+def question_adjusted(scores: pd.DataFrame, column: str) -> pd.Series[float] | None:
+    """Return the mean of `column` over the questions of one probe and scorer, by (image_id, subject_id).
+
+    Adjusted for the questions without a value; None where every image has all of them or none, or there is one.
+    """
+    import pandas as pd
+
+    from fp2.stats.questions import question_adjusted_means
+
+    table = scores.groupby(["image_id", "subject_id", "question_id"], sort=False)[column].mean().unstack("question_id")
+    if not (table.isna().any(axis=1) & table.notna().any(axis=1)).any():
+        return None
+    return pd.Series(question_adjusted_means(table.to_numpy(dtype="float64")), index=table.index)
 
 
 @dataclass(frozen=True)
