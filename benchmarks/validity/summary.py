@@ -201,6 +201,21 @@ def _wording(world: World, found: Arrays) -> list[Row]:
     return [rate_row("Type-I error, no group differs: 4-6 %", where, "wording p", _rejected(found["p"]), 0.04, 0.06)]
 
 
+def _wordings(world: World, found: Arrays) -> list[Row]:
+    sizes, questions = "/".join(map(str, world.sizes)), 8 if world.condition == "eight" else 3
+    where = f"{questions} questions, {sizes}, group means vary by 0.2 SD between questions"
+    claim, most = "Claims beyond the questions asked: at most 5.5 %", 0.055
+    if world.gap:
+        where, claim, most = f"{where}, gap {world.gap:.2g} SD", "Power beyond the questions asked", None
+    row = rate_row(claim, where, "interval for other questions", found["holds"], None, most)
+    bound = "at most 5.5%" if most else row.bound
+    return [
+        Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, bound, row.verdict),
+        rate_row("Measured level, for reference", where, "p_value, read beyond the questions", _rejected(found["p"]),
+                 None, None),
+    ]  # fmt: skip
+
+
 def _ranks(world: World, found: Arrays) -> list[Row]:
     claim = "Models without gaps wrongly ordered: at most 5.5 %"
     where = "5 models, noise 1 to 4 times"
@@ -297,6 +312,7 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "wordings": _wordings,
     "refusals": _refusals,
     "severity": _severity,
     "naming": _naming,
