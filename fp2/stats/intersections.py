@@ -12,7 +12,7 @@ from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import FloatArray, IntArray, stream
 from fp2.stats.core.permutation import permutation_p
 
-METHOD = ("interaction", 2, ("beyond", "p_value", "adjusted_p", "largest"))
+METHOD = ("interaction", 2, ("p_value", "adjusted_p", "largest", "meaning", "family", "n_permutations"))
 """Name, version and keys of the method. Version 1 had no test."""
 
 
