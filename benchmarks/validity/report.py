@@ -132,7 +132,7 @@ def _side_by_side(claim: str, rows: Sequence[Row]) -> str:
 
 
 def _number(row: Row, value: float) -> str:
-    plain = row.claim.startswith("Bias") or row.quantity.startswith("mean ")
+    plain = row.claim.startswith(("Bias", "Estimates")) or row.quantity.startswith("mean ")
     return f"{value:.3f}" if plain else f"{100 * value:.2f} %"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.validity.composites import BOUNDS, SPREAD
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.studies import ALPHA, FAMILY, MULTIPLES
 from benchmarks.validity.worlds import World
@@ -237,10 +238,100 @@ def _wording(world: World, found: Arrays) -> list[Row]:
     return [rate_row("Type-I error, no group differs: 4-6 %", where, "wording p", _rejected(found["p"]), 0.04, 0.06)]
 
 
+def _wordings(world: World, found: Arrays) -> list[Row]:
+    sizes, questions = "/".join(map(str, world.sizes)), 8 if world.condition == "eight" else 3
+    where = f"{questions} questions, {sizes}, group means vary by 0.2 SD between questions"
+    claim, most = "Claims beyond the questions asked: at most 5.5 %", 0.055
+    if world.gap:
+        where, claim, most = f"{where}, gap {world.gap:.2g} SD", "Power beyond the questions asked", None
+    row = rate_row(claim, where, "interval for other questions", found["holds"], None, most)
+    bound = "at most 5.5%" if most else row.bound
+    return [
+        Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, bound, row.verdict),
+        rate_row("Measured level, for reference", where, "p_value, read beyond the questions", _rejected(found["p"]),
+                 None, None),
+    ]  # fmt: skip
+
+
 def _ranks(world: World, found: Arrays) -> list[Row]:
     claim = "Models without gaps wrongly ordered: at most 5.5 %"
     where = "5 models, noise 1 to 4 times"
     row = rate_row(claim, where, "any two called different", found["false_order"], None, 0.055)
+    return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
+
+
+def _refusals(world: World, found: Arrays) -> list[Row]:
+    where = f"{describe(world)}, 3 questions of which one group refuses one"
+    other = "mean of what was answered"
+    if world.gap:
+        return [rate_row("Power with refused questions", where, name, _rejected(found[key]), None, None)
+                for key, name in (("p_adjusted", "p_value"), ("p_plain", other))]  # fmt: skip
+    return [
+        rate_row("Type-I error, no group differs: 4-6 %", where, "p_value", _rejected(found["p_adjusted"]), 0.04, 0.06),
+        rate_row("Measured level, for reference", where, other, _rejected(found["p_plain"]), None, None),
+    ]
+
+
+def _severity(world: World, found: Arrays) -> list[Row]:
+    truth = world.gap * SPREAD
+    probes = "one of 6 probes" if world.condition == "one probe" else "6 probes"
+    where = f"{probes}, {world.outcome}, {'/'.join(map(str, world.sizes))}, true composite {truth:.3g}"
+    where += f" ({world.where})" if world.gap and world.where != "smallest" else ""
+    level = sum(truth >= bound - 1e-9 for bound in BOUNDS.values())
+    given = ~np.isnan(found["lowest"])
+    right = given & (found["lowest"] <= level) & (level <= found["highest"])
+    labels = "Severity of the composite"
+    rows = [
+        Row("Estimates of the composite", where, name, float(found[name].mean()),
+            float(found[name].std(ddof=1) / math.sqrt(len(given))), len(given), FREE, "")
+        for name in ("value", "excess", "magnitude")
+    ]  # fmt: skip
+    if not truth:
+        claim = "Severity above none where nothing differs: at most 5 %"
+        return [rate_row(claim, where, "labelled", given & (found["highest"] > 0), None, 0.05), *rows]
+    claim = "The label of severity holds the truth, where one is given: at least 90 %"
+    point = np.digitize(found["magnitude"], list(BOUNDS.values())) == level
+    return [
+        rate_row(claim, where, "label", right[given], 0.9, None),
+        rate_row(labels, where, "labelled", given, None, None),
+        rate_row(labels, where, "a single label", given & (found["lowest"] == found["highest"]), None, None),
+        rate_row(labels, where, "label of the estimate alone right", point, None, None),
+        *rows,
+    ]
+
+
+def _naming(world: World, found: Arrays) -> list[Row]:
+    where = describe(world)
+    rows = [
+        rate_row("Confidence set of the worst group: at least 95 %", where, "holds the worst group",
+                 found["covered"], 0.95, None),
+        Row("Groups in the confidence set of the worst", where, "mean number", float(found["size"].mean()),
+            float(found["size"].std(ddof=1) / math.sqrt(len(found["size"]))), len(found["size"]), FREE, ""),
+    ]  # fmt: skip
+    if world.gap:
+        claim, seen = "Named wrongly in a significant row", found["p"] <= ALPHA
+        names = {"worst_right": "worst group", "worst_by_means": "worst group, by means alone"}
+        if "two" in world.where:
+            names = {"pair_right": "pair", "pair_by_means": "pair, by means alone"} | names
+        rows += [rate_row(claim, where, names[key], 1 - found[key][seen], None, None) for key in names]
+    return rows
+
+
+def _order(world: World, found: Arrays) -> list[Row]:
+    sizes = "/".join(map(str, world.sizes))
+    noise = {"five models": "5 models, noise 1 to 4 times"}.get(world.condition, "2 models, noise 1 and 4 times")
+    if world.yes_no:
+        noise = "2 yes/no models, 2 % and 30 % yes"
+    where = f"{noise}, {sizes}, gap {world.gap:.2g} SD ({world.where})" if world.gap else f"{noise}, {sizes}, no gap"
+    if world.condition in ("worse", "apart"):
+        where += {"worse": ", 1.2 times that of the noisier", "apart": ", 3 times that of the noisier"}[world.condition]
+        claim = "A worse model called better: at most 1 %"
+        return [
+            rate_row(claim, where, "noisier called better", found["noisier_better"], None, 0.01),
+            rate_row("Power of the order of models", where, "quieter called better", found["quiet_better"], None, None),
+        ]
+    claim = "Models with equal gaps wrongly ordered: at most 5.5 %"
+    row = rate_row(claim, where, "any two called different", found["ordered"], None, 0.055)
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
@@ -261,4 +352,9 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "wordings": _wordings,
+    "refusals": _refusals,
+    "severity": _severity,
+    "naming": _naming,
+    "order": _order,
 }

@@ -26,6 +26,8 @@ SIZE_OF_VALUES = (0.3, 1.0)
 SKEW = 0.8
 """SD of the logarithm of a skewed score."""
 WIDE = (-50.0, 50.0)
+WIDE_GAP = 1e-9
+"""A gap that only widens the scale."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class World:
     agreement (intraclass correlation .95 in the smallest group, .05 elsewhere), milder agreement (.8, .2), straddling
     (a quarter of the subjects change group between images), multi-valued (a fifth count in two groups), missing (half
     of the answers about the largest group, 5 % elsewhere). gap, in SD of one answer: `smallest` group apart from all
-    others, even `steps`, or the `two smallest` apart from each other with all others in the middle. A gap of an outcome
-    with a rate is a difference of rates.
+    others (or the `largest`, below them), even `steps`, or the `two smallest` (`two largest`) apart from each other
+    with all others in the middle. A gap of an outcome with a rate is a difference of rates.
     """
 
     outcome: str
@@ -105,13 +107,17 @@ def _skewed(z: np.ndarray) -> np.ndarray:
     return NORMAL_SD * (np.exp(SKEW * z) - np.exp(SKEW**2 / 2))
 
 
-def _shifts(world: World) -> np.ndarray:
-    """True mean of every group less the first, in the outcome's units."""
+def shifts(world: World) -> np.ndarray:
+    """Return the true mean of every group less the first, in the outcome's units."""
     k, shift = len(world.sizes), np.zeros(len(world.sizes))
     if world.where == "steps":
         shift = np.linspace(0.0, 1.0, k)
     elif world.where == "two smallest":
         shift[-2], shift[-1] = -0.5, 0.5
+    elif world.where == "two largest":
+        shift[0], shift[1] = -0.5, 0.5
+    elif world.where == "largest":
+        shift[0] = -1.0
     else:
         shift[-1] = 1.0
     return shift * world.true_gap
@@ -135,7 +141,7 @@ def draw(world: World, rng: np.random.Generator, columns: int, shared: float = 0
 
 def scores(world: World, z: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Turn latent z (lines, columns) into scores of the world; group (lines,): the number of each line's group."""
-    shift = _shifts(world)[group][:, None]
+    shift = shifts(world)[group][:, None]
     if world.outcome in RATES:
         rate, u = RATES[world.outcome], ndtr(z)
         if world.yes_no:

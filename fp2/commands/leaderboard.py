@@ -25,10 +25,13 @@ WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the 
 MOST_RUNS = 40
 NAME_A_SWEEP = "no rank intervals: name a sweep (fp2 leaderboard SWEEP_ID) whose runs have the same subjects"
 LEGEND = (
-    "Ordered by shrunken composite, smallest disparities first. Ranks: simultaneous intervals at {level}; models that "
-    "share a letter cannot be distinguished."
+    "Ordered by difference (root mean square difference of two groups over probes, corrected for noise), smallest "
+    "first. Ranks: simultaneous intervals at {level}; models that share a letter cannot be distinguished."
 )
-PLAIN_LEGEND = "Ordered by the excess of the composite over its null mean; neighbours may not differ significantly."
+PLAIN_LEGEND = (
+    "Ordered by the magnitude of the composite (by its excess where a run has none); neighbours may not differ "
+    "significantly."
+)
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,12 @@ def _parts(rows: Sequence[LeaderboardRow], title: str) -> list[tuple[str, list[L
 
 
 def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
-    """Return the table; ranked runs have rank interval, ties and shrunken composite instead of the excess."""
+    """Return the table; ranked runs have rank interval, ties and difference instead of magnitude and excess."""
     from fp2.report.leaderboard import rank_interval
     from fp2.report.reading import cut_label, number, plain, probability
 
     ranked = any(row.rank_low is not None for row in rows)
-    own = ("ranks", "ties", "shrunken") if ranked else ("excess",)
+    own = ("ranks", "ties", "difference") if ranked else ("magnitude", "excess")
     table = Table(title=title)
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("model", overflow="fold")
@@ -126,8 +129,8 @@ def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
             "–" if row.rank is None else str(row.rank),
             _name(row),
             cut_label(row.cut),
-            *((rank_interval(row), row.ties or "–", number(row.shrunken)) if ranked else ()),
-            *(() if ranked else (number(row.excess, signed=True),)),
+            *((rank_interval(row), row.ties or "–", number(row.difference)) if ranked else ()),
+            *(() if ranked else (number(row.magnitude), number(row.excess, signed=True))),
             number(row.composite),
             number(row.chance),
             probability(row.p_value),

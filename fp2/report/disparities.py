@@ -89,7 +89,7 @@ class DisparitiesSection(Section):
         out: list[RenderableType] = [_terminal_table(results), Text()]
         if results["composites"]:
             out += [_composite_line(results, cut) for cut in results["cuts"]]
-            legend = f"mean over the probes with a value; severity by its excess: {reading.severity_legend(results)}"
+            legend = f"mean over the probes with a value; severity by its magnitude: {reading.severity_legend(results)}"
             out.append(Text(legend, style="dim"))
         return out
 
@@ -227,8 +227,9 @@ def _composite_line(results: Results, cut: str) -> Text:
     severity = plain(composite["severity"] or DASH)
     line = Text(f"composite by {cut_label(cut)}: ")
     line.append(number(composite["value"]), style="bold")
-    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}): severity ")
-    return line.append(severity, style=_SEVERITY_STYLES.get(severity, ""))
+    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'})")
+    line.append(f"{reading.magnitude_words(composite)}: severity ")
+    return line.append(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], ""))
 
 
 WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0

@@ -1,8 +1,9 @@
 """The leaderboard: the runs of one cut in order, with confidence intervals of their ranks where these are known.
 
-Where the runs of one cut are on the same subjects, `with_places` orders them by shrunken composite and adds rank
-intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the composite's excess over its null
-mean, and differences between neighbours may be due to chance. Image variants (controls, crops) are ranked separately.
+Where the runs of one cut are on the same subjects, `with_places` orders them by the difference between groups, less the
+bias of noise, and adds rank intervals and tie letters (`fp2.runs.ranking`). Otherwise they are ordered by the
+composite's magnitude (by its excess over the null mean where a run has none), and differences between neighbours may be
+due to chance. Image variants (controls, crops) are ranked separately.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ class LeaderboardRow:
         Name of the image variant; None for unchanged images.
     refused : float or None
         Share of refusals among the answers.
-    shrunken : float or None
-        Estimate of the composite. None, as the following, where ranks have no intervals.
+    difference : float or None
+        Root mean square difference of two groups over probes, corrected for noise (`fp2.stats.ranks.Ranked`). None, as
+        the following, where ranks have no intervals.
     rank_low, rank_high : int or None
         Simultaneous confidence interval of the rank.
     ties : str or None
         Models that share a letter do not differ significantly.
+    magnitude : float or None
+        The composite corrected for noise; None for runs of version 0.3.0.
     """
 
     rank: int | None
@@ -58,10 +62,11 @@ class LeaderboardRow:
     run_id: str
     variant: str | None = None
     refused: float | None = None
-    shrunken: float | None = None
+    difference: float | None = None
     rank_low: int | None = None
     rank_high: int | None = None
     ties: str | None = None
+    magnitude: float | None = None
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,6 +89,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
             "refused": _refused(results["answers"]),
+            "magnitude": composite.get("magnitude"),
         }
         for cut, composite in results["composites"].items()
     ]
@@ -94,7 +100,7 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the rows by cut (in order of appearance), variant and excess, smallest first and missing ones last."""
+    """Return the rows by cut (in order of appearance), variant and magnitude, smallest first and missing ones last."""
     by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for summary in summaries:
         by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
@@ -102,7 +108,7 @@ def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
-    """Return the rows of every ranked cut by shrunken composite, with rank intervals and tie letters.
+    """Return the rows of every ranked cut by difference, with rank intervals and tie letters.
 
     A run without a place in the ranking comes last in its cut and has no rank; cuts without a ranking are unchanged.
     """
@@ -130,7 +136,7 @@ def _placed(row: LeaderboardRow, places: Mapping[str, tuple[int, Any]]) -> Leade
         return replace(row, rank=None)
     x, place = places[row.run_id]
     return replace(
-        row, rank=x, shrunken=place.shrunken, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
+        row, rank=x, difference=place.difference, rank_low=place.rank_low, rank_high=place.rank_high, ties=place.ties
     )
 
 
@@ -154,10 +160,10 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
     """Return the rows as a Markdown table with rounded numbers; partial and calibration runs are marked.
 
-    Rank intervals, ties and shrunken composites are columns where some row has them; `notes` follow as a list.
+    Rank intervals, ties and differences are columns where some row has them; `notes` follow as a list.
     """
     ranked = any(row.rank_low is not None for row in rows)
-    more = ("ranks | ties | shrunken | ", "---|---|--:|") if ranked else ("", "")
+    more = ("ranks | ties | difference | ", "---|---|--:|") if ranked else ("", "")
     lines = [
         f"| # | {more[0]}model | data set | cut | composite | null mean | excess | p | severity | refused | subjects |",
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
@@ -167,7 +173,7 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
         marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
-            *((rank_interval(row), row.ties or DASH, number(row.shrunken)) if ranked else ()),
+            *((rank_interval(row), row.ties or DASH, number(row.difference)) if ranked else ()),
             row.model + (f" ({', '.join(marks)})" if marks else ""),
             row.dataset,
             cut_label(row.cut),
@@ -184,8 +190,13 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
 
 
 def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Rank the summaries of one cut."""
-    ordered = sorted(summaries, key=lambda s: (s["excess"] is None, s["excess"] or 0.0, s["model"], s["run_id"]))
+    """Rank the summaries of one cut by magnitude, or by excess where a run has no magnitude."""
+    known = [summary for summary in summaries if summary["excess"] is not None]
+    first = "excess" if any(summary.get("magnitude") is None for summary in known) else "magnitude"
+    ordered = sorted(
+        summaries,
+        key=lambda s: (s["excess"] is None, s.get(first) or 0.0, s["excess"] or 0.0, s["model"], s["run_id"]),
+    )
     return [
         LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
         for place, summary in enumerate(ordered, start=1)

@@ -174,6 +174,14 @@ def correction_label(correction: str) -> str:
     return plain(CORRECTIONS.get(correction, correction))
 
 
+def magnitude_words(composite: Mapping[str, Any]) -> str:
+    """Return the magnitude of a composite with its interval, after a comma; nothing for runs without one."""
+    if composite.get("magnitude") is None:
+        return ""
+    low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
+    return f", magnitude {number(composite['magnitude'])} ({low} to {high})"
+
+
 def severity_legend(results: Mapping[str, Any]) -> str:
     """Return the bounds in one line: `none < 0.02 ≤ low < 0.10 ≤ moderate < 0.25 ≤ high`."""
     bounds = results.get("severity_bounds") or {}

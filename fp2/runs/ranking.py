@@ -1,4 +1,4 @@
-"""Rank intervals of the models of a sweep: shrunken composites under the same bootstrap resamples of subjects."""
+"""Rank intervals of the models of a sweep: noise-corrected differences between groups, on the same resamples."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MIN_BOOTSTRAP = 2000
 
 @dataclass(frozen=True)
 class Place:
-    """The rank of one run: `shrunken` composite, the bounds of its rank interval, and the letters of its tie groups."""
+    """The rank of one run: `difference` (see `Ranked`), the bounds of its rank interval, and its tie letters."""
 
     run_id: str
-    shrunken: float
+    difference: float
     rank_low: int
     rank_high: int
     ties: str
@@ -116,7 +116,7 @@ def _answering(
         else:
             kept.append(i)
             if constant:
-                same = f"gives the same answer to everything in {', '.join(constant)}, which lowers its composite"
+                same = f"gives the same answer to everything in {', '.join(constant)}, which lowers its difference"
                 notes.append(f"by {cut}: {names[i]} {same}")
     if len(kept) < 2:
         raise Fp2Error("fewer than two runs have enough answers")
@@ -159,4 +159,4 @@ def _places(runs: Sequence[LoggedRun], lines: SharedLines, kept: Sequence[int]) 
         n_bootstrap=max(MIN_BOOTSTRAP, *(int(a["n_bootstrap"]) for a in analysis)), seed=int(analysis[0]["seed"]),
         alpha=_first(runs, "alpha"), min_subjects=_least(runs),
     )  # fmt: skip
-    return tuple(Place(row.name, row.shrunken, row.rank_low, row.rank_high, row.letters) for row in table.rows)
+    return tuple(Place(row.name, row.difference, row.rank_low, row.rank_high, row.letters) for row in table.rows)

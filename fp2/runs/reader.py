@@ -29,7 +29,7 @@ _NEEDED = {
     "composites": dict, "disparities": list, "analysis": dict, "limitations": list,
 }  # fmt: skip
 """Keys of `results.json` that are read, and their types."""
-_SCORE_COLUMNS = ["image_id", "subject_id", "probe", "scorer", "value", "refused"]
+_SCORE_COLUMNS = ["image_id", "subject_id", "question_id", "probe", "scorer", "value", "refused"]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from fp2.stats.core.entries import Cells, Entries
-from fp2.stats.core.moments import MEAN_TIE
+from fp2.stats.core.moments import MEAN_TIE, PairTable, pair_table
 from fp2.stats.core.numeric import BoolArray, FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.units import Prepared
-from fp2.stats.effects import hedges_g, icc_oneway, kruskal_wallis, welch
+from fp2.stats.effects import answer_d, hedges_g, icc_oneway, kruskal_wallis, welch
+from fp2.stats.extremes import named_pair, worst_confidence_set
 from fp2.stats.interval import GapTest
 from fp2.stats.joint import JointPermutations
 from fp2.stats.options import Options
@@ -25,13 +26,15 @@ from fp2.stats.shrinkage import shrunken_range
 class Tested:
     """What was computed on a panel with at least two groups.
 
-    `worst` (G, m): share of bootstrap resamples in which each group ranks worst, None without resamples.
+    `worst` (G, m): share of bootstrap resamples in which each group ranks worst, None without resamples. `own`: the
+    pairs of groups with each group's own variance.
     """
 
     prepared: Prepared
     joint: JointPermutations
     tests: Sequence[GapTest | None]
     worst: FloatArray | None
+    own: PairTable
 
 
 def assemble_row(j: int, entries: Entries, cells: Cells, tested: Tested | None, options: Options) -> DisparityRow:
@@ -113,7 +116,7 @@ def _tested_numbers(j: int, entries: Entries, t: Tested, options: Options, statu
         "js_null_mean": finite(float(np.nanmean(js_null))) if np.isfinite(js_null).any() else None,
         "js_p": permutation_p(js, js_null) if np.isfinite(js) else None,
         **_inverted(t.tests[j], options, j, raw, status),
-        **_worst_and_best(j, entries, t, options),
+        **_named_groups(j, entries, t, options),
     }
 
 
@@ -135,25 +138,28 @@ def _inverted(test: GapTest | None, options: Options, j: int, raw: float, status
     }
 
 
-def _worst_and_best(j: int, entries: Entries, t: Tested, options: Options) -> dict[str, Any]:
-    """Return the extreme groups and the probabilities of the worst; no group is worst if all means are the same.
-
-    Of groups whose means tie up to rounding the first is taken, so that a shift of the scale changes no name.
-    """
+def _named_groups(j: int, entries: Entries, t: Tested, options: Options) -> dict[str, Any]:
+    """Return the groups that differ most clearly, and those that could rank worst; none if all means are the same."""
     observed = t.joint.observed
     mean = np.where(observed.valid[:, 0, j], observed.mean[:, 0, j] * options.sign[j], np.nan)
     if np.nanmax(mean) - np.nanmin(mean) <= MEAN_TIE:
         return {}
-    worst = int(np.flatnonzero(mean <= np.nanmin(mean) + MEAN_TIE)[0])
-    best = int(np.flatnonzero(mean >= np.nanmax(mean) - MEAN_TIE)[0])
+    worst, best = named_pair(_column(pair_table(observed), j), mean)
     names = [entries.names[code] for code in t.prepared.units.kept]
+    could = worst_confidence_set(_column(t.own, j), mean, options.alpha)
     return {
         "worst_group": names[worst],
         "best_group": names[best],
         "extreme_pair": (names[worst], names[best]),
+        "pair_gap": float(abs(mean[worst] - mean[best]) * t.prepared.scale[j]),
+        "worst_set": tuple(sorted(names[g] for g in np.flatnonzero(could))),
         "p_worst": None if t.worst is None else float(t.worst[worst, j]),
         "p_worst_null": finite(float(t.joint.worst_again[worst, j])),
     }
+
+
+def _column(table: PairTable, j: int) -> PairTable:
+    return PairTable(table.gap[:, j], table.error[:, j], table.df[:, j])
 
 
 def _reference_numbers(
@@ -165,10 +171,13 @@ def _reference_numbers(
     f, f_p, omega = welch(means)
     inside = np.isfinite(entries.values[:, j]) & eligible[entries.group]
     icc, effect = icc_oneway(entries.values[inside, j], cells.of_entry[inside], entries.group[inside])
-    g = None
+    g = d = None
     if extreme is not None:
-        worst, best = (cells.known_means(entries.names.index(name), j) for name in extreme)
-        g = hedges_g(best, worst)
+        worst, best = (entries.names.index(name) for name in extreme)
+        g = hedges_g(cells.known_means(best, j), cells.known_means(worst, j))
+        known = np.isfinite(entries.values[:, j])
+        here = [known & (entries.group == code) for code in (best, worst)]
+        d = answer_d(*(entries.values[part, j] for part in here), *(entries.subject[part] for part in here))
     return {
         "kruskal_h": h,
         "kruskal_p": h_p,
@@ -179,4 +188,5 @@ def _reference_numbers(
         "icc": icc,
         "design_effect": effect,
         "hedges_g": None if g is None else abs(g),
+        "answer_d": None if d is None else abs(d),
     }

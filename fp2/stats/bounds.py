@@ -5,11 +5,25 @@ Sharp bounds without assumptions on the missing values (Manski 1989). Errors are
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import FloatArray
+
+METHOD = ("refusal_bounds", 2, ("bounds_ci_low", "bounds_ci_high", "holds_under_refusals"))
+"""Name, version and keys of the method. Version 1 gave the bounds without their sampling error."""
+
+
+class GapBounds(NamedTuple):
+    """The least and the largest gap, and an interval at 1 - alpha for the gap; None with fewer than two groups."""
+
+    low: float | None
+    high: float | None
+    ci_low: float | None
+    ci_high: float | None
 
 
 def refusal_ends(values: ArrayLike, refused: ArrayLike, value_range: tuple[float, float]) -> FloatArray:
@@ -23,9 +37,14 @@ def refusal_ends(values: ArrayLike, refused: ArrayLike, value_range: tuple[float
 
 
 def bounds_between(
-    ends: ArrayLike, groups: ArrayLike, subjects: ArrayLike, *, min_subjects: int = 10
-) -> tuple[float | None, float | None]:
+    ends: ArrayLike, groups: ArrayLike, subjects: ArrayLike, *, min_subjects: int = 10, alpha: float = 0.05
+) -> GapBounds:
     """Return the smallest and the largest max - min of group means of values that lie between `ends`.
+
+    The interval is for the gap itself, not for its whole range (Imbens and Manski 2004): its critical value lies
+    between the one-sided and the two-sided one, and follows from the width of the range. The upper end is the largest
+    of the pairs' upper limits, which covers whatever pair is the largest; the lower end takes all pairs into account
+    (Bonferroni), because the largest of several differences is too large by chance.
 
     Parameters
     ----------
@@ -34,22 +53,41 @@ def bounds_between(
     groups, subjects : (n,)
     min_subjects : int
         Groups with fewer subjects with a value or a refusal are left out.
-
-    Returns
-    -------
-    tuple
-        (None, None) with fewer than two groups.
+    alpha : float
+        1 - confidence level.
     """
     cells = cell_means(read_entries(ends, groups, subjects, None))
-    by_group = [
-        cells.mean[(cells.group == g) & np.isfinite(cells.mean[:, 0])]
-        for g in range(int(cells.group.max(initial=-1)) + 1)
-    ]
-    means = np.array([e.mean(axis=0) for e in by_group if len(e) >= max(min_subjects, 1)])
-    if len(means) < 2:
-        return None, None
-    lowest, highest = means[:, 0], means[:, 1]
-    apart = float(max(0.0, lowest.max() - highest.min()))
-    gaps = highest[:, None] - lowest[None, :]
-    np.fill_diagonal(gaps, -np.inf)
-    return apart, float(gaps.max())
+    known = np.isfinite(cells.mean).all(axis=1)
+    size = np.bincount(cells.group[known], minlength=int(cells.group.max(initial=-1)) + 1)
+    kept = np.flatnonzero(size >= max(min_subjects, 2))
+    if len(kept) < 2:
+        return GapBounds(None, None, None, None)
+    means = np.empty((len(kept), 2))
+    pull = np.zeros((len(kept), 2, int(cells.subject.max()) + 1))
+    for k, g in enumerate(kept):
+        here = known & (cells.group == g)
+        y, n = cells.mean[here], int(size[g])
+        means[k] = y.mean(axis=0)
+        pull[k][:, cells.subject[here]] = ((y - means[k]) / np.sqrt(n * (n - 1))).T
+    # highest of one group less lowest of another, and the reverse
+    above = means[:, 1][:, None] - means[:, 0][None]
+    error = np.sqrt(((pull[:, 1][:, None] - pull[:, 0][None]) ** 2).sum(axis=-1))
+    df = np.minimum.outer(size[kept], size[kept]) - 1.0
+    pairs = ~np.eye(len(kept), dtype=bool)
+    low, high = max(0.0, float((-above)[pairs].max())), float(above[pairs].max())
+    largest = float(error[pairs].max())
+    width = np.inf if largest == 0 else (high - low) / largest
+    up, down = (_critical(level, width, df) for level in (alpha, alpha / pairs.sum()))
+    ci_low = max(0.0, float((-above - down * error)[pairs].max()))
+    return GapBounds(low, high, ci_low, float((above + up * error)[pairs].max()))
+
+
+def _critical(alpha: float, width: float, df: FloatArray) -> FloatArray:
+    """Return Student's t in place of the normal c with Phi(c + width) - Phi(-c) = 1 - alpha."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    one, two = float(-ndtri(alpha)), float(-ndtri(alpha / 2))
+    c = one if ndtr(one + width) == 1 else brentq(lambda x: ndtr(x + width) - ndtr(-x) - (1 - alpha), one, two)
+    critical: FloatArray = stdtrit(df, float(ndtr(c)))
+    return critical

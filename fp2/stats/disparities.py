@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 
 from fp2.stats.assemble import Tested, assemble_row
 from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import pair_table
+from fp2.stats.core.numeric import FloatArray
+from fp2.stats.core.resampling import observed_moments
 from fp2.stats.core.units import Prepared, prepare
 from fp2.stats.interval import gap_tests, worst_probabilities
 from fp2.stats.joint import joint_permutations
@@ -132,9 +135,23 @@ def disparity_panel(
     tested = None if prepared is None else _test(prepared, options)
     rows = [assemble_row(j, entries, cells, tested, options) for j in range(m)]
     if tested is None:
-        return Panel(rows, np.full(m, np.nan), *(np.full((n_permutations, m), np.nan) for _ in range(2)))
+        nothing = np.full((n_permutations, m), np.nan)
+        return Panel(rows, np.full(m, np.nan), nothing, nothing.copy(), np.zeros((0, m)))
     joint = tested.joint
-    return Panel(rows, joint.max_t, joint.raw_permuted * tested.prepared.scale, joint.max_t_permuted)
+    scale = tested.prepared.scale
+    influence = range_influence(tested.prepared, joint.observed.mean[:, 0]) * scale
+    return Panel(rows, joint.max_t, joint.raw_permuted * scale, joint.max_t_permuted, influence)
+
+
+def range_influence(p: Prepared, mean: FloatArray) -> FloatArray:
+    """Return what each subject adds to max - min of the group means (G, m), (N, m)."""
+    out = np.zeros((len(p.y), mean.shape[1]))
+    for j in np.flatnonzero(np.isfinite(mean).sum(axis=0) >= 2):
+        for g, sign in ((np.nanargmax(mean[:, j]), 1.0), (np.nanargmin(mean[:, j]), -1.0)):
+            off = np.nan_to_num(p.y[:, g, j] - mean[g, j])
+            n = int(np.isfinite(p.y[:, g, j]).sum())
+            out[:, j] += sign * off / n * np.sqrt(n / (n - 1))
+    return out
 
 
 def _test(p: Prepared, options: Options) -> Tested:
@@ -143,4 +160,5 @@ def _test(p: Prepared, options: Options) -> Tested:
     if options.n_bootstrap:
         worst = worst_probabilities(p, options.sign, n_bootstrap=options.n_bootstrap, seed=options.seed)
     joint = joint_permutations(p, options)
-    return Tested(p, joint, gap_tests(p, joint, options.yes_no), worst)
+    own = pair_table(observed_moments(p.y, p.member, p.eligible, p.units.dependent))
+    return Tested(p, joint, gap_tests(p, joint, options.yes_no), worst, own)

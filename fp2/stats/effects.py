@@ -66,6 +66,39 @@ def hedges_g(x: ArrayLike, y: ArrayLike) -> float | None:
     return float((a.mean() - b.mean()) / math.sqrt(squares / df) * (1 - 3 / (4 * df - 1)))
 
 
+def answer_d(x: ArrayLike, y: ArrayLike, x_subjects: ArrayLike, y_subjects: ArrayLike) -> float | None:
+    """Return the difference of two group means over subjects, in SD of one answer.
+
+    Hedges' g divides by the SD of subject means, which falls with the number of answers per subject; this SD does not.
+    The variance is that of a single answer about its group's mean, every subject counting once: the mean squared
+    deviation plus the squared standard error of the mean, pooled over both groups by their numbers of subjects. None
+    without spread.
+
+    Parameters
+    ----------
+    x, y
+        Finite answers of the two groups.
+    x_subjects, y_subjects
+        Their subjects.
+    """
+    means, variances, sizes = [], [], []
+    for answers, subjects in ((x, x_subjects), (y, y_subjects)):
+        values = np.asarray(answers, dtype=np.float64)
+        code = np.unique(np.asarray(subjects), return_inverse=True)[1]
+        if len(values) == 0 or code.max() < 1:
+            return None
+        count = np.bincount(code)
+        own = np.bincount(code, weights=values) / count
+        square = np.bincount(code, weights=(values - own.mean()) ** 2) / count
+        means.append(float(own.mean()))
+        variances.append(float(square.mean() + own.var(ddof=1) / len(own)))
+        sizes.append(len(own))
+    pooled = float(np.average(variances, weights=sizes))
+    if pooled <= 1e-24 * max(1.0, *(abs(mean) for mean in means)) ** 2:
+        return None
+    return (means[0] - means[1]) / math.sqrt(pooled)
+
+
 def rank_biserial(x: ArrayLike, y: ArrayLike) -> float:
     """Return 2 U / (n1 n2) - 1 in [-1, 1], Cliff's delta: P(x > y) - P(x < y)."""
     from scipy.stats import rankdata

@@ -1,7 +1,8 @@
 """Simultaneous confidence sets for the ranks of models, and groups of models that do not differ significantly.
 
-From pairwise differences of the shrunken composite (Mogstad, Romano, Shaikh and Wilhelm 2024); every bootstrap resample
-has the same subjects for all models.
+Models are ranked by the difference between two groups that is left when noise is taken off (`profiles`); ranks follow
+from all pairs of models at once (Mogstad, Romano, Shaikh and Wilhelm 2024); every bootstrap resample has the same
+subjects for all models.
 """
 
 from __future__ import annotations
@@ -14,22 +15,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import GroupMoments
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray
 from fp2.stats.core.resampling import resampled_moments
-from fp2.stats.core.units import Prepared, prepare
-from fp2.stats.shrinkage import shrunken_ranges
+from fp2.stats.core.units import prepare
+from fp2.stats.profiles import profiles, smaller_profiles
+
+METHOD = ("leaderboard", 2, ("difference", "rank_low", "rank_high", "ties", "rank"))
+"""Name, version and keys of the method. Version 1 ranked by the shrunken composite, which rewards noise."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One model: its shrunken composite (lower is better), the interval of its rank, and its letters.
+    """One model: its `difference` (lower is better), the interval of its rank, and its letters.
 
-    Models that share a letter do not differ significantly (compact letter display).
+    `difference`: root mean square over outcomes and pairs of groups of the difference of two group means, less its
+    squared standard error; 0 where that is negative. Of two groups and one outcome it is the gap, and it is less than
+    max - min of more groups. Models that share a letter do not differ significantly (compact letter display).
     """
 
     name: str
-    shrunken: float
+    difference: float
     rank_low: int
     rank_high: int
     letters: str
@@ -37,10 +42,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class RankTable:
-    """Models by shrunken composite, best first.
+    """Models by difference, best first.
 
-    `critical`: simultaneous critical value of the pairs' |T|. better (K, K), in the table's order: better[a, b] if a is
-    significantly better than b.
+    `critical`: simultaneous critical value, in units of a single pair's own. better (K, K), in the table's order:
+    better[a, b] if a is significantly better than b.
     """
 
     rows: tuple[Ranked, ...]
@@ -65,7 +70,7 @@ def rank_models(
     Parameters
     ----------
     values
-        (K, n, m): model, (image, group) line, outcome; NaN = missing. The composite is the mean over outcomes.
+        (K, n, m): model, (image, group) line, outcome; NaN = missing. Outcomes count alike, in their own units.
     groups, subjects, images
         (n,), as in `disparity`.
     names
@@ -84,17 +89,19 @@ def rank_models(
     p = prepare(entries, cell_means(entries), min_subjects)
     if p is None or (p.eligible.sum(axis=0) < 2).any():
         raise ValueError("every outcome of every model needs two groups with enough subjects")
-    observed, resamples = resampled_moments(p, n_bootstrap, seed)
-    composite = _composites(observed, p, k)[0]
-    resampled = np.concatenate([_composites(found, p, k) for found in resamples])
-    better, critical = significantly_better(composite, resampled, alpha)
-    order = np.argsort(composite, kind="stable")
+    drawn, resamples = resampled_moments(p, n_bootstrap, seed)
+    valid = drawn.valid[:, 0]
+    observed = profiles(drawn, valid, p.scale, k)
+    batches = (profiles(found, valid, p.scale, k) for found in resamples)
+    better, critical = smaller_profiles(observed, batches, p.member.sum(axis=0), alpha)
+    squares = observed.squares()[0]
+    order = np.argsort(squares, kind="stable")
     better = better[np.ix_(order, order)]
     letters = compact_letters(better | better.T)
     rows = tuple(
         Ranked(
             str(names[model]),
-            float(composite[model]),
+            float(np.sqrt(max(squares[model], 0.0))),
             1 + int(better[:, place].sum()),
             k - int(better[place].sum()),
             letters[place],
@@ -102,32 +109,6 @@ def rank_models(
         for place, model in enumerate(order.tolist())
     )
     return RankTable(rows, critical, better)
-
-
-def _composites(found: GroupMoments, p: Prepared, k: int) -> FloatArray:
-    """Return the mean shrunken range of each model's outcomes, (b, K)."""
-    variance = np.where(found.valid, found.pool / np.maximum(found.n, 1.0), 1.0)
-    ranges = shrunken_ranges(np.where(found.valid, found.mean, 0.0), variance, found.valid) * p.scale
-    composite: FloatArray = ranges.reshape(len(ranges), k, -1).mean(axis=2)
-    return composite
-
-
-def significantly_better(composite: FloatArray, resampled: FloatArray, alpha: float) -> tuple[BoolArray, float]:
-    """Return (K, K) whether a row is lower than a column, simultaneously at alpha, and the critical |T|.
-
-    composite (K,); resampled (B, K): the same in B joint resamples. T*_ab = |D*_ab - mean D*_ab| / SD*_ab.
-    """
-    k = len(composite)
-    difference = composite[:, None] - composite[None]
-    differences = resampled[:, :, None] - resampled[:, None, :]
-    spread = differences.std(axis=0, ddof=1)
-    usable = spread > 1e-12 * max(1.0, float(np.abs(composite).max()))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(usable, np.abs(differences - differences.mean(axis=0)) / spread, 0.0)
-    critical = float(np.quantile(t.reshape(len(differences), -1).max(axis=1), 1 - alpha, method="higher"))
-    better: BoolArray = difference < -critical * spread
-    better[np.arange(k), np.arange(k)] = False
-    return better, critical
 
 
 def compact_letters(different: BoolArray) -> list[str]:

@@ -45,8 +45,13 @@ class DisparityRow:
         Of the permutation test, with the studentised maximum over pairs as statistic.
     shrunken, ci_low, ci_high
         Estimate of the gap, and its interval at 1 - alpha.
-    worst_group, best_group, extreme_pair
-        The groups with the extreme means; the pair (worst, best), which `hedges_g` (>= 0) compares.
+    worst_group, best_group, extreme_pair, pair_gap
+        The pair of groups with the largest |T|, and the difference of its means
+        (at most `raw`, whose groups can be smaller ones).
+    hedges_g, answer_d
+        The pair's difference in SD of subject means, which grows with the images per subject, and in SD of one answer.
+    worst_set
+        Groups that could rank worst: a confidence set at 1 - alpha.
     p_worst, p_worst_null
         Bootstrap probability of ranking worst, and its expectation in permutations in which this group ranks worst.
     epsilon_squared, omega_squared, kruskal_h, kruskal_p, welch_f, welch_p
@@ -87,9 +92,12 @@ class DisparityRow:
     worst_group: str | None = None
     best_group: str | None = None
     extreme_pair: tuple[str, str] | None = None
+    pair_gap: float | None = None
+    worst_set: tuple[str, ...] | None = None
     p_worst: float | None = None
     p_worst_null: float | None = None
     hedges_g: float | None = None
+    answer_d: float | None = None
     epsilon_squared: float | None = None
     omega_squared: float | None = None
     kruskal_h: float | None = None
@@ -149,9 +157,13 @@ class Panel:
         Observed studentised maximum.
     raw_permuted, max_t_permuted : (B, m)
         Line b is one relabelling of the subjects, applied to every outcome. NaN for an outcome that was not tested.
+    influence : (N, m)
+        What each subject adds to `raw`: the squared sum over subjects is the squared standard error of the difference
+        of the extreme means. 0 for an outcome that was not tested.
     """
 
     rows: list[DisparityRow]
     max_t: FloatArray
     raw_permuted: FloatArray
     max_t_permuted: FloatArray
+    influence: FloatArray

@@ -184,8 +184,8 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics that the UI plots: per probe, scorer and cut, refusal rates, composites, those of blocks."""
     values: dict[str, float | None] = {"composite": results["composite"]}
     for cut, row in results["composites"].items():
-        for key in ("value", "null_mean", "excess", "p_value"):
-            values[f"composite.{cut}.{key}"] = row[key]
+        for key in ("value", "null_mean", "excess", "p_value", "magnitude"):
+            values[f"composite.{cut}.{key}"] = row.get(key)
     for row in results["disparities"]:
         name = f"{row['probe']}.{row['scorer']}.{row['cut']}"
         kept = (

@@ -86,7 +86,7 @@ def test_a_sweep_is_ranked_with_intervals(
     assert [(row["rank"], row["rank_low"], row["rank_high"], row["ties"]) for row in rows] == [
         ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
     ]  # fmt: skip
-    assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | shrunken |")
+    assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | difference |")
     assert "| refused | subjects |" in text.read_text(encoding="utf-8")
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()

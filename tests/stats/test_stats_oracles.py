@@ -48,8 +48,8 @@ def test_group_means_and_raw_equal_fairlearn_on_subject_means(case):
     )
     assert {g.group: g.mean for g in row.groups} == pytest.approx(frame.by_group.to_dict())
     assert row.raw == pytest.approx(frame.difference(method="between_groups"))
-    assert row.worst_group == frame.by_group.astype(float).idxmin()
-    assert row.best_group == frame.by_group.astype(float).idxmax()
+    gap = frame.by_group.astype(float)[row.best_group] - frame.by_group.astype(float)[row.worst_group]
+    assert 0 < row.pair_gap == pytest.approx(gap)
 
 
 def test_kruskal_and_epsilon_squared(case):

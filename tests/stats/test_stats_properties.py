@@ -144,7 +144,7 @@ def test_corrections_only_raise_and_keep_the_order(p, method):
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 1.0, -7.3])
 def test_tied_worst_groups_are_named_by_name_not_by_rounding(shift):
-    a, b = [0.25, 0, -0.25, 0.25, 0, -0.25], [0, 0, -0.25, 0, 0.25]
+    a, b = [0.25, 0, -0.25, 0.25, 0, -0.25], [-0.25, 0.25, 0, -0.25, 0, 0.25]
     c = [0.25, 0, 0.5, 0, 0.25, 0]
     groups = ["group A"] * len(a) + ["group B"] * len(b) + ["group C"] * len(c)
     row = run(np.array(a + b + c) + shift, groups, np.arange(len(groups)), np.arange(len(groups)), 0)

@@ -21,7 +21,7 @@ FAST = {"n_permutations": 199, "n_bootstrap": 99, "seed": 3}
 
 
 def refusal_bounds(values, refused, groups, subjects):
-    return bounds_between(refusal_ends(values, refused, (-1.0, 1.0)), groups, subjects)
+    return bounds_between(refusal_ends(values, refused, (-1.0, 1.0)), groups, subjects)[:2]
 
 
 def test_all_missing_is_uninformative():

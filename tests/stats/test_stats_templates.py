@@ -90,3 +90,18 @@ def test_the_interaction_test_holds_its_level():
             <= 0.05
         )
     assert rejected / 100 < 0.12
+
+
+def test_other_wordings_are_distinguished_from_these_by_the_variance_between_questions():
+    """The same mean difference of 0.5: with questions that agree it holds for others, with questions that do not."""
+    rng = np.random.default_rng(21)
+    groups, people = np.repeat(["a", "b", "c"], 50), np.arange(150)
+    noise = 0.5 * rng.normal(size=(150, 4))
+    agree, differ = (np.where((groups == "c")[:, None], gaps, 0.0) for gaps in ([0.5] * 4, [2.0, -1.0, 1.5, -0.5]))
+    found = [
+        template_sensitivity(noise + gap, groups, people, n_permutations=9, seed=1).wordings for gap in (agree, differ)
+    ]
+    assert [one.holds for one in found] == [True, False]
+    assert found[0].best == "c"
+    assert found[0].difference == pytest.approx(0.5, abs=0.3)
+    assert found[0].low < found[0].difference < found[0].high

@@ -17,6 +17,7 @@ from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
 from benchmarks.validity.families import missing, step_down, whole_run
 from benchmarks.validity.measure import measure
+from benchmarks.validity.order import order
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.studies import (
     COVERAGE_WORLDS,
@@ -28,7 +29,7 @@ from benchmarks.validity.studies import (
     STUDIES,
 )
 from benchmarks.validity.summary import Row, judge, summarise
-from benchmarks.validity.worlds import World, draw
+from benchmarks.validity.worlds import SIZES, World, draw
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 
@@ -223,6 +224,11 @@ def test_a_stopped_run_goes_on_and_is_summarised(tmp_path, monkeypatch):
     assert {row.n for row in rows} == {6}
     assert judge(0.065, 0.003, 0.04, 0.06) == "within error"
     assert judge(0.07, 0.003, 0.04, 0.06) == "no"
+
+
+@pytest.mark.parametrize("world", [World("normal", "noise", SIZES, 1.5), World("normal", "noise", (40, 40), 1.5)])
+def test_models_with_equal_gaps_and_unequal_noise_are_hardly_ever_ordered(world):
+    at_most(simulate(order, world, 200)["ordered"], 0.055)
 
 
 def test_studies_that_ran_again_replace_their_own_rows_only(tmp_path):

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.family import corrected
-from fp2.protocols.fingerprint.outcomes import REFUSAL, Entries, entries_of, members, outcome_columns, yes_no_columns
+from fp2.protocols.fingerprint.outcomes import (
+    REFUSAL,
+    Entries,
+    entries_of,
+    members,
+    outcome_columns,
+    question_adjusted,
+    value_ranges,
+    yes_no_columns,
+)
 from fp2.protocols.fingerprint.settings import Comparison
 
 if TYPE_CHECKING:
@@ -19,16 +28,16 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
+    from fp2.stats.bounds import GapBounds
     from fp2.stats.composite import CompositeTest
     from fp2.stats.rows import DisparityRow, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
 NO_COMPOSITE: Mapping[str, Any] = {
     "value": None, "null_mean": None, "null_p95": None, "excess": None, "p_value": None, "adjusted_p": None,
-    "severity": None, "probes": [],
+    "magnitude": None, "magnitude_low": None, "magnitude_high": None, "severity": None, "probes": [], "groups": [],
 }  # fmt: skip
 """The composite of a cut without any value."""
-Bounds = tuple[float | None, float | None]
 
 
 def composite(disparities: Mapping[str, float]) -> float:
@@ -49,12 +58,20 @@ def composite(disparities: Mapping[str, float]) -> float:
     return float(sum(disparities.values()) / len(disparities))
 
 
-def severity(excess: float | None, bounds: Mapping[str, float]) -> str | None:
-    """Return `none`, `low`, `moderate` or `high` for a composite's excess; each bound belongs to the level above it."""
-    if excess is None:
+def severity(
+    p_value: float | None, low: float | None, high: float | None, bounds: Mapping[str, float], alpha: float
+) -> str | None:
+    """Return the labels that the interval of a composite's magnitude reaches: `moderate`, or `low to moderate`.
+
+    None where p > alpha, unless even the upper end is below the bound of `low`. Each bound belongs to the level above
+    it.
+    """
+    if p_value is None or low is None or high is None:
         return None
-    reached = [level for level in SEVERITIES[1:] if excess >= bounds[level]]
-    return reached[-1] if reached else "none"
+    ends = [[level for level in SEVERITIES if end >= bounds.get(level, -1.0)][-1] for end in (low, high)]
+    if p_value > alpha:
+        return SEVERITIES[0] if ends[1] == SEVERITIES[0] else None
+    return " to ".join(dict.fromkeys(ends))
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,8 @@ class Disparities:
     ----------
     disparities : list of dict
         One row per probe x scorer x cut. `bounds_low` and `bounds_high` are the least and the largest `raw` that the
-        refused answers could have led to.
+        refused answers could have led to, `bounds_ci_low` and `bounds_ci_high` an interval that takes account of
+        sampling error, and `holds_under_refusals` whether the verdict holds whatever the refused answers were.
     composites : dict
         Cut -> composite of the primary scorer.
     coverage : list of dict
@@ -98,7 +116,7 @@ def fingerprint(
         Name -> scorer, which has the direction, the scale and the smallest effect of interest.
     comparison : Comparison
     bounds : mapping
-        Severity bounds on the composite's excess.
+        Severity bounds on the composite's magnitude.
     tick : callable
         Called after each cut.
 
@@ -118,7 +136,7 @@ def fingerprint(
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
     coverage: list[dict[str, Any]] = []
-    worst: list[Bounds] = []
+    worst: list[GapBounds | None] = []
     panels: list[Panel] = []
     columns = [(str(probe), str(scorer)) for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns))]
     ends = _refusal_ends(scores, columns, scorers)
@@ -131,13 +149,16 @@ def fingerprint(
         panel = _panel(entries, columns, scorers, comparison)
         panels.append(panel)
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
-        composites[cut.name] = _composite(panel, columns, comparison.primary, bounds)
+        composites[cut.name] = _composite(panel, columns, comparison, bounds)
         coverage += _coverage(entries, columns, cut.name)
-        worst += [_refusal_bounds(outcome, table, comparison.min_subjects) for outcome in ends]
+        worst += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
         tick()
     disparities = corrected(rows, panels, composites, comparison)
-    for row, (low, high) in zip(disparities, worst, strict=True):
-        row.update(bounds_low=low, bounds_high=high)
+    for row, found in zip(disparities, worst, strict=True):
+        row.update(_bounds_of(row, found))
+    for one in composites.values():
+        reach = one["magnitude_low"], one["magnitude_high"]
+        one["severity"] = severity(one["adjusted_p"], *reach, bounds, comparison.alpha)
     return Disparities(disparities, composites, coverage)
 
 
@@ -151,7 +172,7 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
         entries.subjects,
         images=entries.images,
         higher_is_better=[s.higher_is_better for s in used],
-        value_ranges=[s.value_range for s in used],
+        value_ranges=value_ranges(entries.values, [s.value_range for s in used]),
         bins=[len(s.bins) - 1 for s in used],
         yes_no=yes_no_columns(entries.values, [s.yes_no for s in used]),
         smallest_effects=[s.smallest_effect for s in used],
@@ -163,13 +184,19 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
     )
 
 
-def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds: Mapping[str, float]) -> dict[str, Any]:
-    """Return the composite of the primary scorer over the probes present, with its joint-permutation test."""
+def _composite(
+    panel: Panel, columns: list[tuple[str, str]], comparison: Comparison, bounds: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5).
+
+    `groups` are those that count in every one of these probes.
+    """
     from fp2.stats.composite import composite_test
 
-    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == primary]
-    test: CompositeTest = composite_test(panel, chosen)
-    present = {columns[j][0]: panel.rows[j].raw for j in chosen if panel.rows[j].raw is not None}
+    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary]
+    test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
+    compared = [{g.group for g in panel.rows[j].groups if g.eligible} for j in chosen if panel.rows[j].raw is not None]
+    present = {columns[j][0]: raw for j in chosen if (raw := panel.rows[j].raw) is not None}
     return {
         "value": composite(present) if present else None,
         "null_mean": test.null_mean,
@@ -177,8 +204,12 @@ def _composite(panel: Any, columns: list[tuple[str, str]], primary: str, bounds:
         "excess": test.excess,
         "p_value": test.p_value,
         "adjusted_p": None,
-        "severity": severity(test.excess, bounds),
+        "magnitude": test.magnitude,
+        "magnitude_low": test.magnitude_low,
+        "magnitude_high": test.magnitude_high,
+        "severity": None,
         "probes": list(present),
+        "groups": sorted(set.intersection(*compared)) if compared else [],
     }
 
 
@@ -199,24 +230,46 @@ def _refusal_ends(
             continue
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
         ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
-        keyed = own[["image_id", "subject_id"]].assign(low=ends[:, 0], high=ends[:, 1])
-        out.append(keyed.groupby(["image_id", "subject_id"], sort=False, as_index=False)[["low", "high"]].mean())
+        keyed = own[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        means = keyed.groupby(["image_id", "subject_id"], sort=False)[["low", "high"]].mean()
+        for end in ("low", "high"):
+            if (adjusted := question_adjusted(keyed, end)) is not None:
+                means[end] = adjusted.reindex(means.index)
+        out.append(means.reset_index())
     return out
 
 
-def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, min_subjects: int) -> Bounds:
+def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: Comparison) -> GapBounds | None:
     """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
     from fp2.stats.bounds import bounds_between
 
     if ends is None:
-        return None, None
+        return None
     merged = ends.merge(table, on=["image_id", "subject_id"])
     return bounds_between(
         merged[["low", "high"]].to_numpy(dtype="float64"),
         merged["group"].to_numpy(dtype=object),
         merged["subject_id"].to_numpy(dtype=object),
-        min_subjects=min_subjects,
+        min_subjects=comparison.min_subjects,
+        alpha=comparison.alpha,
     )
+
+
+def _bounds_of(row: Mapping[str, Any], found: GapBounds | None) -> dict[str, Any]:
+    """Return the keys of the bounds of a row, and whether its verdict holds whatever the refused answers were.
+
+    A significant difference holds if the interval of the bounds lies above 0 (above the smallest effect for `biased`),
+    an equivalence if it lies below the smallest effect. None without refusals, or with another verdict.
+    """
+    low, high, ci_low, ci_high = found or (None, None, None, None)
+    holds = None
+    if low is not None and high is not None and ci_low is not None and ci_high is not None and high - low > 1e-12:
+        if row["significant"]:
+            holds = ci_low > (row["smallest_effect"] if row["verdict"] == "biased" else 0.0)
+        elif row["verdict"] == "equivalent":
+            holds = ci_high < row["smallest_effect"]
+    keys = {"bounds_low": low, "bounds_high": high, "bounds_ci_low": ci_low, "bounds_ci_high": ci_high}
+    return {**keys, "holds_under_refusals": holds}
 
 
 def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:

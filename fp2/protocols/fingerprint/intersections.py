@@ -11,6 +11,8 @@ from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import probe_labels
 from fp2.report.section import Block, Results, Section
 
+PERMUTATIONS = 4_000
+
 
 class Intersections(Supplement):
     """Sizes of the combinations, and their means beyond the effects of their parts."""
@@ -26,13 +28,25 @@ class Intersections(Supplement):
         return {
             "scorer": run.comparison.primary,
             "min_subjects": run.comparison.min_subjects,
-            "meaning": "mean less its prediction from the main effects (least squares); descriptive, not tested",
-            "cuts": [_cut(run, cut) for cut in cuts],
+            "meaning": "mean less its prediction from the main effects (least squares), with a permutation test",
+            "family": "all rows of this block, Holm",
+            "n_permutations": min(PERMUTATIONS, run.comparison.n_permutations),
+            "cuts": _corrected([_cut(run, cut) for cut in cuts]),
         }
 
 
+def _corrected(cuts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add the adjusted p-value to every row: the probes of all cuts are one family."""
+    from fp2.stats.adjustment import adjust_p_values
+
+    rows = [row for cut in cuts for row in cut["beyond"]]
+    for row, p in zip(rows, adjust_p_values([row["p_value"] for row in rows]), strict=True):
+        row["adjusted_p"] = p
+    return cuts
+
+
 def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
-    from fp2.stats.intersections import beyond_additive, intersection_table
+    from fp2.stats.intersections import interaction, intersection_table
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)
@@ -44,8 +58,11 @@ def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
     entries = entries_of(wide, table)
     beyond = []
     for j, probe in enumerate(wide.columns.get_level_values("probe")):
-        extra = beyond_additive(entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
-        beyond.append({"probe": str(probe), "groups": extra})
+        extra = interaction(
+            entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN,
+            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), seed=run.comparison.seed,
+        )  # fmt: skip
+        beyond.append({"probe": str(probe), "groups": extra.beyond, "p_value": extra.p_value, "largest": extra.largest})
     return {
         "cut": cut.name,
         "by": list(cut.by),
@@ -75,7 +92,10 @@ def _table(cut: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> 
     small = [group for group in cut["groups"] if group not in large and group["n_subjects"]]
     return {
         "cut": cut["cut"],
-        "probes": [labels[row["probe"]] for row in cut["beyond"]],
+        "probes": [
+            {"label": labels[row["probe"]], "adjusted_p": row.get("adjusted_p"), "tested": "adjusted_p" in row}
+            for row in cut["beyond"]
+        ],
         "lines": [{**group, "beyond": [row["groups"].get(group["group"]) for row in cut["beyond"]]} for group in large],
         "small": len(small),
         "absent": sum(not group["n_subjects"] for group in cut["groups"]),

@@ -172,6 +172,9 @@ def _two_part(run: ComparedRun, rows: list[dict[str, Any]]) -> list[dict[str, An
                 "answered": _part(row),
                 "bounds_low": row["bounds_low"],
                 "bounds_high": row["bounds_high"],
+                "bounds_ci_low": row["bounds_ci_low"],
+                "bounds_ci_high": row["bounds_ci_high"],
+                "holds_under_refusals": row["holds_under_refusals"],
             }
         )
     return out

@@ -21,16 +21,40 @@ REFUSAL = "refusal"
 def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
 
-    Several questions of one probe about one image are averaged first.
+    Several questions of one probe about one image are averaged first; where some were not answered, the effects of the
+    questions are taken off (`fp2.stats.questions`), so that unequal refusals of a question are no difference in score.
     """
     import numpy as np
     import pandas as pd
 
     value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
-    keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "value"]]
+    keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "question_id", "value"]]
     means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
     order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
-    return means.unstack(["probe", "scorer"])[order] if order else pd.DataFrame()
+    if not order:
+        return pd.DataFrame()
+    wide = means.unstack(["probe", "scorer"])[order]
+    questions = keyed.groupby(["probe", "scorer"], sort=False)["question_id"].nunique()
+    for column in questions.index[questions > 1]:
+        own = keyed[(keyed["probe"] == column[0]) & (keyed["scorer"] == column[1])]
+        if (adjusted := question_adjusted(own, "value")) is not None:
+            wide[column] = adjusted.reindex(wide.index)
+    return wide
+
+
+def question_adjusted(scores: pd.DataFrame, column: str) -> pd.Series[float] | None:
+    """Return the mean of `column` over the questions of one probe and scorer, by (image_id, subject_id).
+
+    Adjusted for the questions without a value; None where every image has all of them or none, or there is one.
+    """
+    import pandas as pd
+
+    from fp2.stats.questions import question_adjusted_means
+
+    table = scores.groupby(["image_id", "subject_id", "question_id"], sort=False)[column].mean().unstack("question_id")
+    if not (table.isna().any(axis=1) & table.notna().any(axis=1)).any():
+        return None
+    return pd.Series(question_adjusted_means(table.to_numpy(dtype="float64")), index=table.index)
 
 
 @dataclass(frozen=True)
@@ -79,3 +103,17 @@ def yes_no_columns(values: np.ndarray, scorer_is: bool | Sequence[bool]) -> list
 
     whole = (np.isnan(values) | np.isin(values, (0.0, 1.0))).all(axis=0)
     return [bool(one and ok) for one, ok in zip(np.broadcast_to(scorer_is, whole.shape), whole, strict=True)]
+
+
+def value_ranges(values: np.ndarray, scales: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the scale of each outcome of `values` (n, m), widened where the adjustment for questions leaves it."""
+    import numpy as np
+
+    ends = [
+        (np.nanmin(one), np.nanmax(one)) if np.isfinite(one).any() else scale
+        for one, scale in zip(values.T, scales, strict=True)
+    ]
+    return [
+        (min(low, float(least)), max(high, float(most)))
+        for (low, high), (least, most) in zip(scales, ends, strict=True)
+    ]

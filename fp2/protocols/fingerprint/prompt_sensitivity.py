@@ -39,6 +39,7 @@ class PromptSensitivity(Supplement):
         return {
             "scorer": run.comparison.primary,
             "family": "all rows of this block, Holm",
+            "scope": "disparities are about the questions asked; `wordings` is about questions like them",
             "alpha": run.comparison.alpha,
             "rows": [{key: _listed(value) for key, value in row.items()} for row in rows],
         }
@@ -65,6 +66,7 @@ def _rows(run: ComparedRun) -> list[dict[str, Any]]:
             found = template_sensitivity(
                 entries.values, entries.groups, entries.subjects, images=entries.images,
                 n_permutations=min(PERMUTATIONS, c.n_permutations), seed=c.seed, min_subjects=c.min_subjects,
+                alpha=c.alpha,
             )  # fmt: skip
             rows.append({"probe": str(probe), "cut": cut.name, "questions": questions, **asdict(found)})
     return rows

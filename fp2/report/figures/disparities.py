@@ -23,6 +23,7 @@ from fp2.report.figures.style import (
     style,
 )
 from fp2.report.reading import (
+    DASH,
     MIN_CELL,
     cut_label,
     group_order,
@@ -127,7 +128,7 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     value = runs[0]["composites"].get(cut) or {}
     if len(runs) == 1 and value.get("value") is not None:
         null = f"null mean {number(value['null_mean'])}"
-        words = f"composite {number(value['value'])}, {null}: severity {value['severity']}"
+        words = f"composite {number(value['value'])}, {null}: severity {value['severity'] or DASH}"
         polar.text(0.5, above, words, transform=polar.transAxes, ha="center", fontsize=8.5, color=FAINT)
     if not probes:
         return
@@ -265,8 +266,8 @@ def heatmap(results: Results, cut: str, path: Path, min_cell: int = MIN_CELL) ->
     """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
     Each group is labelled with its number of subjects. Colours diverge around 0 for scores of both signs, and run over
-    the range of the score otherwise. ▼ and ▲ mark the worst and best group where the disparity is significant. Groups
-    of fewer than `min_cell` subjects are not drawn; a group with fewer answered subjects has a hatched cell.
+    the range of the score otherwise. ▼ and ▲ mark the pair with the largest |T| where the disparity is significant.
+    Groups of fewer than `min_cell` subjects are not drawn; a group with fewer answered subjects has a hatched cell.
     """
     shown = suppress_small_cells(results, min_cell)
     rows, labels, sizes = rows_of(shown, cut), probe_labels(shown), shown["dataset"]["groups"].get(cut, {})
@@ -295,7 +296,7 @@ def heatmap(results: Results, cut: str, path: Path, min_cell: int = MIN_CELL) ->
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])
         note = (
-            f"▼ worst, ▲ best group of a significant disparity. Hatched: fewer than {min_cell} subjects with an answer."
+            f"▼ worse, ▲ better: clearest pair if significant. Hatched: fewer than {min_cell} subjects with an answer."
         )
         if n_small := len(every) - len(groups):
             note += f"\nNot drawn: {n_small} group(s) of fewer than {min_cell} subjects."

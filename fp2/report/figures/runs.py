@@ -109,8 +109,8 @@ def _profile_panel(
 _TOP, _BOTTOM, _HEADING, _ROW, _BETWEEN = 0.85, 0.6, 0.4, 0.3, 0.4
 _NAMES, _VALUES, _WIDTH = 2.6, 1.9, 8.6
 NOTE = (
-    "Bar: simultaneous confidence interval of the rank (95 % by default). Dot: rank by shrunken composite, which is "
-    "given\nat the right with the tie letters: models that share a letter do not differ significantly."
+    "Bar: simultaneous confidence interval of the rank (95 % by default). Dot: rank by the difference between two "
+    "groups,\ngiven at the right with the tie letters: models that share a letter do not differ significantly."
 )
 
 
@@ -153,7 +153,7 @@ def _rank_panel(axes: Axes, rows: Sequence[LeaderboardRow], title: str) -> None:
                   solid_capstyle="round")  # fmt: skip
         axes.plot(row.rank or 0, y, "o", color=LINES[0], markersize=6)
         beside: Any = {"transform": axes.get_yaxis_transform(), "va": "center"}
-        axes.text(1.03, y, number(row.shrunken), color=INK, **beside)
+        axes.text(1.03, y, number(row.difference), color=INK, **beside)
         axes.text(1.17, y, row.ties or "", color=FAINT, style="italic", **beside)
     axes.set_yticks(range(k), _model_names(rows))
     axes.set_xticks(range(1, k + 1))

@@ -52,19 +52,22 @@ def test_a_composite_of_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("excess", "label"),
+    ("low", "high", "label"),
     [
-        (-0.1, "none"),
-        (0.0199, "none"),
-        (0.02, "low"),
-        (0.0999, "low"),
-        (0.10, "moderate"),
-        (0.25, "high"),
-        (None, None),
+        (0.0, 0.0199, "none"),
+        (0.02, 0.0999, "low"),
+        (0.10, 0.2499, "moderate"),
+        (0.25, 0.9, "high"),
+        (0.0, 0.02, "none to low"),
+        (0.05, 0.11, "low to moderate"),
+        (0.0199, 0.25, "none to high"),
+        (None, None, None),
     ],
 )
-def test_each_bound_opens_its_level(excess: float | None, label: str | None) -> None:
-    assert severity(excess, BOUNDS) == label
+def test_severity_is_every_label_that_the_interval_reaches(low: float, high: float, label: str | None) -> None:
+    assert severity(0.05, low, high, BOUNDS, 0.05) == label
+    assert severity(None, low, high, BOUNDS, 0.05) is None
+    assert severity(0.051, low, high, BOUNDS, 0.05) == ("none" if label == "none" else None)
 
 
 @cache
@@ -149,8 +152,10 @@ def test_groups_against_fairlearn_scipy_and_statsmodels() -> None:
         )
         assert row["raw"] == pytest.approx(frame.difference(), abs=1e-12)
         assert {g["group"]: g["mean"] for g in row["groups"]} == pytest.approx(frame.by_group.to_dict(), abs=1e-12)
-        assert row["worst_group"] == frame.by_group.idxmin()
-        assert row["best_group"] == frame.by_group.idxmax()
+        assert row["pair_gap"] == pytest.approx(
+            frame.by_group[row["best_group"]] - frame.by_group[row["worst_group"]], abs=1e-12
+        )
+        assert row["best_group"] != row["worst_group"]
         parts = [part.to_numpy() for _, part in table.groupby("group")["value"]]
         assert row["kruskal_h"] == pytest.approx(stats.kruskal(*parts).statistic)
         assert row["kruskal_p"] == pytest.approx(stats.kruskal(*parts).pvalue)

@@ -46,6 +46,7 @@ def disparity_rows(outcomes: Sequence[dict[str, Any]], cuts: Sequence[Cut]) -> l
         {
             "probe": one["probe"], "scorer": one["metric"], "cut": row["cut"],
             "family_size": len(one["benchmark"]["rows"]), **row["ours"], "bounds_low": None, "bounds_high": None,
+            "bounds_ci_low": None, "bounds_ci_high": None, "holds_under_refusals": None,
         }
         for one in outcomes if one["benchmark"] is not None
         for row in one["benchmark"]["rows"] if row["cut"] in wanted

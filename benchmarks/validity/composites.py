@@ -1,0 +1,71 @@
+"""Composites of which the size is known: is the label of severity right, and how often does it name a single level?
+
+400 (or 1,600) subjects in unequal groups; six probes, whose subjects' leanings correlate. The gap is that of the
+smallest group in every probe, or in the first only (`one probe`, six times as large).
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.validity.measure import Arrays
+from benchmarks.validity.worlds import NORMAL_SD, World, draw, shifts
+from fp2.protocols.fingerprint.disparities import SEVERITIES, severity
+from fp2.stats.composite import composite_test
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import prepare
+from fp2.stats.disparities import range_influence
+from fp2.stats.joint import joint_permutations
+from fp2.stats.options import make_options
+
+PROBES, SPREAD = 6, 0.35
+BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}
+PEOPLE = (160, 100, 70, 45, 25)
+SEVERITY_WORLDS = (
+    *(World("normal", sizes=PEOPLE, gap=gap / SPREAD) for gap in (0.0, 0.024, 0.05, 0.08, 0.12, 0.16, 0.2, 0.3)),
+    World("normal", sizes=PEOPLE, gap=0.12 / SPREAD, where="steps"),
+    World("normal", "one probe", sizes=PEOPLE, gap=0.12 / SPREAD),
+    World("normal", sizes=tuple(4 * size for size in PEOPLE), gap=0.12 / SPREAD),
+    World("zero-heavy", sizes=PEOPLE),
+)
+
+
+def composites(world: World, n: int, seed: int, n_permutations: int = 399) -> Arrays:
+    """The composite's p and three estimates, and the lowest and highest label (0 to 3; NaN where there is none)."""
+    rng = np.random.default_rng(seed)
+    flat = World(world.outcome, sizes=world.sizes)
+    parts = [draw(flat, rng, PROBES, shared=0.5) for _ in range(n)]
+    data = parts[0]
+    share = np.eye(PROBES)[0] * PROBES if world.condition == "one probe" else np.ones(PROBES)
+    shift = (
+        shifts(world)[np.unique(data.groups, return_inverse=True)[1]] * SPREAD * world.gap / max(world.true_gap, 1e-9)
+    )
+    values = np.concatenate([part.values * SPREAD / NORMAL_SD + shift[:, None] * share for part in parts], axis=1)
+    entries = read_entries(values, data.groups, data.subjects, data.images)
+    options = make_options(
+        values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=False,
+        smallest_effects=0.05, n_permutations=n_permutations, n_bootstrap=0, seed=seed, alpha=0.05, min_subjects=10,
+    )  # fmt: skip
+    p = prepare(entries, cell_means(entries), 10)
+    assert p is not None, "every world has two large groups"
+    joint = joint_permutations(p, options)
+    mean = joint.observed.mean[:, 0]
+    raw = np.ptp(mean, axis=0) * p.scale
+    panel: Any = SimpleNamespace(
+        rows=[SimpleNamespace(raw=raw[j], p_value=permutation_p(joint.max_t[j], joint.max_t_permuted[:, j]))
+              for j in range(len(raw))],
+        max_t=joint.max_t, raw_permuted=joint.raw_permuted * p.scale, max_t_permuted=joint.max_t_permuted,
+        influence=range_influence(p, mean) * p.scale,
+    )  # fmt: skip
+    rows = []
+    for k in range(n):
+        test = composite_test(panel, range(k * PROBES, (k + 1) * PROBES))
+        label = severity(test.p_value, test.magnitude_low, test.magnitude_high, BOUNDS, 0.05)
+        ends = [SEVERITIES.index(word) for word in label.split(" to ")] if label else [np.nan]
+        rows.append((test.p_value, test.value, test.excess, test.magnitude, ends[0], ends[-1]))
+    names = ("p", "value", "excess", "magnitude", "lowest", "highest")
+    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))

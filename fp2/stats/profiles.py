@@ -1,0 +1,222 @@
+"""The mean squared difference between groups, free of the bias of noise, and a test that two models have the same.
+
+The squared difference of two group means, less its squared standard error, averaged over pairs of groups and outcomes,
+is unbiased whatever the noise. Its own standard error depends on the size of the differences: where they are
+underestimated, so is the standard error, and a Wald test calls a noisy model better than an equal one. The test
+therefore takes the standard error and the null distribution under the hypothesis of equality: the bootstrap resamples
+subjects around group means that are rescaled to the common size of the two models (Hall and Wilson 1991 give the
+reasons for resampling under the hypothesis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from fp2.stats.core.moments import GroupMoments
+from fp2.stats.core.numeric import BoolArray, FloatArray
+
+UPPER = 1.645
+"""Standard normal quantile of the one-sided 95 % bound of the linear part of the variance."""
+_TINY = 1e-200
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Group means of K models and m outcomes in b resamples, scaled so that their squares sum to the mean squares.
+
+    means (G, b, K, m): deviation of each group from the unweighted mean of the outcome's groups. noise (G, b, K, m):
+    squared standard error. bias, quadratic (b, K): what the noise adds to the sum of squares, and the variance of that
+    sum where no group differs. largest (b, K): largest squared standard error.
+    """
+
+    means: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    quadratic: FloatArray
+    largest: FloatArray
+
+    def squares(self) -> FloatArray:
+        """Return the unbiased mean squared difference of two groups, (b, K); negative by chance where there is none."""
+        found: FloatArray = (self.means**2).sum(axis=(0, 3)) - self.bias
+        return found
+
+
+class _Sizes(NamedTuple):
+    """One model: theta, and the parts of its variance."""
+
+    theta: FloatArray
+    quadratic: FloatArray
+    largest: FloatArray
+    linear: FloatArray
+    linear_error: FloatArray
+
+
+def profiles(found: GroupMoments, valid: BoolArray, scale: FloatArray, n_models: int) -> Profiles:
+    """Return the profiles of group moments (G, b, K m) on a scale (K m,).
+
+    `valid` (G, K m): groups that count. A group that a resample has lost (fewer than two answers) has no noise there.
+    """
+    n_groups = valid.sum(axis=0)
+    n_outcomes = len(scale) // n_models
+    # mean over pairs of squared differences = 2 / (G - 1) times the sum of squared deviations
+    root = np.sqrt(2.0 / (n_groups - 1) / n_outcomes) * scale
+    here = valid[:, None] & found.valid
+    mean = np.where(here, found.mean, 0.0) * root
+    centred = np.where(here, mean - mean.sum(axis=0) / np.maximum(here.sum(axis=0), 1), 0.0)
+    own = np.where(here, found.variance / np.where(here, found.n, 1.0), 0.0) * root**2
+    noise = np.where(here, found.error, 0.0) * root**2
+    total, square = noise.sum(axis=0), (noise**2).sum(axis=0)
+    inverse = 1.0 / n_groups
+    bias = own.sum(axis=0) * (1 - inverse)
+    if found.correlation is not None:
+        error = np.sqrt(own)
+        between = np.einsum("ghbc,gbc,hbc->bc", found.correlation, error, error)
+        bias = bias - inverse * (between - own.sum(axis=0))
+    # twice the sum over g, h of C_gh^2 v_g v_h, C the centring matrix
+    quadratic = 2 * (square * ((1 - inverse) ** 2 - inverse**2) + total**2 * inverse**2)
+
+    def split(table: FloatArray) -> FloatArray:
+        return table.reshape(*table.shape[:-1], n_models, n_outcomes)
+
+    return Profiles(
+        split(centred), split(noise), split(bias).sum(axis=-1), split(quadratic).sum(axis=-1),
+        split(noise.max(axis=0)).max(axis=-1),
+    )  # fmt: skip
+
+
+def smaller_profiles(
+    observed: Profiles, batches: Iterable[Profiles], sizes: FloatArray, alpha: float
+) -> tuple[BoolArray, float]:
+    """Return (K, K) whether a row's mean squared difference is smaller than a column's, and the critical value.
+
+    Simultaneous at alpha over all pairs of models: the maximum over pairs of |T*|, each divided by its own (1 - alpha)
+    quantile, so that the critical value is 1 for two models. The direction of a noisy profile is itself uncertain; the
+    null distribution is taken both in the estimated direction and with each outcome's differences in its noisiest
+    group, and both must reject.
+
+    Parameters
+    ----------
+    observed
+        With b = 1.
+    batches
+        Joint resamples of the subjects of all models.
+    sizes
+        Number of subjects of each group, (G,). Covariances between models and outcomes are resampled but not
+        studentised; Student's t in place of the normal distribution, with the degrees of freedom of the pair's
+        differences (Satterthwaite 1946), makes up for a small group.
+    """
+    k = observed.means.shape[2]
+    seen = _around(observed.means[:, 0], np.zeros_like(observed.means), observed)
+    directions = _directions(observed)
+    parts = [[_around(one, batch.means - observed.means, batch) for one in directions] for batch in batches]
+    smaller, critical = np.ones((k, k), dtype=bool), 0.0
+    for direction, own in zip(directions, zip(*parts, strict=True), strict=True):
+        drawn = _Around(*(np.concatenate(part, axis=-2) for part in zip(*own, strict=True)))
+        by_group = (direction**2 * observed.noise[:, 0]).sum(axis=-1)
+        t, null = np.zeros((k, k)), []
+        for a, b in combinations(range(k), 2):
+            found, common = _statistic(seen.sizes(a, 1.0), seen.sizes(b, 1.0))
+            root = float(np.sqrt(common[0]))
+            draws = np.abs(_statistic(drawn.sizes(a, root), drawn.sizes(b, root))[0])
+            unit = max(float(np.quantile(draws, 1 - alpha, method="higher")), _TINY)
+            t[a, b] = float(found[0]) / unit
+            null.append(draws / unit)
+            t[a, b] /= _student(by_group[:, a] + by_group[:, b], sizes, alpha)
+        level = float(np.quantile(np.max(null, axis=0), 1 - alpha, method="higher"))
+        smaller &= t - t.T < -level
+        critical = max(critical, level)
+    return smaller, critical
+
+
+def _student(variance: FloatArray, sizes: FloatArray, alpha: float) -> float:
+    """Return the quantile of Student's t over that of the normal distribution, for a sum of variances (G,)."""
+    from scipy.special import ndtri, stdtrit
+
+    parts = float((variance**2 / np.maximum(sizes - 1, 1)).sum())
+    if parts <= 0:
+        return 1.0
+    return float(stdtrit(variance.sum() ** 2 / parts, 1 - alpha / 2) / ndtri(1 - alpha / 2))
+
+
+def _directions(observed: Profiles) -> tuple[FloatArray, FloatArray]:
+    """Return unit profiles (G, K, m): the estimated one, and its size per outcome put into the noisiest group."""
+    means, noise = observed.means[:, 0], observed.noise[:, 0]
+    by_outcome = (means**2).sum(axis=0)
+    whole = by_outcome.sum(axis=-1, keepdims=True)
+    share = np.where(whole > 0, by_outcome / np.where(whole > 0, whole, 1.0), 1.0 / by_outcome.shape[-1])
+    used = observed.noise[:, 0] > 0
+    size = np.maximum(used.sum(axis=0), 2)
+    spike = (np.arange(len(noise))[:, None, None] == noise.argmax(axis=0)).astype(np.float64)
+    spike = np.where(used | (spike > 0), spike - 1.0 / size, 0.0)
+    spike *= np.sqrt(share / np.maximum((spike**2).sum(axis=0), _TINY))
+    own = np.where(whole > 0, means / np.sqrt(np.where(whole > 0, whole, 1.0)), spike)
+    return own, spike
+
+
+class _Around(NamedTuple):
+    """The sizes of profiles of s times a direction plus noise, as polynomials in s.
+
+    theta, linear, cubic (3, b, K): the coefficients of s^2, s and 1 of the mean square and of the parts of its
+    variance. The rest (b, K) does not depend on s.
+    """
+
+    theta: FloatArray
+    linear: FloatArray
+    cubic: FloatArray
+    fourth: FloatArray
+    quadratic: FloatArray
+    largest: FloatArray
+
+    def sizes(self, model: int, s: float) -> _Sizes:
+        """Return the sizes of one model, (b,)."""
+        powers = np.array([s * s, s, 1.0])
+        theta, linear, cubic = (powers @ part[:, :, model] for part in (self.theta, self.linear, self.cubic))
+        error = np.sqrt(np.maximum(4 * cubic, 0.0) + 2 * self.fourth[:, model])
+        return _Sizes(theta, self.quadratic[:, model], self.largest[:, model], linear, error)
+
+
+def _around(direction: FloatArray, noise: FloatArray, p: Profiles) -> _Around:
+    """Return the sizes around `direction` (G, K, m), with deviations `noise` (G, b, K, m) and the errors of `p`."""
+    centre, v = direction[:, None], p.noise
+    size = np.maximum((v > 0).sum(axis=0), 2)
+    less = ((v**2).sum(axis=0) * (1 - 1.0 / size)).sum(axis=-1)
+
+    def polynomial(weight: FloatArray, bias: FloatArray) -> FloatArray:
+        square = _sum(noise, weight, noise) - bias
+        return np.stack([_sum(centre, weight, centre), 2 * _sum(centre, weight, noise), square])
+
+    return _Around(
+        polynomial(np.ones_like(v), p.bias), polynomial(v, less), polynomial(v**3, np.zeros_like(less)),
+        (v**4).sum(axis=(0, 3)), p.quadratic, p.largest,
+    )  # fmt: skip
+
+
+def _sum(x: FloatArray, weight: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the weighted sum of products over groups and outcomes, (b, K)."""
+    found: FloatArray = (x * weight * y).sum(axis=(0, 3))
+    return found
+
+
+def _statistic(a: _Sizes, b: _Sizes) -> tuple[FloatArray, FloatArray]:
+    """Return (theta_a - theta_b) over its standard error under equality, and the common theta, each (b,).
+
+    The variance of theta is 4 mu' V mu + 2 tr(V^2). Its linear part is bounded from above by the estimate and by what
+    the common size can reach in the noisiest group. Common subjects of two models are accounted for by the resamples.
+    """
+    top = np.maximum(np.maximum(a.theta, b.theta), 0.0)
+    weight = [1.0 / np.maximum(4 * one.largest * top + one.quadratic, _TINY) for one in (a, b)]
+    common = np.maximum((weight[0] * a.theta + weight[1] * b.theta) / (weight[0] + weight[1]), 0.0)
+    variance = np.zeros_like(top)
+    for one in (a, b):
+        shrink = np.where(one.theta > common, common / np.where(one.theta > common, one.theta, 1.0), 1.0)
+        estimate = np.maximum(one.linear + UPPER * one.linear_error, 0.0) * shrink
+        variance = variance + 4 * np.minimum(one.largest * common, estimate) + one.quadratic
+    gap = a.theta - b.theta
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(np.abs(gap) <= 1e-12 * np.maximum(top, _TINY), 0.0, gap / np.sqrt(variance))
+    return t, common
