@@ -156,11 +156,7 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         "scorers": results["scorers"],
         "statistics": {"unit": "subject", "tests": _TESTS, **analysis},
         "disparities": results["disparities"],
-        **{key: results.get(key) for key in ("composite", "severity", "severity_bounds")},
-        "composites": {
-            cut: {key: value for key, value in composite.items() if key != "adjusted_p"}
-            for cut, composite in (results.get("composites") or {}).items()
-        },
+        **{key: results.get(key) for key in ("composite", "composites", "severity", "severity_bounds")},
         "validity": {key: results.get(key) for key in ("answers", "answers_by_group", "diversity")},
         "limitations": results["limitations"],
     }

@@ -18,7 +18,7 @@ from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.results import Analysis
 from fp2.scorers.registry import build_scorers
 
-QUICK = ("analysis.permutations=1999", "analysis.bootstrap=0", "scorer=default")
+QUICK = ("analysis.permutations=2999", "analysis.bootstrap=0", "scorer=default")
 TRUTH: dict[str, Any] = {
     "effects": {"occupation": {"skin": {"III": -2.5}}},
     "refusals": {"lifestyle": {"base": 0.05, "by": {"age": {"old": 0.3}}}},
