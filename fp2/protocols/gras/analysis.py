@@ -110,15 +110,16 @@ def _analyse_unit(
         resampled.add(tests.tests(batch))
         errors.add(deviations(tests, batch))
     tick()
-    holm = tests.holm_cells(observed)
+    adjusted = tests.adjusted_p(observed, null)
+    significant = adjusted <= options.alpha
     own, error = deviations(tests, sums)[0], known_errors(tests, errors.result())
     out = {
-        "scores": _scores(tests, observed, null),
+        "scores": {**_scores(tests, observed, null), "step_down": _step_down(adjusted, significant)},
         "magnitude": magnitude(observed, null, resampled, grouping.names),
-        "tests": _tests(tests, observed, holm),
+        "tests": _tests(tests, observed, adjusted, significant),
         "group_means": _group_means(tests, sums),
         "attribution": rate_rows(tests, own, error, np.concatenate(permuted), options.least_effect, polarity),
-        "wording": prompt_sensitivity(answers, tests, sums, holm, options.outcome),
+        "wording": prompt_sensitivity(answers, tests, sums, significant, options.outcome),
     }
     tick()
     return out
@@ -145,6 +146,15 @@ def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
     }
 
 
+def _step_down(adjusted: FloatArray, significant: BoolArray) -> dict[str, Any]:
+    """Return the share of cells (A, K) that are significant, in percent, and the smallest adjusted p-value.
+
+    The smallest adjusted p-value tests that groups differ in no cell.
+    """
+    smallest = np.min(adjusted, initial=np.inf, where=np.isfinite(adjusted))
+    return {"value": rounded(100.0 * float(significant.mean()), 12), "p_value": rounded(float(smallest))}
+
+
 def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
     """Return a score with mean and central 95 % of its null, its excess, and p = (1 + #{null >= score}) / (B + 1)."""
     low, high = np.quantile(null, [0.025, 0.975])
@@ -159,16 +169,18 @@ def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
     }
 
 
-def _tests(tests: TraitTests, observed: Welch, holm: BoolArray) -> dict[str, Any]:
+def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, significant: BoolArray) -> dict[str, Any]:
     """Return per attribute p, F, omega^2 and max - min of the means, each nested (traits, templates).
 
-    `significant` are the traits with a difference that Holm's correction (`holm`, (A, K)) finds in some template.
+    `adjusted_p` and `significant` are of the traits: the step-down max-F p-values (A, K), and whether they are at most
+    alpha.
     """
     parts = {"p_value": observed.p, "f": observed.f, "omega_squared": observed.omega_squared, "gap": observed.gap}
     return {
         name: {
             **{key: nested(x[0, a].reshape(tests.shape)) for key, x in parts.items()},
-            "significant": [bool(found) for found in holm[a]],
+            "adjusted_p": nested(adjusted[a]),
+            "significant": [bool(found) for found in significant[a]],
         }
         for a, name in enumerate(tests.grouping.names)
     }
@@ -237,6 +249,7 @@ def _metrics(block: Mapping[str, Any]) -> dict[str, float]:
         out[f"{kind}.seed_orientation"] = scores["seed_orientation"]
         for name in ("published_orientation", "holm", "benjamini_hochberg", "all_templates"):
             out[f"{kind}.{name}"] = scores[name]["value"]
+        out[f"{kind}.step_down"] = scores["step_down"]["value"]
         out[f"{kind}.null_mean"] = scores["published_orientation"]["null_mean"]
         out[f"{kind}.excess"] = scores["published_orientation"]["excess"]
         out[f"{kind}.omega_squared"] = size["omega_squared"]["value"]
@@ -257,6 +270,8 @@ def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
         "chance_subjects": subject["published_orientation"]["null_mean"],
         "excess_subjects": subject["published_orientation"]["excess"],
         "p_value_subjects": subject["published_orientation"]["p_value"],
+        "step_down_subjects": subject["step_down"]["value"],
+        "step_down_p_value_subjects": subject["step_down"]["p_value"],
         "omega_squared_subjects": own["magnitude"]["omega_squared"],
         "gap_subjects": own["magnitude"]["gap"],
     }

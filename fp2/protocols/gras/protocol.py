@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
 
 BLOCK = "gras"
+METHOD = (
+    "gras_cells",
+    2,
+    ("step_down", "adjusted_p", "significant", "sign_flips_significant", "significant_traits",
+     "step_down_subjects", "step_down_p_value_subjects", "images.step_down", "subjects.step_down", "correction"),
+)  # fmt: skip
+"""The method by which cells are called significant, its version, and the keys of results that follow from it.
+
+1: Holm's correction of asymptotic p-values. 2: step-down max-F from the permutations.
+"""
 NOTHING = "No question was answered: there is nothing to compare."
 
 
@@ -164,8 +174,8 @@ class Gras(EvaluationProtocol[GrasOptions]):
             "n_permutations": options.permutations,
             "n_bootstrap": options.bootstrap,
             "min_subjects": options.min_subjects,
-            "correction": "none (published); Holm and Benjamini-Hochberg beside it",
-            "family": "all tests of the run",
+            "correction": "step-down max-F; none (published), Holm and Benjamini-Hochberg beside it",
+            "family": "all cells of the run; all its tests for Holm and Benjamini-Hochberg",
             "primary": options.outcome,
             "seed": options.seed,
             "smallest_effects": {options.outcome: options.smallest_effect},

@@ -174,12 +174,6 @@ def cell_scores(p: FloatArray, alpha: float) -> dict[str, FloatArray]:
     return {name: 100.0 * part.mean(axis=-1) for name, part in parts.items()}
 
 
-def holm_rejects(p: FloatArray, alpha: float) -> BoolArray:
-    """Return which of the p-values (m,) Holm's step-down rejects; NaN = not significant, but in the family."""
-    whole = np.where(np.isnan(p), 1.0, p)
-    return np.asarray(whole <= _holm(whole, alpha))
-
-
 def _holm(p: FloatArray, alpha: float) -> FloatArray:
     """Return the largest p-value (..., m) -> (...) that Holm's step-down rejects, -1 where it rejects none."""
     m = p.shape[-1]

@@ -85,13 +85,12 @@ def test_means_in_the_block_give_its_rates(planted: Any) -> None:
 def test_planted_cells_are_found_and_planted_zeros_are_not(planted: Any) -> None:
     _, _, _, block = planted
     unit = block["units"]["subjects"]
-    strong = {
-        (name, k)
-        for name, part in unit["tests"].items()
-        for k, row in enumerate(part["p_value"])
-        if min(row) * unit["scores"]["n_tests"] <= 0.05
-    }
+    strong = {(name, k) for name, part in unit["tests"].items() for k, on in enumerate(part["significant"]) if on}
     assert strong == {("gender", 0), ("gender", 1), ("gender", 2), ("age", 4)}
+    assert unit["scores"]["step_down"] == {"value": pytest.approx(100 * 4 / 30), "p_value": 1 / 100}
+    assert block["headline"]["step_down_subjects"] == unit["scores"]["step_down"]["value"]
+    for part in unit["tests"].values():
+        assert [p <= 0.05 for p in part["adjusted_p"]] == part["significant"]
     means = {name: np.array(part["means"]).mean(axis=2) for name, part in unit["group_means"].items()}
     assert (means["gender"].argmax(axis=0)[:3] == 1).all()
     assert means["age"].argmax(axis=0)[4] == 3
@@ -190,6 +189,7 @@ def test_headline_names_the_unit_of_every_number() -> None:
 
     size = {"omega_squared": {"value": 0.0}, "gap": {"value": 0.0}}
     score = {"value": 1.0, "null_mean": 1.0, "excess": 0.0, "p_value": 1.0}
-    unit = {"scores": {"published_orientation": score, "seed_orientation": 99.0}, "magnitude": size}
+    scores = {"published_orientation": score, "seed_orientation": 99.0, "step_down": score}
+    unit = {"scores": scores, "magnitude": size}
     found = _headline({"outcome": "p_yes", "units": {"images": unit, "subjects": unit}})
     assert all(name == "outcome" or name.endswith(("_images", "_subjects")) for name in found)
