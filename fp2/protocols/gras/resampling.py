@@ -13,10 +13,12 @@ import numpy as np
 
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums, UnitValues
-from fp2.protocols.gras.grouping import BoolArray, FloatArray, Grouping, LabelPermuter
+from fp2.protocols.gras.grouping import Grouping, LabelPermuter
 from fp2.protocols.gras.options import GrasOptions
 from fp2.protocols.gras.score import MEASURES, cell_scores
 from fp2.protocols.gras.welch import Welch, welch
+from fp2.stats.core.numeric import BoolArray, FloatArray, stream
+from fp2.stats.core.resampling import resample_counts
 
 _NULL, _BOOTSTRAP = 0, 1
 
@@ -181,12 +183,10 @@ class TraitTests:
 
     def resamples(self, n: int) -> Iterator[list[Sums]]:
         """Yield the sums of `n` bootstrap resamples of the subjects of each image set, in batches."""
-        from fp2.stats.core.numeric import stream
-
         streams = [stream(self.seed, _BOOTSTRAP + 2 * k) for k in range(len(self.values))]
         for b in self._batches(n):
             yield [
-                values.resampled(subject_weights(values.part.n_subjects, b, rng))
+                values.resampled(resample_counts(rng, b, values.part.n_subjects))
                 for values, rng in zip(self.values, streams, strict=True)
             ]
 
@@ -201,9 +201,3 @@ def means(x: FloatArray) -> FloatArray:
     known = np.isfinite(x)
     count = known.sum(axis=2)
     return np.asarray(np.where(known, x, 0.0).sum(axis=2) / np.where(count > 0, count, np.nan))
-
-
-def subject_weights(n_subjects: int, b: int, rng: np.random.Generator) -> FloatArray:
-    """Return how often each subject is drawn in `b` samples of all subjects with replacement: (b, n_subjects)."""
-    drawn = rng.integers(0, n_subjects, (b, n_subjects)) + n_subjects * np.arange(b)[:, None]
-    return np.bincount(drawn.reshape(-1), minlength=b * n_subjects).reshape(b, n_subjects).astype(np.float64)

@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fp2.stats.core.numeric import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 MEASURES = ("published_orientation", "holm", "benjamini_hochberg", "all_templates")
 """The scores that rise with bias; `seed_orientation` is 100 minus the first."""
 

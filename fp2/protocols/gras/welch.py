@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fp2.protocols.gras.group_sums import Sums
-from fp2.protocols.gras.grouping import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray
 
 _VANISHING = 1e-12
 _POOLED_WEIGHT = 1.0

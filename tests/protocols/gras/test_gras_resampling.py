@@ -47,7 +47,7 @@ def test_permuted_sums_are_those_of_permuted_tables(kind: str) -> None:
     found = tests.tests([tests.values[0].permuted(labels)])
     names = [group for attribute in tests.grouping.attributes for group in attribute.groups]
     for b in range(3):
-        member = part.member[labels[b][part.record]][:, : len(names)] > 0
+        member = part.units.label_sets[labels[b][part.record]][:, : len(names)]
         cells = {
             name: [[g for g, on in zip(names, row, strict=True) if on and g.startswith(name)] for row in member]
             for name in ("gender", "age")
