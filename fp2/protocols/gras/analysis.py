@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 Tick = Callable[[], None]
+UNEVEN, SMALL = 1.5, 100
+"""A warning is given for groups of fewer subjects than `SMALL` whose relative spread is at least `UNEVEN`."""
 STEPS = 9
 """How often `analyse` calls `tick` where subjects have several images."""
 ONE_IMAGE_EACH = (
@@ -76,6 +78,7 @@ def analyse(
         *([ONE_IMAGE_EACH] if grouping.one_image_each else []),
         *_small_groups(grouping, options.min_subjects),
         *_untested(units[IMAGES]["tests"]),
+        *_uneven_spread(grouping, units.get(SUBJECTS, units[IMAGES])["group_means"]),
     ]
     tick()
     block = {
@@ -188,12 +191,40 @@ def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, significant
 
 
 def _group_means(tests: TraitTests, sums: list[Sums]) -> dict[str, Any]:
-    """Return per attribute `means`, nested (groups, traits, templates), and `overall`, nested (traits, templates)."""
+    """Return per attribute `means`, nested (groups, traits, templates), and `overall`, nested (traits, templates).
+
+    `relative_spread` are the groups' standard deviations over that of the other groups (`_relative_spread`).
+    """
     groups = {attribute.name: attribute.groups for attribute in tests.grouping.attributes}
+    spread = {
+        tests.grouping.names[number]: _relative_spread(own.columns(span))
+        for part, own in zip(tests.grouping.sets, sums, strict=True)
+        for number, span in zip(part.attributes, part.spans, strict=True)
+    }
     return {
-        name: {"groups": list(groups[name]), "means": nested(means), "overall": nested(overall)}
+        name: {
+            "groups": list(groups[name]),
+            "means": nested(means),
+            "overall": nested(overall),
+            "relative_spread": nested(spread[name]),
+        }
         for name, (means, overall) in tests.group_means(sums).items()
     }
+
+
+def _relative_spread(sums: Sums) -> FloatArray:
+    """Return each group's standard deviation over the pooled one of the other groups, the median over questions (G,).
+
+    NaN where no question has two answers in the group and in the others, or nothing varies. `sums` (1, G, Q).
+    """
+    total, squares = sums.total[0], sums.squares[0]
+    n = np.broadcast_to(sums.n[0], total.shape)
+    deviation = np.maximum(squares - total**2 / np.maximum(n, 1.0), 0.0)
+    dof = np.maximum(n - 1.0, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sqrt(deviation / dof * (dof.sum(axis=0) - dof) / (deviation.sum(axis=0) - deviation))
+    known = np.isfinite(ratio)
+    return np.array([np.median(row[on]) if on.any() else np.nan for row, on in zip(ratio, known, strict=True)])
 
 
 def _attributes(grouping: Grouping) -> list[dict[str, Any]]:
@@ -226,6 +257,18 @@ def _untested(tests: Mapping[str, Any]) -> list[str]:
         "nothing is known about them."
         for name, part in tests.items()
         if all(p is None for row in part["p_value"] for p in row)
+    ]
+
+
+def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:
+    """Return a line for each small group whose answers vary more than those about the other groups."""
+    return [
+        f"Answers about {group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary "
+        f"{spread:.1f} times as much as those about the other groups: a larger spread in a small group makes traits "
+        "significant too often (docs/gras.md)."
+        for attribute in grouping.attributes
+        for group, spread in zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
+        if spread is not None and spread >= UNEVEN and attribute.sizes[group][1] < SMALL
     ]
 
 

@@ -3,6 +3,11 @@
 Two units. *images*: every image counts once, as published. *subjects*: a subject's mean over its images in a group
 counts once, which inference about people needs. The tables hold y and y^2 of centred columns (squares of uncentred
 ones would lose digits), and a mask where answers are missing, so that counts follow the labels.
+
+Labels, permutations and resamples are those of `fp2.stats.core`; the sums are not, for speed. There, units are added up
+by label set, and sums over the subjects that two groups share are kept for the studentised maximum. GRAS has 70 label
+sets of three groups each, in 17 columns, and Welch's test needs no shared sums: adding up by column takes 2.9 ms a
+permutation of 3,570 images and 500 questions, `fp2.stats.core.sums` 43 ms (processor time of one core).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ BLOCK = "gras"
 METHOD = (
     "gras_cells",
     2,
-    ("step_down", "adjusted_p", "significant", "sign_flips_significant", "significant_traits",
+    ("step_down", "adjusted_p", "relative_spread", "significant", "sign_flips_significant", "significant_traits",
      "step_down_subjects", "step_down_p_value_subjects", "images.step_down", "subjects.step_down", "correction"),
 )  # fmt: skip
 """The method by which cells are called significant, its version, and the keys of results that follow from it.

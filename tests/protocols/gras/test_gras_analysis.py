@@ -147,6 +147,25 @@ def test_groups_with_unequal_shares_of_missing_answers_are_reported() -> None:
     assert json.dumps(block, allow_nan=False)
 
 
+def test_a_small_group_with_a_large_spread_is_reported() -> None:
+    world = World(100, groups={"age": 3}, sizes={"age": (50, 30, 20)}, traits=4, templates=2, spread_last=2.0)
+    people = world.people(np.random.default_rng(0))
+    answers = world.answers(people, np.random.default_rng(1))
+    block = analyse(answers, people, world.cuts, QUICK)
+    y = answers.columns["p_yes_first_token"].astype(float).reshape(100, -1)
+    last = np.array([cell == ["age 2"] for cell in people["attr_age"]])
+    others = [y[[cell == [f"age {k}"] for cell in people["attr_age"]]] for k in (0, 1)]
+    pooled = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in others) / (80 - 2)
+    expected = np.median(y[last].std(axis=0, ddof=1) / np.sqrt(pooled))
+    found = block["units"]["images"]["group_means"]["age"]["relative_spread"]
+    assert found[2] == pytest.approx(expected, rel=1e-5)
+    assert next(line for line in block["warnings"] if "times as much" in line).startswith(
+        "Answers about age 2 (age, 20"
+    )
+    even = analyse(replace(world, spread_last=1.0).answers(people, np.random.default_rng(1)), people, world.cuts, QUICK)
+    assert not [line for line in even["warnings"] if "times as much" in line]
+
+
 def test_questions_without_an_answer_are_undefined_and_not_constant() -> None:
     world = World(60, tones=100, groups={"gender": 2}, traits=3, templates=2)
     people = world.people(np.random.default_rng(0))
