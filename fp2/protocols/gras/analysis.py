@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 Tick = Callable[[], None]
-UNEVEN, SMALL = 1.5, 100
-"""A warning is given for groups of fewer subjects than `SMALL` whose relative spread is at least `UNEVEN`."""
+UNEVEN, SMALL = 1.25, 100
+"""A warning is given for groups of fewer subjects than `SMALL` whose relative spread is at least `UNEVEN`.
+
+In simulated data sets with a small group of larger spread, in which the tests reject too often, 78 to 100 % have the
+warning; with equal spreads none of 180 has.
+"""
 STEPS = 9
 """How often `analyse` calls `tick` where subjects have several images."""
 ONE_IMAGE_EACH = (
@@ -264,8 +268,8 @@ def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[s
     """Return a line for each small group whose answers vary more than those about the other groups."""
     return [
         f"Answers about {group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary "
-        f"{spread:.1f} times as much as those about the other groups: a larger spread in a small group makes traits "
-        "significant too often (docs/gras.md)."
+        f"{spread:.1f} times as much as those about the other groups: significant traits may reflect this spread and not "
+        "a difference of means (docs/gras.md)."
         for attribute in grouping.attributes
         for group, spread in zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
         if spread is not None and spread >= UNEVEN and attribute.sizes[group][1] < SMALL
