@@ -268,8 +268,8 @@ def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[s
     """Return a line for each small group whose answers vary more than those about the other groups."""
     return [
         f"Answers about {group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary "
-        f"{spread:.1f} times as much as those about the other groups: significant traits may reflect this spread and not "
-        "a difference of means (docs/gras.md)."
+        f"{spread:.1f} times as much as those about the other groups: significant traits may reflect this spread and "
+        "not a difference of means (docs/gras.md)."
         for attribute in grouping.attributes
         for group, spread in zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
         if spread is not None and spread >= UNEVEN and attribute.sizes[group][1] < SMALL
