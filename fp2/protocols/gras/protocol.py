@@ -30,12 +30,19 @@ BLOCK = "gras"
 METHOD = (
     "gras_cells",
     2,
-    ("step_down", "adjusted_p", "relative_spread", "significant", "sign_flips_significant", "significant_traits",
-     "step_down_subjects", "step_down_p_value_subjects", "images.step_down", "subjects.step_down", "correction"),
-)  # fmt: skip
-"""The method by which cells are called significant, its version, and the keys of results that follow from it.
+    (
+        "analysis.correction",
+        "gras.*.step_down*",
+        "gras.*.adjusted_p*",
+        "gras.*.tests.*.significant*",
+        "gras.*.sign_flips_significant",
+        "gras.*.significant_traits",
+        "gras.*.relative_spread*",
+    ),
+)
+"""The method by which cells are called significant: its name, version, and the places of results that it owns.
 
-1: Holm's correction of asymptotic p-values. 2: step-down max-F from the permutations.
+Version 1: Holm's correction of asymptotic p-values. Version 2: step-down max-F from the permutations.
 """
 NOTHING = "No question was answered: there is nothing to compare."
 
