@@ -56,7 +56,7 @@ def unit_of(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def found_cells(block: dict[str, Any]) -> set[Cell]:
-    """Return the cells (attribute, word) that survive Holm's correction over all tests."""
+    """Return the significant cells (attribute, word)."""
     words = [trait["word"] for trait in block["traits"]]
     return {
         (name, word)
@@ -95,7 +95,7 @@ def summary(block: dict[str, Any]) -> dict[str, Any]:
         "darkest_last": sum(min(means, key=lambda group: means[group]) == "VI" for means in by_word.values()),
         "lightest_first_of_twice": sum(max(by_word[w], key=lambda group: by_word[w][group]) == "I" for w in twice),
         "twice": len(twice),
-        "holm": unit["scores"]["holm"]["value"],
+        "significant_cells": unit["scores"]["step_down"]["value"],
         "omega_skin_tone": unit["magnitude"]["by_attribute"]["skin_tone"]["omega_squared"],
         "omega_region": unit["magnitude"]["by_attribute"]["region"]["omega_squared"],
     }

@@ -23,6 +23,11 @@ class World:
     a separate set of that many people for the skin tone. template_correlation: of the answers to one trait in two
     templates; trait_correlation: of two traits (an image that looks nice looks so in many); subject_correlation: of
     two images of one subject. effects: (attribute, group number, trait numbers, size in P(Yes)).
+
+    sizes: attribute -> subjects per group, in place of equal groups. skew: (a, b), answers expit(a + b z) in place of
+    0.5 + 0.1 z: many near 0, few large. In the last group of the first attribute, `images_last` images a subject,
+    `spread_last` times the distance of each answer from the mean, and a share `missing_last` of missing answers in
+    addition to the share `missing` of all.
     """
 
     subjects: int = 120
@@ -35,6 +40,12 @@ class World:
     trait_correlation: float = 0.1
     subject_correlation: float = 0.3
     effects: tuple[tuple[str, int, tuple[int, ...], float], ...] = ()
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    skew: tuple[float, float] | None = None
+    images_last: int | None = None
+    spread_last: float = 1.0
+    missing: float = 0.0
+    missing_last: float = 0.0
 
     @property
     def cuts(self) -> list[Cut]:
@@ -43,13 +54,17 @@ class World:
         return [Cut(name, (name,)) for name in names]
 
     def people(self, rng: np.random.Generator) -> pd.DataFrame:
-        """Return a people table: groups of equal size, drawn independently for each attribute."""
+        """Return a people table: groups drawn independently for each attribute, of equal size or of `sizes`."""
         people = self.subjects + self.tones
-        subject = np.repeat(np.arange(people), self.images)
+        codes = {name: self._codes(rng, name) for name in self.groups}
+        images = np.full(people, self.images)
+        if self.images_last is not None:
+            first = next(iter(self.groups))
+            images[: self.subjects][codes[first] == self.groups[first] - 1] = self.images_last
+        subject = np.repeat(np.arange(people), images)
         n = len(subject)
         table = pd.DataFrame({"image_id": [f"i{k}" for k in range(n)], "subject_id": [f"s{k}" for k in subject]})
-        for name, k in self.groups.items():
-            code = _balanced(rng, k, self.subjects)
+        for name, code in codes.items():
             table[f"attr_{name}"] = [[f"{name} {code[s]}"] if s < self.subjects else [] for s in subject]
         if self.tones:
             tone = _balanced(rng, TONES, self.tones) + 1
@@ -60,14 +75,37 @@ class World:
     def answers(self, people: pd.DataFrame, rng: np.random.Generator) -> GrasAnswers:
         """Return one model's answers about these people."""
         subject = np.unique(people["subject_id"], return_inverse=True)[1]
-        y = 0.5 + 0.1 * self._noise(rng, subject, self.subjects + self.tones)
+        z = self._noise(rng, subject, self.subjects + self.tones)
+        y = 0.5 + 0.1 * z if self.skew is None else 1 / (1 + np.exp(-(self.skew[0] + self.skew[1] * z)))
+        first = next(iter(self.groups))
+        last = np.array([f"{first} {self.groups[first] - 1}" in cell for cell in people[f"attr_{first}"]])
+        if self.spread_last != 1.0:
+            mean = self._mean()
+            y[last] = mean + self.spread_last * (y[last] - mean)
         for name, group, traits, size in self.effects:
             inside = np.array([f"{name} {group}" in cell for cell in people[f"attr_{name}"]])
             y[np.ix_(inside, list(traits))] += size
+        if self.missing or self.missing_last:
+            y[rng.random(y.shape) < np.where(last, self.missing + self.missing_last, self.missing)[:, None, None]] = (
+                np.nan
+            )
         words = tuple(Trait(f"trait {k}", "positive" if k % 2 == 0 else "negative") for k in range(self.traits))
         templates = tuple(f"T{k + 1}" for k in range(self.templates))
         ids = (people["image_id"].to_numpy(dtype=object), people["subject_id"].to_numpy(dtype=object))
         return GrasAnswers(*ids, words, templates, {"p_yes_first_token": y.astype(np.float32)})
+
+    def _codes(self, rng: np.random.Generator, name: str) -> np.ndarray:
+        """Return the group of each subject in one attribute."""
+        if name not in self.sizes:
+            return _balanced(rng, self.groups[name], self.subjects)
+        return rng.permutation(np.repeat(np.arange(self.groups[name]), self.sizes[name]))
+
+    def _mean(self) -> float:
+        """Return the mean answer without effects (Gauss-Hermite quadrature where answers are skewed)."""
+        if self.skew is None:
+            return 0.5
+        z, weight = np.polynomial.hermite_e.hermegauss(60)
+        return float((weight / (1 + np.exp(-(self.skew[0] + self.skew[1] * z)))).sum() / weight.sum())
 
     def true_omega(self) -> float:
         """Return the mean over tests of f^2 / (1 + f^2), f^2 = variance of the group means / variance within."""

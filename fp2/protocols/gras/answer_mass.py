@@ -30,10 +30,10 @@ def mass_part(answers: GrasAnswers, grouping: Grouping, outcome: str, bound: flo
     ]
     groups = []
     for part in grouping.sets:
-        rows = part.label_row[part.record]
+        rows = part.units.label_set[part.record]
         for number, span in zip(part.attributes, part.spans, strict=True):
             for column, group in zip(range(span.start, span.stop), grouping.attributes[number].groups, strict=True):
-                here = part.images[part.member[rows, column] > 0]
+                here = part.images[part.units.label_sets[rows, column]]
                 name = grouping.attributes[number].name
                 groups.append({"attribute": name, "group": group, **_shares(low, missing, (here,))})
     known = None if mass is None or not np.isfinite(mass).any() else mass

@@ -17,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
+from fp2.stats.core.numeric import BoolArray, IntArray
+from fp2.stats.core.permutation import Permuter
+from fp2.stats.core.units import Units, unit_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +27,6 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.protocols.gras.answers import GrasAnswers
     from fp2.protocols.gras.options import GrasOptions
-
-IntArray = NDArray[np.intp]
-BoolArray = NDArray[np.bool_]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images of which the same attributes are known: n images, C records, L distinct label rows, W columns.
+    """Images of which the same attributes are known: n images in C records, with W columns of labels.
 
     Attributes
     ----------
@@ -78,15 +77,11 @@ class ImageSet:
         Subject of each image, coded from 0.
     record : array, shape (n,)
         Record of each image.
-    label_row : array, shape (C,)
-        Label row of each record.
-    classes : tuple of arrays, each of shape (S, k)
-        For each number k of records, the records of the S subjects that have as many.
-    exchanged : tuple of arrays
-        The same without subjects that are in no compared group.
-    member : array, shape (L, W)
-        Whether a label row belongs to a column. Columns are the groups of the attributes one after the other, then one
-        per attribute for all subjects whose value is known, in a compared group or not.
+    units : Units
+        The records with their label rows as label sets. Columns are the groups of the attributes one after the other,
+        then one per attribute for all subjects whose value is known, in a compared group or not.
+    exchanged : tuple of arrays, each of shape (S, k)
+        The classes of the units without subjects that are in no compared group.
     spans : tuple of slices
         The columns of each attribute's groups.
     """
@@ -95,10 +90,8 @@ class ImageSet:
     images: IntArray
     subject: IntArray
     record: IntArray
-    label_row: IntArray
-    classes: tuple[IntArray, ...]
+    units: Units
     exchanged: tuple[IntArray, ...]
-    member: FloatArray
     spans: tuple[slice, ...]
 
     @property
@@ -241,20 +234,15 @@ def _set(
     member, row = np.unique(table, axis=0, return_inverse=True)
     own = np.unique(subject[images], return_inverse=True)[1].astype(np.intp)
     pairs, record = np.unique(np.stack([own, row.reshape(-1)], axis=1), axis=0, return_inverse=True)
-    _, first, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
-    classes = tuple(
-        (first[count == k][:, None] + np.arange(k)[None, :]).astype(np.intp) for k in sorted(set(count.tolist()))
-    )
+    units = Units(np.arange(member.shape[1]), member, pairs[:, 1].astype(np.intp), unit_classes(pairs[:, 0]))
     compared = np.asarray(member[pairs[:, 1], :start].any(axis=1))
     return ImageSet(
         attributes=tuple(numbers),
         images=images,
         subject=own,
         record=record.reshape(-1).astype(np.intp),
-        label_row=pairs[:, 1].astype(np.intp),
-        classes=classes,
-        exchanged=tuple(c[compared[c].any(axis=1)] for c in classes),
-        member=member.astype(np.float64),
+        units=units,
+        exchanged=tuple(c[compared[c].any(axis=1)] for c in units.classes),
         spans=tuple(spans),
     )
 
@@ -263,20 +251,11 @@ class LabelPermuter:
     """Draws permuted label rows of one image set, the same for all questions."""
 
     def __init__(self, part: ImageSet, seed: int, number: int) -> None:
-        from fp2.stats.core.numeric import stream
-
-        self._part = part
-        self._streams = [
-            (stream(seed, number, c.shape[1], 0), stream(seed, number, c.shape[1], 1)) for c in part.exchanged
-        ]
+        self._part, self._permuter = part, Permuter(part.units, seed, number, exchanged=part.exchanged)
 
     def draw(self, b: int) -> IntArray:
         """Return the label row of each record under `b` permutations, (b, C); batch sizes do not change the draws."""
-        part = self._part
-        out = np.repeat(part.label_row[None], b, axis=0)
-        for records, (subjects, places) in zip(part.exchanged, self._streams, strict=True):
-            own = part.label_row[records]
-            order = subjects.permuted(np.broadcast_to(np.arange(len(own)), (b, len(own))), axis=1)
-            rows = own[order]
-            out[:, records] = rows if records.shape[1] == 1 else places.permuted(rows, axis=2)
+        out = np.repeat(self._part.units.label_set[None], b, axis=0)
+        for records, rows in zip(self._part.exchanged, self._permuter.draw(b), strict=True):
+            out[:, records] = rows
         return out

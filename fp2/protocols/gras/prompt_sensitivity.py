@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
-from fp2.protocols.gras.grouping import BoolArray, FloatArray
 from fp2.protocols.gras.json_numbers import nested, rounded
 from fp2.protocols.gras.resampling import TraitTests
+from fp2.stats.core.numeric import BoolArray, FloatArray
 
 _FLIP_DRAWS = 20
 
@@ -156,7 +156,7 @@ def rank_agreement(means: FloatArray) -> float:
 
 
 def prompt_sensitivity(
-    answers: GrasAnswers, tests: TraitTests, sums: list[Sums], holm: BoolArray, outcome: str
+    answers: GrasAnswers, tests: TraitTests, sums: list[Sums], significant: BoolArray, outcome: str
 ) -> dict[str, Any]:
     """Return the tests per image set and trait (`sets`), and what templates do to differences (`attributes`).
 
@@ -166,14 +166,14 @@ def prompt_sensitivity(
         The answers, and their tests in one unit.
     sums : list of Sums
         Under the observed labels.
-    holm : array of bool, shape (A, K)
-        Traits with a difference that Holm's correction finds significant in some template.
+    significant : array of bool, shape (A, K)
+        Traits in which the step-down test finds a difference between groups.
     outcome : str
     """
     if len(answers.templates) < 2:
         return {"sets": [], "attributes": []}
     sets = [_image_set(answers, tests, number, outcome) for number in range(len(tests.grouping.sets))]
-    return {"sets": sets, "attributes": _differences(tests, sums, holm)}
+    return {"sets": sets, "attributes": _differences(tests, sums, significant)}
 
 
 def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: st
     }
 
 
-def _differences(tests: TraitTests, sums: list[Sums], holm: BoolArray) -> list[dict[str, Any]]:
+def _differences(tests: TraitTests, sums: list[Sums], significant: BoolArray) -> list[dict[str, Any]]:
     """Return per attribute how often signs flip, observed and expected by chance, and the rank correlation."""
     observed = tests.group_means(sums)
     permuted: dict[str, list[float]] = {name: [] for name in observed}
@@ -213,13 +213,14 @@ def _differences(tests: TraitTests, sums: list[Sums], holm: BoolArray) -> list[d
                 permuted[name].append(sign_flips(means))
     out = []
     for a, (name, (means, _)) in enumerate(observed.items()):
+        chosen = significant[a]
         out.append(
             {
                 "attribute": name,
                 "sign_flips": rounded(sign_flips(means)),
                 "sign_flips_by_chance": rounded(_mean(np.array(permuted[name])) or float("nan")),
-                "sign_flips_significant": rounded(sign_flips(means, holm[a])) if holm[a].any() else None,
-                "significant_traits": int(holm[a].sum()),
+                "sign_flips_significant": rounded(sign_flips(means, chosen)) if chosen.any() else None,
+                "significant_traits": int(chosen.sum()),
                 "rank_correlation": rounded(rank_agreement(means)),
             }
         )

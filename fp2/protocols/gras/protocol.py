@@ -27,6 +27,23 @@ if TYPE_CHECKING:
     from fp2.scorers.base import Scorer
 
 BLOCK = "gras"
+METHOD = (
+    "gras_cells",
+    2,
+    (
+        "analysis.correction",
+        "gras.*.step_down*",
+        "gras.*.adjusted_p*",
+        "gras.*.tests.*.significant*",
+        "gras.*.sign_flips_significant",
+        "gras.*.significant_traits",
+        "gras.*.relative_spread*",
+    ),
+)
+"""The method by which cells are called significant: its name, version, and the places of results that it owns.
+
+Version 1: Holm's correction of asymptotic p-values. Version 2: step-down max-F from the permutations.
+"""
 NOTHING = "No question was answered: there is nothing to compare."
 
 
@@ -164,8 +181,8 @@ class Gras(EvaluationProtocol[GrasOptions]):
             "n_permutations": options.permutations,
             "n_bootstrap": options.bootstrap,
             "min_subjects": options.min_subjects,
-            "correction": "none (published); Holm and Benjamini-Hochberg beside it",
-            "family": "all tests of the run",
+            "correction": "step-down max-F; none (published), Holm and Benjamini-Hochberg beside it",
+            "family": "all cells of the run; all its tests for Holm and Benjamini-Hochberg",
             "primary": options.outcome,
             "seed": options.seed,
             "smallest_effects": {options.outcome: options.smallest_effect},

@@ -13,10 +13,12 @@ import numpy as np
 
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums, UnitValues
-from fp2.protocols.gras.grouping import BoolArray, FloatArray, Grouping, LabelPermuter
+from fp2.protocols.gras.grouping import Grouping, LabelPermuter
 from fp2.protocols.gras.options import GrasOptions
-from fp2.protocols.gras.score import MEASURES, cell_scores, holm_rejects
+from fp2.protocols.gras.score import MEASURES, cell_scores
 from fp2.protocols.gras.welch import Welch, welch
+from fp2.stats.core.numeric import BoolArray, FloatArray, stream
+from fp2.stats.core.resampling import resample_counts
 
 _NULL, _BOOTSTRAP = 0, 1
 
@@ -34,6 +36,8 @@ class Null(NamedTuple):
         Means over tests of omega^2, max - min and its square.
     square_gap : array, shape (A, Q)
         The square per test, averaged over the permutations in which it is defined.
+    evidence : array, shape (B, A * K)
+        The step-down statistic of every cell (`TraitTests.evidence`).
     """
 
     scores: dict[str, FloatArray]
@@ -42,6 +46,7 @@ class Null(NamedTuple):
     gap: FloatArray
     square: FloatArray
     square_gap: FloatArray
+    evidence: FloatArray
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class _Batch:
     scores: dict[str, FloatArray]
     by_attribute: dict[str, FloatArray]
     means: tuple[FloatArray, FloatArray, FloatArray]
+    evidence: FloatArray
 
 
 class TraitTests:
@@ -111,10 +117,27 @@ class TraitTests:
         """Return `MEASURES` (b, A), each attribute a family of its own."""
         return cell_scores(p.reshape(*p.shape[:2], *self.shape), self.alpha)
 
-    def holm_cells(self, observed: Welch) -> BoolArray:
-        """Return the cells (A, K) with a test that Holm's correction over all tests rejects."""
-        rejected = holm_rejects(observed.p.reshape(-1), self.alpha)
-        return np.asarray(rejected.reshape(len(self.grouping.attributes), *self.shape).any(axis=2))
+    def evidence(self, found: Welch) -> FloatArray:
+        """Return -log of the smallest regularised p-value of each cell over its templates, (b, A * K).
+
+        -log p orders the tests of one attribute as F does, and makes attributes with few and many groups comparable.
+        NaN where no template has a test.
+        """
+        p = found.p_regular.reshape(len(found.p), -1, self.shape[1])
+        with np.errstate(divide="ignore"):
+            statistic = -np.log(np.where(np.isnan(p), np.inf, p).min(axis=2))
+        return np.where(np.isneginf(statistic), np.nan, statistic)
+
+    def adjusted_p(self, observed: Welch, null: Null) -> FloatArray:
+        """Return the step-down max-F p-value of each cell (A, K): NaN where no template has a test.
+
+        A cell's hypothesis is that groups do not differ in any template; the family is all cells of all attributes
+        (Westfall and Young 1993).
+        """
+        from fp2.stats.adjustment import step_down_max_t
+
+        adjusted = step_down_max_t(self.evidence(observed)[0], null.evidence)
+        return adjusted.reshape(len(self.grouping.attributes), self.shape[0])
 
     def group_means(self, sums: list[Sums]) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Return per attribute the group means (G, K, T) and the overall mean (K, T), in the outcome's units."""
@@ -138,7 +161,8 @@ class TraitTests:
             per_test += np.nan_to_num(found.gap**2).sum(axis=0)
             times += np.isfinite(found.gap).sum(axis=0)
             averages = means(found.omega_squared), means(found.gap), means(found.gap**2)
-            batches.append(_Batch(self.scores(found.p), self.attribute_scores(found.p), averages))
+            kept = self.scores(found.p), self.attribute_scores(found.p), averages, self.evidence(found)
+            batches.append(_Batch(*kept))
             visit(sums)
         omega, gap, square = (np.concatenate([batch.means[i] for batch in batches]) for i in range(3))
         return Null(
@@ -148,6 +172,7 @@ class TraitTests:
             gap,
             square,
             per_test / np.where(times > 0, times, np.nan),
+            np.concatenate([batch.evidence for batch in batches]),
         )
 
     def permuted(self, n: int) -> Iterator[list[Sums]]:
@@ -158,12 +183,10 @@ class TraitTests:
 
     def resamples(self, n: int) -> Iterator[list[Sums]]:
         """Yield the sums of `n` bootstrap resamples of the subjects of each image set, in batches."""
-        from fp2.stats.core.numeric import stream
-
         streams = [stream(self.seed, _BOOTSTRAP + 2 * k) for k in range(len(self.values))]
         for b in self._batches(n):
             yield [
-                values.resampled(subject_weights(values.part.n_subjects, b, rng))
+                values.resampled(resample_counts(rng, b, values.part.n_subjects))
                 for values, rng in zip(self.values, streams, strict=True)
             ]
 
@@ -178,9 +201,3 @@ def means(x: FloatArray) -> FloatArray:
     known = np.isfinite(x)
     count = known.sum(axis=2)
     return np.asarray(np.where(known, x, 0.0).sum(axis=2) / np.where(count > 0, count, np.nan))
-
-
-def subject_weights(n_subjects: int, b: int, rng: np.random.Generator) -> FloatArray:
-    """Return how often each subject is drawn in `b` samples of all subjects with replacement: (b, n_subjects)."""
-    drawn = rng.integers(0, n_subjects, (b, n_subjects)) + n_subjects * np.arange(b)[:, None]
-    return np.bincount(drawn.reshape(-1), minlength=b * n_subjects).reshape(b, n_subjects).astype(np.float64)

@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fp2.stats.core.numeric import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 MEASURES = ("published_orientation", "holm", "benjamini_hochberg", "all_templates")
 """The scores that rise with bias; `seed_orientation` is 100 minus the first."""
 
@@ -172,12 +171,6 @@ def cell_scores(p: FloatArray, alpha: float) -> dict[str, FloatArray]:
     any_of = {name: r.reshape(p.shape).any(axis=-1) for name, r in rejected.items()}
     parts = {"published_orientation": hit.any(axis=-1), **any_of, "all_templates": hit.all(axis=-1)}
     return {name: 100.0 * part.mean(axis=-1) for name, part in parts.items()}
-
-
-def holm_rejects(p: FloatArray, alpha: float) -> BoolArray:
-    """Return which of the p-values (m,) Holm's step-down rejects; NaN = not significant, but in the family."""
-    whole = np.where(np.isnan(p), 1.0, p)
-    return np.asarray(whole <= _holm(whole, alpha))
 
 
 def _holm(p: FloatArray, alpha: float) -> FloatArray:

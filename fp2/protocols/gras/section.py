@@ -16,7 +16,7 @@ from fp2.report.section import Block, Results, Section
 MEASURES = {
     "published_orientation": "GRAS Bias Score, published orientation (p ≤ α in any template; ideal 0)",
     "benjamini_hochberg": "p ≤ α in any template, after Benjamini-Hochberg correction",
-    "holm": "p ≤ α in any template, after Holm correction",
+    "holm": "p ≤ α in any template, after Holm correction (anti-conservative for skewed answers in small groups)",
     "all_templates": "p ≤ α in all templates",
 }
 UNITS = {"images": "images as units, as published", "subjects": "subjects as units"}
@@ -79,7 +79,7 @@ def unit_label(block: Block, name: str) -> str:
 
 
 def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -> list[Text]:
-    """Return three lines: the score in both orientations, its null, the effect sizes."""
+    """Return four lines: the score in both orientations, its null, the significant cells, the effect sizes."""
     found = score["published_orientation"]
     first = Text(f"GRAS Bias Score, {label}: ")
     first.append(number(found["value"], 2), style="bold")
@@ -90,13 +90,25 @@ def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -
     ends = f"{number(found['null_low'], 1)} to {number(found['null_high'], 1)}"
     null = Text(f"  null mean {number(found['null_mean'], 1)} ({ends}), excess ")
     null.append(number(found["excess"], 1, signed=True), style="bold" if found["p_value"] <= 0.05 else "")
-    null.append(f", p {p if p.startswith('<') else '= ' + p}; after Holm {number(score['holm']['value'], 2)}, ")
-    null.append(f"in all templates {number(score['all_templates']['value'], 2)}")
+    null.append(f", p {p if p.startswith('<') else '= ' + p}; in all templates ")
+    null.append(number(score["all_templates"]["value"], 2))
     sizes = []
     for key, words in (("omega_squared", "omega²"), ("gap", "gap")):
         value, low, high = (number(size[key][end], 4) for end in ("value", "low", "high"))
         sizes.append(f"{words} {value} ({low} to {high})")
-    return [first, null, Text(f"  effect sizes (they do not grow with the number of images): {', '.join(sizes)}")]
+    size_line = Text(f"  effect sizes (they do not grow with the number of images): {', '.join(sizes)}")
+    return [first, null, _finding(score), size_line]
+
+
+def _finding(score: Mapping[str, Any]) -> Text:
+    """Return the line with the cells that differ significantly, family-wise over all cells."""
+    found = score["step_down"]
+    line = Text("  significant cells: ")
+    line.append(f"{number(found['value'], 2)} %", style="bold")
+    p = probability(found["p_value"])
+    line.append(f" of {score['n_cells']} (step-down max-F over all cells; smallest adjusted p ")
+    line.append(f"{p if p.startswith('<') else '= ' + p})")
+    return line
 
 
 def _file(attribute: str) -> str:

@@ -7,6 +7,8 @@ permuted freely.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fp2.stats.core.numeric import FloatArray, IntArray, stream
@@ -29,11 +31,22 @@ def permutation_p(observed: float, permuted: FloatArray) -> float:
 
 
 class Permuter:
-    """Draws relabellings of the exchangeable units, from one pair of random streams per class of subjects."""
+    """Draws relabellings of the exchangeable units, from one pair of random streams per class of subjects.
 
-    def __init__(self, units: Units, seed: int) -> None:
-        self._own = [units.label_set[c] for c in units.classes]
-        self._streams = [(stream(seed, c.shape[1], 0), stream(seed, c.shape[1], 1)) for c in units.classes]
+    Parameters
+    ----------
+    units : Units
+    seed : int
+    *key : int
+        Of the random streams, for several permutations under one seed.
+    exchanged : sequence of (S, k), optional
+        The classes of subjects that exchange their labels; all by default.
+    """
+
+    def __init__(self, units: Units, seed: int, *key: int, exchanged: Sequence[IntArray] | None = None) -> None:
+        classes = units.classes if exchanged is None else exchanged
+        self._own = [units.label_set[c] for c in classes]
+        self._streams = [(stream(seed, *key, c.shape[1], 0), stream(seed, *key, c.shape[1], 1)) for c in classes]
 
     def observed(self) -> Labels:
         """Return the observed labels, as a batch of one."""

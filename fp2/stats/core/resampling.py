@@ -109,10 +109,10 @@ def _disjoint_draws(y: FloatArray, member: BoolArray, n: int, seed: int) -> Iter
     step = max(1, CHUNK_BYTES // (8 * max(2 * sum(sizes), 6 * y.shape[1] * y.shape[2])))
     for start in range(0, n, step):
         b = min(step, n - start)
-        yield _disjoint(y, [_counts(rng, b, size) for rng, size in zip(streams, sizes, strict=True)], member)
+        yield _disjoint(y, [resample_counts(rng, b, size) for rng, size in zip(streams, sizes, strict=True)], member)
 
 
-def _counts(rng: np.random.Generator, b: int, size: int) -> FloatArray:
+def resample_counts(rng: np.random.Generator, b: int, size: int) -> FloatArray:
     """Return how often each of `size` subjects is drawn in `b` resamples, (b, size)."""
     if size == 0:
         return np.zeros((b, 0))

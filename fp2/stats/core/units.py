@@ -187,7 +187,7 @@ def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, Flo
     subject = entries.subject[inside][first]
     unit, unit_subject, unit_set = _number_units(subject, image_set, entries.images_given)
     order = _name_free_order(label_sets[unit_set])
-    return Units(order, label_sets[:, order], unit_set, _classes(unit_subject)), unit[image], values
+    return Units(order, label_sets[:, order], unit_set, unit_classes(unit_subject)), unit[image], values
 
 
 def _number_units(subject: IntArray, label_set: IntArray, by_image: bool) -> tuple[IntArray, IntArray, IntArray]:
@@ -207,7 +207,8 @@ def _name_free_order(member: BoolArray) -> IntArray:
     return used[np.argsort(member[:, used].argmax(axis=0), kind="stable")].astype(np.intp)
 
 
-def _classes(unit_subject: IntArray) -> tuple[IntArray, ...]:
+def unit_classes(unit_subject: IntArray) -> tuple[IntArray, ...]:
+    """Return the units of the subjects with k units, (S, k), for each k that occurs, from units sorted by subject."""
     _, start, size = np.unique(unit_subject, return_index=True, return_counts=True)
     return tuple(
         (start[size == k][:, None] + np.arange(k)[None, :]).astype(np.intp) for k in sorted(set(size.tolist()))

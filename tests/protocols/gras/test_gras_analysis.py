@@ -85,13 +85,12 @@ def test_means_in_the_block_give_its_rates(planted: Any) -> None:
 def test_planted_cells_are_found_and_planted_zeros_are_not(planted: Any) -> None:
     _, _, _, block = planted
     unit = block["units"]["subjects"]
-    strong = {
-        (name, k)
-        for name, part in unit["tests"].items()
-        for k, row in enumerate(part["p_value"])
-        if min(row) * unit["scores"]["n_tests"] <= 0.05
-    }
+    strong = {(name, k) for name, part in unit["tests"].items() for k, on in enumerate(part["significant"]) if on}
     assert strong == {("gender", 0), ("gender", 1), ("gender", 2), ("age", 4)}
+    assert unit["scores"]["step_down"] == {"value": pytest.approx(100 * 4 / 30), "p_value": 1 / 100}
+    assert block["headline"]["step_down_subjects"] == unit["scores"]["step_down"]["value"]
+    for part in unit["tests"].values():
+        assert [p <= 0.05 for p in part["adjusted_p"]] == part["significant"]
     means = {name: np.array(part["means"]).mean(axis=2) for name, part in unit["group_means"].items()}
     assert (means["gender"].argmax(axis=0)[:3] == 1).all()
     assert means["age"].argmax(axis=0)[4] == 3
@@ -148,6 +147,25 @@ def test_groups_with_unequal_shares_of_missing_answers_are_reported() -> None:
     assert json.dumps(block, allow_nan=False)
 
 
+def test_a_small_group_with_a_large_spread_is_reported() -> None:
+    world = World(100, groups={"age": 3}, sizes={"age": (50, 30, 20)}, traits=4, templates=2, spread_last=2.0)
+    people = world.people(np.random.default_rng(0))
+    answers = world.answers(people, np.random.default_rng(1))
+    block = analyse(answers, people, world.cuts, QUICK)
+    y = answers.columns["p_yes_first_token"].astype(float).reshape(100, -1)
+    last = np.array([cell == ["age 2"] for cell in people["attr_age"]])
+    others = [y[[cell == [f"age {k}"] for cell in people["attr_age"]]] for k in (0, 1)]
+    pooled = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in others) / (80 - 2)
+    expected = np.median(y[last].std(axis=0, ddof=1) / np.sqrt(pooled))
+    found = block["units"]["images"]["group_means"]["age"]["relative_spread"]
+    assert found[2] == pytest.approx(expected, rel=1e-5)
+    assert next(line for line in block["warnings"] if "times as much" in line).startswith(
+        "Answers about age 2 (age, 20"
+    )
+    even = analyse(replace(world, spread_last=1.0).answers(people, np.random.default_rng(1)), people, world.cuts, QUICK)
+    assert not [line for line in even["warnings"] if "times as much" in line]
+
+
 def test_questions_without_an_answer_are_undefined_and_not_constant() -> None:
     world = World(60, tones=100, groups={"gender": 2}, traits=3, templates=2)
     people = world.people(np.random.default_rng(0))
@@ -190,6 +208,7 @@ def test_headline_names_the_unit_of_every_number() -> None:
 
     size = {"omega_squared": {"value": 0.0}, "gap": {"value": 0.0}}
     score = {"value": 1.0, "null_mean": 1.0, "excess": 0.0, "p_value": 1.0}
-    unit = {"scores": {"published_orientation": score, "seed_orientation": 99.0}, "magnitude": size}
+    scores = {"published_orientation": score, "seed_orientation": 99.0, "step_down": score}
+    unit = {"scores": scores, "magnitude": size}
     found = _headline({"outcome": "p_yes", "units": {"images": unit, "subjects": unit}})
     assert all(name == "outcome" or name.endswith(("_images", "_subjects")) for name in found)

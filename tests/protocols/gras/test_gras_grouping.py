@@ -20,9 +20,9 @@ def test_label_rows_move_as_one_and_the_skin_tone_apart() -> None:
     assert [part.attributes for part in grouping.sets] == [(0, 1), (2,)]
     assert [len(part.images) for part in grouping.sets] == [70, 50]
     for number, part in enumerate(grouping.sets):
-        own = np.bincount(part.label_row)
+        own = np.bincount(part.units.label_set)
         drawn = LabelPermuter(part, 4, number).draw(20)
-        assert (drawn != part.label_row).any()
+        assert (drawn != part.units.label_set).any()
         for row in drawn:
             np.testing.assert_array_equal(np.bincount(row), own)  # whole rows, none split up
     assert (
@@ -64,5 +64,5 @@ def test_the_overall_mean_is_of_all_subjects_with_the_attribute_in_a_compared_gr
     outside = np.array([cell == ["age 2"] for cell in people["attr_age"]])
     part = grouping.sets[0]
     for drawn in LabelPermuter(part, 0, 0).draw(20):  # subjects in no compared group keep their labels
-        np.testing.assert_array_equal(drawn[part.record][outside], part.label_row[part.record][outside])
-        assert (drawn != part.label_row).any()
+        np.testing.assert_array_equal(drawn[part.record][outside], part.units.label_set[part.record][outside])
+        assert (drawn != part.units.label_set).any()

@@ -95,8 +95,11 @@ def test_a_purged_person_is_nowhere_and_the_rest_is_as_if_never_asked(bench: Ben
         assert purged[name] == fresh[name]
     assert purged["response_set"] == fresh["response_set"]
     for unit, block in purged["gras"]["units"].items():
+        other = fresh["gras"]["units"][unit]
+        for part in (*block["tests"].values(), *other["tests"].values()):
+            del part["adjusted_p"]  # by permutation: the draws depend on the order of the salted keys
         for name in ("tests", "group_means"):
-            assert close(block[name], fresh["gras"]["units"][unit][name])
+            assert close(block[name], other[name])
     assert purged["purged"][0]["answers_left"] == 280
     assert len(pd.read_parquet(one.folder / "responses")) == 280
     assert purged["gras"]["battery"] == fresh["gras"]["battery"]

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from benchmarks.gras_validity import EFFECTS, null_coverage, null_mean, planted_cells, rate_coverage, sizes
+from benchmarks.gras_validity import (
+    EFFECTS,
+    cell_worlds,
+    cells_found,
+    null_coverage,
+    null_mean,
+    planted_cells,
+    rate_coverage,
+    sizes,
+)
 from benchmarks.gras_worlds import World
 
 SMALL = World(48, groups={"gender": 2}, traits=24, templates=5, trait_correlation=0.3)
@@ -19,6 +28,13 @@ SMALL = World(48, groups={"gender": 2}, traits=24, templates=5, trait_correlatio
 def test_exchangeable_labels_stay_inside_their_null() -> None:
     """400 data sets without any effect: the score is in the central 95 % of its own permutations in 93-97 %."""
     assert 0.93 <= null_coverage(SMALL, 400, 99) <= 0.97
+
+
+def test_no_cell_is_found_by_chance_in_small_groups_with_skewed_answers() -> None:
+    """Groups of 60 to 10: Holm over asymptotic p-values finds one in half of the data sets, step-down max-F in 5 %."""
+    by_step_down, by_holm = cells_found(cell_worlds()[0][1], 200, "images")[:, :2].mean(axis=0)
+    assert by_step_down <= 0.05 + 3 * (0.05 * 0.95 / 200) ** 0.5
+    assert by_holm >= 0.35
 
 
 def test_subjects_are_permuted_where_they_have_several_images() -> None:
