@@ -116,7 +116,8 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
 
     if not isinstance(given, Mapping):
         raise Fp2Error(f"{given!r} is not a mapping of options", where=where)
-    known = list(inspect.signature(model).parameters)
+    # a mapping of options (`Annotated[dict[...], ...]`) has no keys of its own
+    known = list(inspect.signature(model).parameters) if isinstance(model, type) else [str(key) for key in given]
     if unknown := next((str(key) for key in given if str(key) not in known), None):
         fix = nearest(unknown, known) if known else ""
         raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=fix)

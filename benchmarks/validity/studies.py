@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.validity.beyond import PILOT_WORLDS, PLANNING_WORLDS, pilots, planned
 from benchmarks.validity.families import family, missing, step_down
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.sets import matched, matched_equivalence
@@ -178,4 +179,6 @@ STUDIES = (
     Study("distance", (World("normal"),), distance, 100, 0.25),
     Study("wording", (World("normal"),), wording, 100, 0.25),
     Study("ranks", (World("normal"),), ranks, 100, 0.25),
+    Study("planning", PLANNING_WORLDS, planned, 200, 0.5),
+    Study("pilots", PILOT_WORLDS, pilots, 100, 0.05),
 )

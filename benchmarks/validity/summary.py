@@ -207,6 +207,28 @@ def _ranks(world: World, found: Arrays) -> list[Row]:
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
+def _planned(world: World, found: Arrays) -> list[Row]:
+    claim = "Power at the printed sample size, after correction: 75-85 %"
+    n, groups = int(found["subjects"][0]), len(world.sizes)
+    where = f"{world.outcome}, {groups} groups of {n}, gap {world.gap:.2g} SD"
+    if world.outcome == "rare":
+        claim = "Power at the printed sample size, rare yes/no: at least 75 % (may be more)"
+        return [rate_row(claim, where, "found", found["found"], 0.75, None)]
+    return [rate_row(claim, where, "found", found["found"], 0.75, 0.85)]
+
+
+def _pilots(world: World, found: Arrays) -> list[Row]:
+    where = f"{world.outcome}, pilot of 149 subjects with 3 images each"
+    power = found["power"]
+    error = float(power.std(ddof=1) / math.sqrt(len(power)))
+    mean = Row(
+        "Power at the sample size from a pilot: 75-85 % on average", where, "mean power", float(power.mean()), error,
+        len(power), "75% to 85%", judge(float(power.mean()), error, 0.75, 0.85),
+    )  # fmt: skip
+    claim = "Pilots whose cautious sample size has a power of 78 % or more"
+    return [mean, rate_row(claim, where, "share of pilots", (found["cautious"] >= 0.78).astype(float), None, None)]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -221,4 +243,6 @@ _SUMMARIES = {
     "distance": _distance,
     "wording": _wording,
     "ranks": _ranks,
+    "planning": _planned,
+    "pilots": _pilots,
 }

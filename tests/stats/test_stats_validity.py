@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
+from benchmarks.validity.beyond import PLANNING_WORLDS, planned
 from benchmarks.validity.families import missing, step_down
 from benchmarks.validity.measure import measure
 from benchmarks.validity.sets import matched, matched_equivalence
@@ -71,6 +72,13 @@ def test_holm_holds_the_family_wise_error():
         errors += [min(adjust_p_values(list(part))) <= 0.05 for part in p.reshape(-1, 6)]
     assert len(errors) == 504
     at_most(np.array(errors), 0.05)
+
+
+@pytest.mark.parametrize("world", [PLANNING_WORLDS[1], PLANNING_WORLDS[5]], ids=lambda w: w.outcome)
+def test_the_printed_sample_size_has_its_power(world: World) -> None:
+    found = simulate(partial(planned, n_permutations=1_999), world, 300)["found"]
+    at_least(found > 0, 0.75)
+    at_most(found > 0, 0.85)
 
 
 FAST_COVERAGE = [w for w in COVERAGE_WORLDS if w.sizes == World("normal").sizes and w.where == "smallest"]

@@ -1,0 +1,70 @@
+"""Worlds of the methods around the row: sample size.
+
+Each function measures one chunk of data sets, as those in `studies` do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from benchmarks.validity.measure import Arrays, p_values
+from benchmarks.validity.worlds import IMAGES, SIZES, World, draw
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import max_t_squared
+from fp2.stats.core.resampling import permuted_moments
+from fp2.stats.core.units import prepare
+from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
+
+FAMILY = 24
+LEVEL = 0.05 / FAMILY
+"""Level of the first step of Holm's correction in the default run: six probes by four cuts."""
+PLANNING_WORLDS = tuple(
+    World(outcome, sizes=(0,) * groups, gap=gap, where="two smallest")
+    for outcome, groups, gap in (
+        ("normal", 2, 0.5), ("normal", 5, 0.8), ("normal", 5, 0.3), ("normal", 12, 0.8), ("zero-heavy", 5, 0.5),
+        ("yes/no", 5, 0.4), ("rare", 4, 0.25),
+    )
+)  # fmt: skip
+"""The sizes say only how many groups there are: the plan says how large they have to be."""
+PILOT_WORLDS = (World("normal"), World("zero-heavy"), World("yes/no"))
+
+
+@cache
+def true_spread(outcome: str) -> Spread:
+    """Return the spread of an outcome without a gap, from 40,000 subjects."""
+    data = draw(World(outcome, sizes=(20_000, 20_000)), np.random.default_rng(7), 1)
+    found = spread_of(data.values[:, 0], data.groups, data.subjects)
+    assert found is not None
+    return Spread(found.sd, found.icc)
+
+
+def planned(world: World, n: int, seed: int, n_permutations: int = 4_999) -> Arrays:
+    """Whether the gap is found after correction with exactly as many subjects as the plan prints for 80 % power."""
+    gap, groups = world.true_gap, len(world.sizes)
+    subjects = subjects_needed(gap, true_spread(world.outcome), groups=groups, images=IMAGES, level=LEVEL)
+    assert subjects is not None
+    data = draw(replace(world, sizes=(subjects,) * groups), np.random.default_rng(seed), n)
+    entries = read_entries(data.values, data.groups, data.subjects, data.images)
+    p = prepare(entries, cell_means(entries), 2)
+    assert p is not None
+    observed, batches = permuted_moments(p, np.full(n, world.yes_no), n_permutations, seed)
+    permuted = np.concatenate([np.sqrt(max_t_squared(found)) for found in batches])
+    p_value = p_values(np.sqrt(max_t_squared(observed))[0], permuted)
+    return {"found": (p_value <= LEVEL).astype(float), "subjects": np.full(n, float(subjects))}
+
+
+def pilots(world: World, n: int, seed: int) -> Arrays:
+    """Power at the number that a pilot of 149 subjects leads to, as estimated and with the upper limit of its SD."""
+    data, truth = draw(world, np.random.default_rng(seed), n), true_spread(world.outcome)
+    gap, out = 0.5 * truth.sd, {"power": np.empty(n), "cautious": np.empty(n)}
+    for k in range(n):
+        spread = spread_of(data.values[:, k], data.groups, data.subjects)
+        assert spread is not None
+        for name, used in (("power", spread), ("cautious", spread.cautious())):
+            needed = subjects_needed(gap, used, groups=len(SIZES), images=IMAGES, level=LEVEL)
+            assert needed is not None
+            out[name][k] = detection_power(gap, truth, groups=len(SIZES), subjects=needed, images=IMAGES, level=LEVEL)
+    return out
