@@ -109,7 +109,7 @@ def compare(
     json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
 ) -> None:
-    """Compare the fingerprints of two runs on the subjects that both have: distance, interval, p-value."""
+    """Compare the fingerprints of two runs, on shared subjects or two samples: distance, interval, p-value."""
     from fp2.commands.compare import compare_runs
 
     compare_runs(first, second, ctx.args, json, figure)

@@ -1,4 +1,4 @@
-"""Worlds of the methods around the row: sample size.
+"""Worlds of the methods around the row: sample size, two independent samples.
 
 Each function measures one chunk of data sets, as those in `studies` do.
 """
@@ -17,6 +17,7 @@ from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
 from fp2.stats.core.units import prepare
 from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
+from fp2.stats.two_samples import Sample, independent_distance
 
 FAMILY = 24
 LEVEL = 0.05 / FAMILY
@@ -68,3 +69,68 @@ def pilots(world: World, n: int, seed: int) -> Arrays:
             assert needed is not None
             out[name][k] = detection_power(gap, truth, groups=len(SIZES), subjects=needed, images=IMAGES, level=LEVEL)
     return out
+
+
+SECOND = (12, 14, 25, 40, 30)
+"""Sizes of the second sample, whose small groups are the large ones of the first."""
+TWO_SAMPLE_WORLDS = (
+    World("normal"),
+    World("normal", gap=0.8),
+    World("normal", "spread", gap=0.8),
+    World("normal", "images"),
+    World("normal", "straddling"),
+    World("normal", "multi-valued"),
+    World("normal", "missing"),
+    World("zero-heavy", "spread"),
+    World("yes/no"),
+    World("rare"),
+    World("normal", sizes=(60, 10)),
+)
+APART_WORLDS = (World("normal", gap=0.2), World("normal", gap=0.8))
+
+
+def two_samples(world: World, n: int, seed: int, n_permutations: int = 199, n_bootstrap: int = 199) -> Arrays:
+    """Two models with parallel profiles, each asked about people of its own; truth of the distance: 0.
+
+    Subjects vary 2.5 times as much with the second model, but in yes/no outcomes.
+    """
+    rng, found = np.random.default_rng(seed), []
+    other = replace(world, sizes=SECOND[: len(world.sizes)])
+    for k in range(n):
+        one, two = draw(world, rng, 3), draw(other, rng, 3)
+        values = two.values
+        if not world.yes_no:
+            people = int(two.subjects.max()) + 1
+            noise = np.sqrt(2.5**2 - 1) * 0.14 * rng.normal(size=(people, 3))[two.subjects]
+            values = values + 0.3 + noise
+        first = Sample(one.values, one.groups, one.subjects, one.images)
+        second = Sample(values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000)
+        found.append(
+            independent_distance(first, second, n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed + k)
+        )
+    return {
+        "p": np.array([f.p_value for f in found], dtype=float),
+        "low": np.array([f.ci_low for f in found], dtype=float),
+        "single": np.array([f.by_outcome[0].p_value for f in found if f.by_outcome[0]], dtype=float),
+    }
+
+
+def two_samples_apart(world: World, n: int, seed: int) -> Arrays:
+    """Coverage of the interval where the profiles differ: the smallest group is `gap` lower with the second model."""
+    rng, low, high, p = np.random.default_rng(seed), [], [], []
+    still = replace(world, gap=0.0)
+    centred = np.zeros(len(world.sizes))
+    centred[-1] = world.true_gap
+    truth = float(np.sqrt(((centred - centred.mean()) ** 2).mean()))
+    for k in range(n):
+        one, two = draw(world, rng, 1), draw(replace(still, sizes=SECOND), rng, 1)
+        found = independent_distance(
+            Sample(one.values, one.groups, one.subjects, one.images),
+            Sample(two.values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000),
+            n_permutations=199, n_bootstrap=399, seed=seed + k,
+        )  # fmt: skip
+        low.append(found.ci_low)
+        high.append(found.ci_high)
+        p.append(found.p_value)
+    inside = (np.array(low, dtype=float) <= truth) & (truth <= np.array(high, dtype=float))
+    return {"covered": inside.astype(float), "p": np.array(p, dtype=float)}

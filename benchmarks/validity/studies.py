@@ -8,7 +8,16 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.validity.beyond import PILOT_WORLDS, PLANNING_WORLDS, pilots, planned
+from benchmarks.validity.beyond import (
+    APART_WORLDS,
+    PILOT_WORLDS,
+    PLANNING_WORLDS,
+    TWO_SAMPLE_WORLDS,
+    pilots,
+    planned,
+    two_samples,
+    two_samples_apart,
+)
 from benchmarks.validity.families import family, missing, step_down
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.sets import matched, matched_equivalence
@@ -181,4 +190,6 @@ STUDIES = (
     Study("ranks", (World("normal"),), ranks, 100, 0.25),
     Study("planning", PLANNING_WORLDS, planned, 200, 0.5),
     Study("pilots", PILOT_WORLDS, pilots, 100, 0.05),
+    Study("two_samples", TWO_SAMPLE_WORLDS, two_samples, 100, 0.5),
+    Study("two_samples_apart", APART_WORLDS, two_samples_apart, 100, 0.5),
 )

@@ -229,6 +229,32 @@ def _pilots(world: World, found: Arrays) -> list[Row]:
     return [mean, rate_row(claim, where, "share of pilots", (found["cautious"] >= 0.78).astype(float), None, None)]
 
 
+def _two_samples(world: World, found: Arrays) -> list[Row]:
+    where = f"two models, samples of their own, parallel profiles: {describe(world)}"
+    if world.yes_no:
+        claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+        if world.outcome == "rare":
+            claim, low = "Type-I error, rare yes/no: at most 6 % (may be conservative)", 0.0
+    else:
+        claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
+    rows = [rate_row(claim, where, "distance p, all probes", _rejected(found["p"]), low or None, high)]
+    rows.append(rate_row(claim, where, "distance p, one probe", _rejected(found["single"]), low or None, high))
+    covered = (found["low"] <= 1e-9).astype(float)
+    return [
+        *rows,
+        rate_row("Coverage of the distance's interval at 0: at least 93 %", where, "ci", covered, 0.93, None),
+    ]
+
+
+def _apart(world: World, found: Arrays) -> list[Row]:
+    where = f"two models, samples of their own, one group {world.gap:g} SD apart"
+    claim = "Coverage of the distance's interval above 0: at least 94 %"
+    return [
+        rate_row(claim, where, "ci", found["covered"], 0.94, None),
+        rate_row("Power to tell two models apart", where, "distance p", _rejected(found["p"]), None, None),
+    ]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -245,4 +271,6 @@ _SUMMARIES = {
     "ranks": _ranks,
     "planning": _planned,
     "pilots": _pilots,
+    "two_samples": _two_samples,
+    "two_samples_apart": _apart,
 }

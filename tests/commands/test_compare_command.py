@@ -63,7 +63,7 @@ def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.Capt
 def test_runs_under_another_salt_share_nobody(bench: Bench, tmp_path: Path, capsys: Any) -> None:
     elsewhere = Bench(tmp_path / "elsewhere", bench.pictures)
     assert fp2("compare", str(bench.run().folder), str(elsewhere.run().folder), *bench.paths) == 2
-    assert "salts with its own secret" in capsys.readouterr().err
+    assert "salted with a secret" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("mlflow_store")
@@ -87,7 +87,7 @@ def test_a_sweep_is_ranked_with_intervals(
         ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
     ]  # fmt: skip
     assert text.read_text(encoding="utf-8").startswith("| # | ranks | ties | shrunken |")
-    assert "| refused | people |" in text.read_text(encoding="utf-8")
+    assert "| refused | subjects |" in text.read_text(encoding="utf-8")
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()
     assert fp2("leaderboard", *bench.paths) == 0

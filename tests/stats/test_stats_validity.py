@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
-from benchmarks.validity.beyond import PLANNING_WORLDS, planned
+from benchmarks.validity.beyond import PLANNING_WORLDS, TWO_SAMPLE_WORLDS, planned, two_samples
 from benchmarks.validity.families import missing, step_down
 from benchmarks.validity.measure import measure
 from benchmarks.validity.sets import matched, matched_equivalence
@@ -79,6 +79,13 @@ def test_the_printed_sample_size_has_its_power(world: World) -> None:
     found = simulate(partial(planned, n_permutations=1_999), world, 300)["found"]
     at_least(found > 0, 0.75)
     at_most(found > 0, 0.85)
+
+
+@pytest.mark.parametrize("world", [TWO_SAMPLE_WORLDS[2], TWO_SAMPLE_WORLDS[8]], ids=lambda w: w.outcome)
+def test_two_samples_with_parallel_profiles_are_rejected_as_often_as_they_should(world: World) -> None:
+    found = simulate(partial(two_samples, n_permutations=99, n_bootstrap=0), world, 200)
+    at_most(found["p"] <= 0.05, 0.07)
+    at_least(found["p"] <= 0.05, 0.04)
 
 
 FAST_COVERAGE = [w for w in COVERAGE_WORLDS if w.sizes == World("normal").sizes and w.where == "smallest"]

@@ -29,12 +29,11 @@ def power_figure(
         axes = drawn.add_axes((0.1, 0.15, 0.86, 0.63))
         for place, curve in enumerate(curves):
             colour, k = LINES[place % len(LINES)], curve["images"]
-            label = f"{k} image{'s' if k > 1 else ''} each"
+            needed = "over a million" if curve["needed"] is None else f"{curve['needed']:,}"
+            label = f"{k} image{'s' if k > 1 else ''} each: {needed} subjects"
             axes.plot(curve["subjects"], curve["power"], color=colour, linewidth=1.6, label=label)
             if curve["needed"] is not None:
                 axes.plot(curve["needed"], block["power"], "o", color=colour, markersize=5)
-                axes.annotate(f"{curve['needed']:,}", (curve["needed"], block["power"]), xytext=(4, -11),
-                              textcoords="offset points", fontsize=8, color=colour)  # fmt: skip
         axes.axhline(block["power"], color=FAINT, linewidth=0.8, linestyle=":")
         axes.set(xscale="log", ylim=(0, 1.02), xlabel="subjects in each group", ylabel="power")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
