@@ -1,17 +1,19 @@
-"""Worlds of the methods around the row: sample size, two independent samples.
+"""Worlds of the methods around the row: sample size, two independent samples, adjusted disparities.
 
 Each function measures one chunk of data sets, as those in `studies` do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
-from benchmarks.validity.worlds import IMAGES, SIZES, World, draw
+from benchmarks.validity.worlds import IMAGES, RATE, SIZES, World, answer_sd, draw
+from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
@@ -134,3 +136,82 @@ def two_samples_apart(world: World, n: int, seed: int) -> Arrays:
         p.append(found.p_value)
     inside = (np.array(low, dtype=float) <= truth) & (truth <= np.array(high, dtype=float))
     return {"covered": inside.astype(float), "p": np.array(p, dtype=float)}
+
+
+ADJUSTED_WORLDS = (
+    World("normal"),
+    World("normal", gap=0.5),
+    World("zero-heavy"),
+    World("yes/no"),
+    World("normal", "spread"),
+    World("zero-heavy", "spread"),
+    World("normal", "images"),
+    World("yes/no", "images"),
+)
+SLOPE = 0.6
+"""What a step of the covariate adds, in SD of one answer; four in five subjects of the later groups are at step 2."""
+
+
+def adjusted(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
+    """A covariate with an effect of its own that differs between the groups: p and gap with and without adjustment.
+
+    The world's gap is that between the groups at the same covariate.
+    """
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(world.sizes)), world.sizes)
+    late = np.where(group >= 2, 0.8, 0.2)
+    step = np.where(rng.random(len(group)) < late, 2, rng.integers(0, 2, len(group)))
+    data = draw(world, rng, n)
+    subjects = data.subjects
+    effect = SLOPE * answer_sd(world.outcome) * (step - 1)
+    if world.yes_no:
+        # a subject's rate moves by the effect: some of the other answer are turned
+        up = effect[subjects][:, None] / np.where(effect > 0, 1 - RATE, RATE)[subjects][:, None]
+        turned = rng.random(data.values.shape) < np.abs(up)
+        values = np.where(turned, (up > 0).astype(float), data.values)
+    else:
+        values = data.values + effect[subjects][:, None]
+    size = np.bincount(subjects)
+    means = np.stack([np.bincount(subjects, weights=values[:, k]) / size for k in range(n)], axis=1)
+    names = tuple(f"group {g}" for g in range(len(world.sizes)))
+    shares = np.eye(len(names))[group]
+    levels = np.stack([step == 1, step == 2], axis=1).astype(float)
+    options = {"n_permutations": n_permutations, "seed": seed}
+    held = adjusted_panel(means, Design(shares, names, levels, ("age", "age")), **options)
+    naive = adjusted_panel(means, Design(shares, names, levels[:, :0], ()), **options)
+    return {
+        "p": np.array([one.p_value for one in held], dtype=float),
+        "raw_p": np.array([one.p_value for one in naive], dtype=float),
+        "estimate": np.array([_last_less_first(one.groups) for one in held]),
+        "raw_estimate": np.array([_last_less_first(one.groups) for one in naive]),
+    }
+
+
+def _last_less_first(groups: Sequence[AdjustedGroup]) -> float:
+    return groups[-1].adjusted - groups[0].adjusted
+
+
+INTERACTION_WORLDS = (
+    World("normal", sizes=(40, 30, 20, 12, 25, 10)),
+    World("normal", "spread", sizes=(40, 30, 20, 12, 25, 10)),
+    World("zero-heavy", sizes=(40, 30, 20, 12, 25, 10)),
+    World("yes/no", sizes=(40, 30, 20, 12, 25, 10)),
+    World("normal", sizes=(40, 30, 20, 12, 25, 10), gap=0.8),
+)
+"""Three by two intersections; a gap is an effect of the last combination alone, which is not additive."""
+
+
+def interaction(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
+    """Two attributes with effects of their own: p of the test that nothing goes beyond them."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(6), world.sizes)
+    first, second = np.arange(6) // 2, np.arange(6) % 2
+    additive = np.concatenate([np.eye(3)[first], np.eye(2)[second]], axis=1)
+    data = draw(world, rng, n)
+    size = np.bincount(data.subjects)
+    means = np.stack([np.bincount(data.subjects, weights=data.values[:, k]) / size for k in range(n)], axis=1)
+    if not world.yes_no:
+        means += answer_sd(world.outcome) * (0.5 * first + 0.4 * second)[group][:, None]
+    design = Design(np.eye(6)[group], tuple("abcdef"), np.zeros((len(group), 0)), (), additive)
+    found = adjusted_panel(means, design, n_permutations=n_permutations, seed=seed)
+    return {"p": np.array([one.interaction_p for one in found], dtype=float)}

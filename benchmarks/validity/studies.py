@@ -9,10 +9,14 @@ from functools import cache
 import numpy as np
 
 from benchmarks.validity.beyond import (
+    ADJUSTED_WORLDS,
     APART_WORLDS,
+    INTERACTION_WORLDS,
     PILOT_WORLDS,
     PLANNING_WORLDS,
     TWO_SAMPLE_WORLDS,
+    adjusted,
+    interaction,
     pilots,
     planned,
     two_samples,
@@ -192,4 +196,6 @@ STUDIES = (
     Study("pilots", PILOT_WORLDS, pilots, 100, 0.05),
     Study("two_samples", TWO_SAMPLE_WORLDS, two_samples, 100, 0.5),
     Study("two_samples_apart", APART_WORLDS, two_samples_apart, 100, 0.5),
+    Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
+    Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
 )

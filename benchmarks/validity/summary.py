@@ -255,6 +255,39 @@ def _apart(world: World, found: Arrays) -> list[Row]:
     ]
 
 
+def _adjusted(world: World, found: Arrays) -> list[Row]:
+    where = f"a covariate that differs by group, {describe(world)}"
+    rows = []
+    if not world.gap:
+        claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+        if world.condition in ("spread", "images"):
+            claim, low, high = "Type-I error, unequal spread or images: at most 7 %", None, 0.07
+        rows.append(rate_row(claim, where, "adjusted p", _rejected(found["p"]), low, high))
+        rows.append(rate_row("The covariate's effect taken for the group's", where, "p without adjustment",
+                             _rejected(found["raw_p"]), None, None))  # fmt: skip
+    else:
+        rows.append(rate_row("Power of the adjusted test", where, "adjusted p", _rejected(found["p"]), None, None))
+    for name, claim, bound in (
+        ("estimate", "Bias of the adjusted gap of two groups: within 0.03 SD of one answer", "-3% to 3%"),
+        ("raw_estimate", "Bias of the gap without adjustment, in SD of one answer", FREE),
+    ):
+        off = (found[name] - world.true_gap) / _unit(world)
+        value, error = float(off.mean()), float(off.std(ddof=1) / math.sqrt(len(off)))
+        verdict = "" if bound == FREE else judge(value, error, -0.03, 0.03)
+        rows.append(Row(claim, where, "mean difference", value, error, len(off), bound, verdict))
+    return rows
+
+
+def _interaction(world: World, found: Arrays) -> list[Row]:
+    where = f"3 x 2 intersections with main effects, {describe(world)}"
+    if world.gap:
+        return [rate_row("Power to find an interaction", where, "interaction p", _rejected(found["p"]), None, None)]
+    claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+    if world.condition == "spread":
+        claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
+    return [rate_row(claim, where, "interaction p", _rejected(found["p"]), low or None, high)]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -273,4 +306,6 @@ _SUMMARIES = {
     "pilots": _pilots,
     "two_samples": _two_samples,
     "two_samples_apart": _apart,
+    "adjusted": _adjusted,
+    "interaction": _interaction,
 }

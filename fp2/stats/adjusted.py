@@ -1,0 +1,317 @@
+"""Adjusted disparities: group means with covariates held equal, and a permutation test of what is left.
+
+The unit is the subject: y is the mean over its images, z its shares in the groups (a subject in two groups has two
+halves), x its covariates. In the linear model E y = z mu + x beta with centred x, mu are the group means that subjects
+with average covariates would have (standardisation; regression adjustment). Contrasts of mu are tested by the
+permutation method of Freedman and Lane (1983): residuals of the model without groups are permuted across subjects and
+the full model is fitted again. |T| takes heteroscedasticity-consistent variances (HC2; MacKinnon and White 1985), so
+that the test holds approximately under unequal spread (DiCiccio and Romano 2017); without covariates and with disjoint
+groups HC2 is Welch's variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, stream
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE
+
+METHOD = ("adjusted", 1, ("adjusted",))
+NOT_SEPARABLE = "not_separable"
+"""Status of groups that covariates determine: no difference between them can be told from the covariates' effect."""
+_STREAM = 8
+_RANK = 1e-8
+_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is known of S subjects.
+
+    Attributes
+    ----------
+    shares : (S, G)
+        Shares of each subject in the groups; a row sums to 1, or to 0 for a subject in no group.
+    groups : tuple of str
+    covariates : (S, p)
+        Numbers, or shares of the levels of an attribute but one; complete.
+    of_attribute : tuple of str
+        The attribute of each covariate.
+    additive : (G, q) or None
+        The labels of each group in the main effects of an intersection, 0/1: `interaction` tests what goes beyond them.
+    """
+
+    shares: FloatArray
+    groups: tuple[str, ...]
+    covariates: FloatArray
+    of_attribute: tuple[str, ...]
+    additive: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class AdjustedGroup:
+    """One group: means over subjects and adjusted, the error of the latter, and Kish's effective number of subjects."""
+
+    group: str
+    n_subjects: int
+    mean: float
+    adjusted: float
+    error: float
+    effective_n: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One attribute: largest standardised mean difference of its covariates between two groups, before and after.
+
+    After the adjustment means are equal by construction; `products` is the largest difference that is left in squares
+    and products of covariates, which the linear model does not hold equal.
+    """
+
+    attribute: str
+    before: float
+    after: float
+    products: float
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """One outcome; None where a number does not exist.
+
+    Attributes
+    ----------
+    status
+        `ok`, `too_few_subjects`, `uninformative`, or `not_separable`.
+    raw, gap
+        max - min of the group means of these subjects, before and after adjustment.
+    pair
+        The two groups of the largest |T|, the one with the lower adjusted mean first.
+    ci_low, ci_high
+        Interval of the gap from the permuted maximum: `ci_low` is above 0 exactly if p <= alpha.
+    max_t, p_value, permuted
+        The test of equal adjusted means, and its permuted statistics (B,).
+    interaction_t, interaction_p, interaction_permuted
+        The same for the interaction of an intersection's attributes.
+    """
+
+    status: str
+    n_subjects: int
+    raw: float | None = None
+    gap: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    pair: tuple[str, str] | None = None
+    max_t: float | None = None
+    p_value: float | None = None
+    permuted: FloatArray | None = None
+    interaction_t: float | None = None
+    interaction_p: float | None = None
+    interaction_permuted: FloatArray | None = None
+    groups: tuple[AdjustedGroup, ...] = ()
+    balance: tuple[Balance, ...] = ()
+
+
+def adjusted_panel(
+    values: FloatArray, design: Design, *, n_permutations: int, seed: int, alpha: float = 0.05, min_subjects: int = 10
+) -> list[Adjusted]:
+    """Return the adjusted comparison of every outcome, values (S, m) with NaN = missing.
+
+    One permutation of the subjects serves all outcomes.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ or a covariate is missing.
+    """
+    if len(values) != len(design.shares) or len(values) != len(design.covariates):
+        raise ValueError("values, shares and covariates differ in length")
+    if not np.isfinite(design.covariates).all():
+        raise ValueError("covariates hold a missing value")
+    return [
+        _adjusted(values[:, j], design, n_permutations, seed, alpha, max(min_subjects, 2))
+        for j in range(values.shape[1])
+    ]
+
+
+def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, least: int) -> Adjusted:
+    used = np.isfinite(y) & (design.shares.sum(axis=1) > 0)
+    kept = (design.shares[used] > 0).sum(axis=0) >= least
+    used &= design.shares[:, kept].sum(axis=1) > 0
+    if not np.isfinite(y).any():
+        return Adjusted(UNINFORMATIVE, 0)
+    if kept.sum() < 2:
+        return Adjusted(TOO_FEW, int(used.sum()))
+    own = y[used]
+    scale = float(own.std())
+    if scale <= 1e-12 * max(1.0, float(np.abs(own).max())):
+        return Adjusted(UNINFORMATIVE, int(used.sum()))
+    centre = float(own.mean())
+    own = (own - centre) / scale
+    shares = design.shares[used][:, kept]
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    x = _standardised(design.covariates[used])
+    full = np.concatenate([shares, x], axis=1)
+    inverse = np.linalg.pinv(full, rcond=_RANK)
+    groups = int(kept.sum())
+    contrasts = np.array([_difference(g, h, groups) for g, h in combinations(range(groups), 2)])
+    if not _estimable(contrasts, full, inverse, groups):
+        return Adjusted(NOT_SEPARABLE, int(used.sum()), raw=_range(_means(shares, own)) * scale)
+    keys = stream(seed, _STREAM)
+    model = _Model(own, full, inverse, groups)
+    reduced = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    t, permuted = model.test(contrasts, reduced, used, n, keys)
+    at = model.contrast_t(contrasts)
+    gaps, errors = np.abs(contrasts @ model.mean), model.errors(contrasts)
+    q = float(np.quantile(permuted, 1 - alpha, method="higher"))
+    names = [name for name, here in zip(design.groups, kept, strict=True) if here]
+    first, second = list(combinations(range(groups), 2))[int(np.argmax(at))]
+    low, high = sorted((first, second), key=lambda g: model.mean[g])
+    interaction = _interaction(model, design, kept, x, shares, used, n, stream(seed, _STREAM, 1))
+    return Adjusted(
+        OK,
+        int(used.sum()),
+        raw=_range(_means(shares, own)) * scale,
+        gap=_range(model.mean) * scale,
+        ci_low=max(0.0, float((gaps - q * errors).max())) * scale,
+        ci_high=float((gaps + 1.959964 * errors).max()) * scale,
+        pair=(names[low], names[high]),
+        max_t=t,
+        p_value=permutation_p(t, permuted),
+        permuted=permuted,
+        **interaction,
+        groups=_groups(names, model, shares, own, centre, scale),
+        balance=_balance(design.of_attribute, x, shares, model),
+    )
+
+
+def _interaction(
+    model: _Model, design: Design, kept: BoolArray, x: FloatArray, shares: FloatArray, used: BoolArray, n: int,
+    rng: np.random.Generator,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the test that the adjusted means of the intersections follow from main effects."""
+    if design.additive is None:
+        return {}
+    additive = design.additive[kept]
+    weight = np.sqrt(shares.sum(axis=0))
+    projection = additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
+    contrasts = np.eye(len(additive)) - projection
+    if np.linalg.matrix_rank(contrasts, tol=1e-6) == 0:  # the combinations present are all determined by main effects
+        return {}
+    reduced = np.concatenate([shares @ additive, x], axis=1)
+    t, permuted = model.test(contrasts[np.abs(contrasts).max(axis=1) > 1e-6], reduced, used, n, rng)
+    return {"interaction_t": t, "interaction_p": permutation_p(t, permuted), "interaction_permuted": permuted}
+
+
+class _Model:
+    """The full model of one outcome, and its tests."""
+
+    def __init__(self, y: FloatArray, full: FloatArray, inverse: FloatArray, groups: int) -> None:
+        self._full, self._inverse, self.weights, self._y = full, inverse, inverse[:groups], y
+        self._leverage = np.clip(np.einsum("ij,ji->i", full, inverse), 0.0, 1.0)
+        self.mean = self.weights @ y
+
+    def contrast_t(self, contrasts: FloatArray) -> FloatArray:
+        """Return |T| of each contrast as observed."""
+        return self._t(contrasts @ self.weights, self._y[:, None])[:, 0]
+
+    def errors(self, contrasts: FloatArray) -> FloatArray:
+        """Return the HC2 standard error of each contrast."""
+        return np.sqrt(self._variance(contrasts @ self.weights, self._residuals(self._y[:, None]))[:, 0])
+
+    def _residuals(self, y: FloatArray) -> FloatArray:
+        rest: FloatArray = y - self._full @ (self._inverse @ y)
+        return rest
+
+    def _variance(self, weights: FloatArray, residuals: FloatArray) -> FloatArray:
+        free = 1 - self._leverage
+        scaled = np.where(free > 1e-6, weights**2 / np.where(free > 1e-6, free, 1.0), 0.0)
+        variance: FloatArray = scaled @ residuals**2
+        return variance
+
+    def _t(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+        variance = self._variance(weights, self._residuals(y))
+        value = np.abs(weights @ y)
+        safe = np.where(variance > _VARIANCE, variance, 1.0)
+        return np.where(variance > _VARIANCE, value / np.sqrt(safe), np.where(value < 1e-9, 0.0, np.inf))
+
+    def test(
+        self, contrasts: FloatArray, reduced: FloatArray, used: BoolArray, n: int, rng: np.random.Generator
+    ) -> tuple[float, FloatArray]:
+        """Return the largest |T| of the contrasts, and its `n` permutations of the reduced model's residuals.
+
+        Every subject draws a random number, so that outcomes with other subjects permute their own in the same order.
+        """
+        weights = contrasts @ self.weights
+        observed = float(self._t(weights, self._y[:, None]).max())
+        rest = self._y - reduced @ (np.linalg.pinv(reduced, rcond=_RANK) @ self._y)
+        step = max(1, CHUNK_BYTES // (8 * 5 * len(used)))
+        out = []
+        for start in range(0, n, step):
+            keys = rng.random((min(step, n - start), len(used)))[:, used]
+            out.append(self._t(weights, rest[np.argsort(keys, axis=1)].T).max(axis=0))
+        return observed, np.concatenate(out)
+
+
+def _standardised(x: FloatArray) -> FloatArray:
+    """Return covariates with mean 0 and SD 1; constant ones are left out (0)."""
+    spread = x.std(axis=0)
+    kept = spread > 1e-9
+    return np.where(kept, (x - x.mean(axis=0)) / np.where(kept, spread, 1.0), 0.0)
+
+
+def _difference(g: int, h: int, groups: int) -> FloatArray:
+    contrast = np.zeros(groups)
+    contrast[g], contrast[h] = 1.0, -1.0
+    return contrast
+
+
+def _estimable(contrasts: FloatArray, full: FloatArray, inverse: FloatArray, groups: int) -> bool:
+    """Whether no contrast of groups has a part that the data cannot tell from the covariates."""
+    rows = np.concatenate([contrasts, np.zeros((len(contrasts), full.shape[1] - groups))], axis=1)
+    return bool(np.abs(rows - rows @ inverse @ full).max() < 1e-6)
+
+
+def _means(shares: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the group means without covariates."""
+    return np.asarray(np.linalg.lstsq(shares, y, rcond=None)[0], dtype=np.float64)
+
+
+def _range(mean: FloatArray) -> float:
+    return float(mean.max() - mean.min())
+
+
+def _groups(
+    names: Sequence[str], model: _Model, shares: FloatArray, y: FloatArray, centre: float, scale: float
+) -> tuple[AdjustedGroup, ...]:
+    raw, errors = _means(shares, y), model.errors(np.eye(len(names)))
+    return tuple(
+        AdjustedGroup(
+            name, int((shares[:, g] > 0).sum()), float(raw[g]) * scale + centre,
+            float(model.mean[g]) * scale + centre, float(errors[g]) * scale, float(1 / (model.weights[g] ** 2).sum()),
+        )
+        for g, name in enumerate(names)
+    )  # fmt: skip
+
+
+def _balance(of_attribute: Sequence[str], x: FloatArray, shares: FloatArray, model: _Model) -> tuple[Balance, ...]:
+    """Return the balance of each attribute, under the weights that the model's adjusted means give to the subjects."""
+    before = np.asarray(np.linalg.pinv(shares), dtype=np.float64)
+    after = model.weights
+    out = []
+    for attribute in dict.fromkeys(of_attribute):
+        own = x[:, [k for k, name in enumerate(of_attribute) if name == attribute]]
+        products = _standardised(np.concatenate([own[:, [k]] * x for k in range(own.shape[1])], axis=1))
+        out.append(Balance(attribute, *(_apart(w, c) for w, c in ((before, own), (after, own), (after, products)))))
+    return tuple(out)
+
+
+def _apart(weights: FloatArray, x: FloatArray) -> float:
+    """Return the largest difference of two groups' weighted means of standardised covariates."""
+    means = weights @ x
+    return float((means.max(axis=0) - means.min(axis=0)).max()) if x.size else 0.0
