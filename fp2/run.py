@@ -103,10 +103,13 @@ def _ask(storage: Storage, inputs: Inputs) -> Asked:
 
 def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:
     """Return the tables of a run that asked a model."""
+    from fp2.data.image_facts import with_image_facts
+
     config, battery, dataset = inputs.config, inputs.battery, inputs.dataset
     assert inputs.engine is not None
     assert battery is not None
-    answers, scores = protocol.score(storage.answers(), inputs.people, inputs.scorers)
+    people = with_image_facts(inputs.people, config.analysis.adjust)
+    answers, scores = protocol.score(storage.answers(), people, inputs.scorers)
     about = {
         "response_set": storage.response_set,
         "model": describe_model(config, inputs.engine.identity()),
@@ -114,8 +117,8 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "scorers": describe_scorers(inputs.scorers),
     }
     notes = [*dataset.notes, *protocol.notes(inputs)]
-    tables = RunTables(inputs.people, answers, scores)
-    used = protocol.attributes()
+    tables = RunTables(people, answers, scores)
+    used = protocol.attributes() | set(config.analysis.adjust)
     return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")
 
 

@@ -146,6 +146,8 @@ class EvaluationProtocol(Generic[Given]):
         Whether counterfactual sets can be compared.
     several_variants : bool
         Whether the battery may show every image in several variants.
+    adjusts : bool
+        Whether covariates can be held equal (`analysis.adjust`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     """
@@ -156,6 +158,7 @@ class EvaluationProtocol(Generic[Given]):
     scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False
+    adjusts: ClassVar[bool] = False
     sections: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Given) -> None:

@@ -53,6 +53,8 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
+    if config.analysis.adjust and not protocol.adjusts:
+        raise Fp2Error(f"protocol {protocol.name!r} holds no covariate equal", where="analysis.adjust", fix="Omit it")
     protocol.check(inputs)
     return protocol, inputs, pixels
 

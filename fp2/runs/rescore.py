@@ -89,6 +89,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         remember(Path(config.paths.state), run_id, places)
         sections = load_sections(protocol.section_targets())
         used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
+        used |= set(config.analysis.adjust)
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
         write_run(config, folder, tables.keeping(used), results, sections, extra, progress)

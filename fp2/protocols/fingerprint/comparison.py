@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.protocols.base import EvaluationProtocol, Job
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
@@ -55,6 +55,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.missing:Missing",
         f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
         f"{PACKAGE}.intersections:Intersections",
+        f"{PACKAGE}.adjusted:AdjustedDisparities",
     )
 
     def load_supplements(self) -> list[Supplement]:
@@ -66,6 +67,12 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return the import paths of the report sections, those of the supplements included."""
         own = [supplement.section for supplement in self.load_supplements() if supplement.section]
         return (*self.sections, *own)
+
+    def check(self, inputs: Inputs) -> None:
+        """Raise for covariates that the data do not have."""
+        from fp2.protocols.fingerprint.adjusted import check_covariates
+
+        check_covariates(inputs.config.analysis.adjust, inputs.people)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""
