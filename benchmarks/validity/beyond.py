@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import IMAGES, RATE, SIZES, World, answer_sd, draw
-from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel
+from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
@@ -213,5 +213,5 @@ def interaction(world: World, n: int, seed: int, n_permutations: int = 999) -> A
     if not world.yes_no:
         means += answer_sd(world.outcome) * (0.5 * first + 0.4 * second)[group][:, None]
     design = Design(np.eye(6)[group], tuple("abcdef"), np.zeros((len(group), 0)), (), additive)
-    found = adjusted_panel(means, design, n_permutations=n_permutations, seed=seed)
-    return {"p": np.array([one.interaction_p for one in found], dtype=float)}
+    found = interaction_panel(means, design, n_permutations=n_permutations, seed=seed)
+    return {"p": np.array([one.p_value if one else np.nan for one in found])}

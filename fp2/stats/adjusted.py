@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class Design:
     of_attribute : tuple of str
         The attribute of each covariate.
     additive : (G, q) or None
-        The labels of each group in the main effects of an intersection, 0/1: `interaction` tests what goes beyond them.
+        The labels of each group in the main effects of an intersection, 0/1, for `interaction_panel`.
     """
 
     shares: FloatArray
@@ -96,8 +95,6 @@ class Adjusted:
         Interval of the gap from the permuted maximum: `ci_low` is above 0 exactly if p <= alpha.
     max_t, p_value, permuted
         The test of equal adjusted means, and its permuted statistics (B,).
-    interaction_t, interaction_p, interaction_permuted
-        The same for the interaction of an intersection's attributes.
     """
 
     status: str
@@ -110,11 +107,17 @@ class Adjusted:
     max_t: float | None = None
     p_value: float | None = None
     permuted: FloatArray | None = None
-    interaction_t: float | None = None
-    interaction_p: float | None = None
-    interaction_permuted: FloatArray | None = None
     groups: tuple[AdjustedGroup, ...] = ()
     balance: tuple[Balance, ...] = ()
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """The test of an interaction: the largest |T|, its p-value, and its permutations (B,)."""
+
+    max_t: float
+    p_value: float
+    permuted: FloatArray
 
 
 def adjusted_panel(
@@ -139,90 +142,129 @@ def adjusted_panel(
     ]
 
 
-def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, least: int) -> Adjusted:
+@dataclass(frozen=True)
+class _Fit:
+    """The full model of one outcome: the subjects used (S,), the groups kept (G,), their shares and covariates."""
+
+    used: BoolArray
+    kept: BoolArray
+    shares: FloatArray
+    x: FloatArray
+    model: _Model
+    centre: float
+    scale: float
+
+    @property
+    def n(self) -> int:
+        """Number of subjects."""
+        return len(self.x)
+
+
+def _fit(y: FloatArray, design: Design, least: int) -> _Fit | tuple[str, int]:
+    """Return the fitted model, or the status and the number of subjects where there is none."""
     used = np.isfinite(y) & (design.shares.sum(axis=1) > 0)
     kept = (design.shares[used] > 0).sum(axis=0) >= least
     used &= design.shares[:, kept].sum(axis=1) > 0
     if not np.isfinite(y).any():
-        return Adjusted(UNINFORMATIVE, 0)
+        return UNINFORMATIVE, 0
     if kept.sum() < 2:
-        return Adjusted(TOO_FEW, int(used.sum()))
+        return TOO_FEW, int(used.sum())
     own = y[used]
-    scale = float(own.std())
+    centre, scale = float(own.mean()), float(own.std())
     if scale <= 1e-12 * max(1.0, float(np.abs(own).max())):
-        return Adjusted(UNINFORMATIVE, int(used.sum()))
-    centre = float(own.mean())
-    own = (own - centre) / scale
+        return UNINFORMATIVE, len(own)
     shares = design.shares[used][:, kept]
     shares = shares / shares.sum(axis=1, keepdims=True)
     x = _standardised(design.covariates[used])
-    full = np.concatenate([shares, x], axis=1)
-    inverse = np.linalg.pinv(full, rcond=_RANK)
-    groups = int(kept.sum())
-    contrasts = np.array([_difference(g, h, groups) for g, h in combinations(range(groups), 2)])
-    if not _estimable(contrasts, full, inverse, groups):
-        return Adjusted(NOT_SEPARABLE, int(used.sum()), raw=_range(_means(shares, own)) * scale)
-    keys = stream(seed, _STREAM)
-    model = _Model(own, full, inverse, groups)
-    reduced = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-    t, permuted = model.test(contrasts, reduced, used, n, keys)
-    at = model.contrast_t(contrasts)
+    return _Fit(used, kept, shares, x, _Model((own - centre) / scale, shares, x), centre, scale)
+
+
+def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, least: int) -> Adjusted:
+    from scipy.special import ndtri
+
+    fit = _fit(y, design, least)
+    if not isinstance(fit, _Fit):
+        return Adjusted(*fit)
+    model, scale, raw = fit.model, fit.scale, _means(fit.shares, fit.model.y)
+    pairs = list(combinations(range(len(raw)), 2))
+    contrasts = np.array([_difference(g, h, len(raw)) for g, h in pairs])
+    if not model.estimable(contrasts):
+        return Adjusted(NOT_SEPARABLE, fit.n, raw=float(np.ptp(raw)) * scale)
+    reduced = np.concatenate([np.ones((fit.n, 1)), fit.x], axis=1)
+    t, permuted = model.test(contrasts, reduced, fit.used, n, stream(seed, _STREAM))
     gaps, errors = np.abs(contrasts @ model.mean), model.errors(contrasts)
     q = float(np.quantile(permuted, 1 - alpha, method="higher"))
-    names = [name for name, here in zip(design.groups, kept, strict=True) if here]
-    first, second = list(combinations(range(groups), 2))[int(np.argmax(at))]
-    low, high = sorted((first, second), key=lambda g: model.mean[g])
-    interaction = _interaction(model, design, kept, x, shares, used, n, stream(seed, _STREAM, 1))
+    names = [name for name, here in zip(design.groups, fit.kept, strict=True) if here]
+    low, high = sorted(pairs[int(np.argmax(model.contrast_t(contrasts)))], key=lambda g: model.mean[g])
     return Adjusted(
         OK,
-        int(used.sum()),
-        raw=_range(_means(shares, own)) * scale,
-        gap=_range(model.mean) * scale,
+        fit.n,
+        raw=float(np.ptp(raw)) * scale,
+        gap=float(np.ptp(model.mean)) * scale,
         ci_low=max(0.0, float((gaps - q * errors).max())) * scale,
-        ci_high=float((gaps + 1.959964 * errors).max()) * scale,
+        ci_high=float((gaps + float(ndtri(1 - alpha / 2)) * errors).max()) * scale,
         pair=(names[low], names[high]),
         max_t=t,
         p_value=permutation_p(t, permuted),
         permuted=permuted,
-        **interaction,
-        groups=_groups(names, model, shares, own, centre, scale),
-        balance=_balance(design.of_attribute, x, shares, model),
+        groups=_groups(names, fit, raw),
+        balance=_balance(design.of_attribute, fit),
     )
 
 
-def _interaction(
-    model: _Model, design: Design, kept: BoolArray, x: FloatArray, shares: FloatArray, used: BoolArray, n: int,
-    rng: np.random.Generator,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the test that the adjusted means of the intersections follow from main effects."""
+def interaction_panel(
+    values: FloatArray, design: Design, *, n_permutations: int, seed: int, min_subjects: int = 10
+) -> list[Interaction | None]:
+    """Test for every outcome (S, m) that the adjusted means of intersections follow from main effects.
+
+    The statistic is the largest |T| of the group means' residuals from the additive model (least squares, weighted by
+    subjects); residuals of the additive model are permuted. None where there is no model, or main effects determine
+    every combination that has enough subjects.
+    """
     if design.additive is None:
-        return {}
-    additive = design.additive[kept]
-    weight = np.sqrt(shares.sum(axis=0))
-    projection = additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
-    contrasts = np.eye(len(additive)) - projection
-    if np.linalg.matrix_rank(contrasts, tol=1e-6) == 0:  # the combinations present are all determined by main effects
-        return {}
-    reduced = np.concatenate([shares @ additive, x], axis=1)
-    t, permuted = model.test(contrasts[np.abs(contrasts).max(axis=1) > 1e-6], reduced, used, n, rng)
-    return {"interaction_t": t, "interaction_p": permutation_p(t, permuted), "interaction_permuted": permuted}
+        raise ValueError("the design has no main effects")
+    out: list[Interaction | None] = []
+    for j in range(values.shape[1]):
+        fit = _fit(values[:, j], design, max(min_subjects, 2))
+        out.append(_interaction(fit, design.additive, n_permutations, seed) if isinstance(fit, _Fit) else None)
+    return out
+
+
+def _interaction(fit: _Fit, additive: FloatArray, n: int, seed: int) -> Interaction | None:
+    additive = additive[fit.kept]
+    weight = np.sqrt(fit.shares.sum(axis=0))
+    beyond = np.eye(len(additive)) - additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
+    contrasts = beyond[np.abs(beyond).max(axis=1) > 1e-6]
+    if not len(contrasts) or not fit.model.estimable(contrasts):
+        return None
+    reduced = np.concatenate([fit.shares @ additive, fit.x], axis=1)
+    t, permuted = fit.model.test(contrasts, reduced, fit.used, n, stream(seed, _STREAM, 1))
+    return Interaction(t, permutation_p(t, permuted), permuted)
 
 
 class _Model:
     """The full model of one outcome, and its tests."""
 
-    def __init__(self, y: FloatArray, full: FloatArray, inverse: FloatArray, groups: int) -> None:
-        self._full, self._inverse, self.weights, self._y = full, inverse, inverse[:groups], y
-        self._leverage = np.clip(np.einsum("ij,ji->i", full, inverse), 0.0, 1.0)
+    def __init__(self, y: FloatArray, shares: FloatArray, x: FloatArray) -> None:
+        self.y, self._full = y, np.concatenate([shares, x], axis=1)
+        self._inverse = np.asarray(np.linalg.pinv(self._full, rcond=_RANK), dtype=np.float64)
+        self.weights = self._inverse[: shares.shape[1]]
+        self._leverage = np.clip(np.einsum("ij,ji->i", self._full, self._inverse), 0.0, 1.0)
         self.mean = self.weights @ y
+
+    def estimable(self, contrasts: FloatArray) -> bool:
+        """Whether no contrast of groups has a part that the data cannot tell from the covariates."""
+        zeros = np.zeros((len(contrasts), self._full.shape[1] - len(self.weights)))
+        rows = np.concatenate([contrasts, zeros], axis=1)
+        return bool(np.abs(rows - rows @ self._inverse @ self._full).max() < 1e-6)
 
     def contrast_t(self, contrasts: FloatArray) -> FloatArray:
         """Return |T| of each contrast as observed."""
-        return self._t(contrasts @ self.weights, self._y[:, None])[:, 0]
+        return self._t(contrasts @ self.weights, self.y[:, None])[:, 0]
 
     def errors(self, contrasts: FloatArray) -> FloatArray:
         """Return the HC2 standard error of each contrast."""
-        return np.sqrt(self._variance(contrasts @ self.weights, self._residuals(self._y[:, None]))[:, 0])
+        return np.sqrt(self._variance(contrasts @ self.weights, self._residuals(self.y[:, None]))[:, 0])
 
     def _residuals(self, y: FloatArray) -> FloatArray:
         rest: FloatArray = y - self._full @ (self._inverse @ y)
@@ -248,9 +290,9 @@ class _Model:
         Every subject draws a random number, so that outcomes with other subjects permute their own in the same order.
         """
         weights = contrasts @ self.weights
-        observed = float(self._t(weights, self._y[:, None]).max())
-        rest = self._y - reduced @ (np.linalg.pinv(reduced, rcond=_RANK) @ self._y)
-        step = max(1, CHUNK_BYTES // (8 * 5 * len(used)))
+        observed = float(self._t(weights, self.y[:, None]).max())
+        rest = self.y - reduced @ (np.linalg.pinv(reduced, rcond=_RANK) @ self.y)
+        step = max(1, CHUNK_BYTES // (8 * (5 * len(used) + 4 * len(contrasts))))
         out = []
         for start in range(0, n, step):
             keys = rng.random((min(step, n - start), len(used)))[:, used]
@@ -271,38 +313,28 @@ def _difference(g: int, h: int, groups: int) -> FloatArray:
     return contrast
 
 
-def _estimable(contrasts: FloatArray, full: FloatArray, inverse: FloatArray, groups: int) -> bool:
-    """Whether no contrast of groups has a part that the data cannot tell from the covariates."""
-    rows = np.concatenate([contrasts, np.zeros((len(contrasts), full.shape[1] - groups))], axis=1)
-    return bool(np.abs(rows - rows @ inverse @ full).max() < 1e-6)
-
-
 def _means(shares: FloatArray, y: FloatArray) -> FloatArray:
     """Return the group means without covariates."""
     return np.asarray(np.linalg.lstsq(shares, y, rcond=None)[0], dtype=np.float64)
 
 
-def _range(mean: FloatArray) -> float:
-    return float(mean.max() - mean.min())
-
-
-def _groups(
-    names: Sequence[str], model: _Model, shares: FloatArray, y: FloatArray, centre: float, scale: float
-) -> tuple[AdjustedGroup, ...]:
-    raw, errors = _means(shares, y), model.errors(np.eye(len(names)))
+def _groups(names: Sequence[str], fit: _Fit, raw: FloatArray) -> tuple[AdjustedGroup, ...]:
+    model, scale = fit.model, fit.scale
+    errors = model.errors(np.eye(len(names)))
     return tuple(
         AdjustedGroup(
-            name, int((shares[:, g] > 0).sum()), float(raw[g]) * scale + centre,
-            float(model.mean[g]) * scale + centre, float(errors[g]) * scale, float(1 / (model.weights[g] ** 2).sum()),
+            name, int((fit.shares[:, g] > 0).sum()), float(raw[g]) * scale + fit.centre,
+            float(model.mean[g]) * scale + fit.centre, float(errors[g]) * scale,
+            float(1 / (model.weights[g] ** 2).sum()),
         )
         for g, name in enumerate(names)
     )  # fmt: skip
 
 
-def _balance(of_attribute: Sequence[str], x: FloatArray, shares: FloatArray, model: _Model) -> tuple[Balance, ...]:
+def _balance(of_attribute: Sequence[str], fit: _Fit) -> tuple[Balance, ...]:
     """Return the balance of each attribute, under the weights that the model's adjusted means give to the subjects."""
-    before = np.asarray(np.linalg.pinv(shares), dtype=np.float64)
-    after = model.weights
+    before = np.asarray(np.linalg.pinv(fit.shares), dtype=np.float64)
+    after, x = fit.model.weights, fit.x
     out = []
     for attribute in dict.fromkeys(of_attribute):
         own = x[:, [k for k, name in enumerate(of_attribute) if name == attribute]]

@@ -15,7 +15,16 @@ from scipy.stats import binom
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
-from benchmarks.validity.beyond import PLANNING_WORLDS, TWO_SAMPLE_WORLDS, planned, two_samples
+from benchmarks.validity.beyond import (
+    ADJUSTED_WORLDS,
+    INTERACTION_WORLDS,
+    PLANNING_WORLDS,
+    TWO_SAMPLE_WORLDS,
+    adjusted,
+    interaction,
+    planned,
+    two_samples,
+)
 from benchmarks.validity.families import missing, step_down
 from benchmarks.validity.measure import measure
 from benchmarks.validity.sets import matched, matched_equivalence
@@ -85,6 +94,19 @@ def test_the_printed_sample_size_has_its_power(world: World) -> None:
 def test_two_samples_with_parallel_profiles_are_rejected_as_often_as_they_should(world: World) -> None:
     found = simulate(partial(two_samples, n_permutations=99, n_bootstrap=0), world, 200)
     at_most(found["p"] <= 0.05, 0.07)
+    at_least(found["p"] <= 0.05, 0.04)
+
+
+@pytest.mark.parametrize("world", [ADJUSTED_WORLDS[0], ADJUSTED_WORLDS[5]], ids=lambda w: w.outcome)
+def test_the_effect_of_a_covariate_is_not_taken_for_the_groups(world: World) -> None:
+    found = simulate(partial(adjusted, n_permutations=99), world, 300)
+    at_most(found["p"] <= 0.05, 0.07)
+    at_least(found["raw_p"] <= 0.05, 0.5)
+
+
+def test_main_effects_are_not_taken_for_an_interaction() -> None:
+    found = simulate(partial(interaction, n_permutations=99), INTERACTION_WORLDS[0], 300)
+    at_most(found["p"] <= 0.05, 0.06)
     at_least(found["p"] <= 0.05, 0.04)
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fp2.stats.adjusted import Adjusted, Design
+    from fp2.stats.adjusted import Adjusted, Design, Interaction
+    from fp2.stats.core.numeric import FloatArray
 
 PERMUTATIONS = 2_000
 """The Monte-Carlo error of an adjusted p of 0.05 is 0.005; step-down max-T needs no more for a larger family."""
@@ -110,6 +111,28 @@ def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tu
     """Return the probes, their adjusted comparison, and how many subjects lack a covariate and are left out."""
     from fp2.stats.adjusted import adjusted_panel
 
+    probes, values, design, left_out = _subjects(run, cut, covariates)
+    comparison = run.comparison
+    found = adjusted_panel(
+        values, design, n_permutations=n, seed=comparison.seed, alpha=comparison.alpha,
+        min_subjects=comparison.min_subjects,
+    )  # fmt: skip
+    return probes, found, left_out
+
+
+def interactions(run: ComparedRun, cut: Cut, n: int) -> tuple[list[str], list[Interaction | None]]:
+    """Return the probes, and the test that the means of an intersection follow from main effects and covariates."""
+    from fp2.stats.adjusted import interaction_panel
+
+    covariates = [name for name in run.config.analysis.adjust if name not in cut.by]
+    probes, values, design, _ = _subjects(run, cut, covariates)
+    return probes, interaction_panel(
+        values, design, n_permutations=n, seed=run.comparison.seed, min_subjects=run.comparison.min_subjects
+    )
+
+
+def _subjects(run: ComparedRun, cut: Cut, covariates: Sequence[str]) -> tuple[list[str], FloatArray, Design, int]:
+    """Return probes, the means of the subjects with all covariates (S, m), their design, and how many lack one."""
     wide = outcome_columns(run.scores[run.scores["scorer"] == run.comparison.primary])
     wide = wide.droplevel("scorer", axis=1)
     table = members(run.people, cut)
@@ -117,11 +140,8 @@ def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tu
     means = wide.reindex(list(zip(images["image_id"], images["subject_id"], strict=True)))
     values = means.groupby(images["subject_id"].to_numpy(dtype=object)).mean()
     design, complete = _design(run, cut, covariates, table, list(values.index))
-    found = adjusted_panel(
-        values.to_numpy(dtype="float64")[complete], design, n_permutations=n, seed=run.comparison.seed,
-        alpha=run.comparison.alpha, min_subjects=run.comparison.min_subjects,
-    )  # fmt: skip
-    return [str(probe) for probe in wide.columns], found, int((~complete).sum())
+    probes = [str(probe) for probe in wide.columns]
+    return probes, values.to_numpy(dtype="float64")[complete], design, int((~complete).sum())
 
 
 def _design(
