@@ -27,7 +27,7 @@ from fp2.config import Config, variant_identity
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, limitations, versions
+from fp2.results import LOOKED_AT, assemble, limitations, versions
 from fp2.runs.inputs import load_inputs, plan_answers
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Outcome, log_run, tracked, write_run
@@ -69,10 +69,12 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
         }
+        looked = _earlier_looks(config, tags)
         with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             run_id = tracker.run_id if tracker else uuid.uuid4().hex
+            found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, run_id)
             remember(Path(config.paths.state), run_id, places)
             sections = load_sections(protocol.section_targets())
@@ -82,6 +84,15 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     status, message = _ended(asked, results)
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, run_id, experiment, status, message, sections)
+
+
+def _earlier_looks(config: Config, tags: Mapping[str, Any]) -> dict[str, int]:
+    """Return how often the answers were analysed before, as far as the MLflow store knows; nothing without one."""
+    if not config.tracking.enabled or tags["response_set"] is None:
+        return {}
+    from fp2.tracking.client import earlier_looks
+
+    return {"earlier_looks": earlier_looks(config, tags)}
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
@@ -156,6 +167,8 @@ def _results(
     warnings = balance_warnings(counts.balance)
     for line in warnings:
         progress.note(line)
+    earlier = found.about.get("earlier_looks")
+    looked = [LOOKED_AT.format(n=earlier)] if earlier else []
     title = protocol.title(inputs)
     about = {
         **versions(config.analysis.severity),
@@ -170,7 +183,7 @@ def _results(
         "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
-            found.about["model"], [*warnings, *found.notes, *analysis.notes], text=found.text
+            found.about["model"], [*warnings, *found.notes, *analysis.notes, *looked], text=found.text
         ),
     }  # fmt: skip
     return assemble(about, counts, analysis)

@@ -288,6 +288,16 @@ def _interaction(world: World, found: Arrays) -> list[Row]:
     return [rate_row(claim, where, "interaction p", _rejected(found["p"]), low or None, high)]
 
 
+def _looks(world: World, found: Arrays) -> list[Row]:
+    where = f"four looks, {describe(world)}"
+    if world.gap:
+        claim = "Power over four looks"
+        return [rate_row(claim, where, name, found[name], None, None) for name in ("obrien_fleming", "pocock")]
+    claim = "Error over four looks, alpha spent over them: 4-6 %"
+    rows = [rate_row(claim, where, name, found[name], 0.04, 0.06) for name in ("obrien_fleming", "pocock")]
+    return [*rows, rate_row("Error over four looks at p <= 0.05 each", where, "any", found["naive"], None, None)]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -308,4 +318,5 @@ _SUMMARIES = {
     "two_samples_apart": _apart,
     "adjusted": _adjusted,
     "interaction": _interaction,
+    "looks": _looks,
 }

@@ -83,7 +83,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
 def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
     """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay."""
     own, usual = asdict(analysis), asdict(AnalysisConfig())
-    for name in ("adjust",):
+    for name in ("adjust", "looks"):
         if own[name] == usual[name]:
             del own[name]
     return own

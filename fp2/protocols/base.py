@@ -147,7 +147,7 @@ class EvaluationProtocol(Generic[Given]):
     several_variants : bool
         Whether the battery may show every image in several variants.
     adjusts : bool
-        Whether covariates can be held equal (`analysis.adjust`).
+        Whether covariates can be held equal and looks be declared (`analysis.adjust`, `analysis.looks`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     """

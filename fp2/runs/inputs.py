@@ -53,8 +53,10 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
-    if config.analysis.adjust and not protocol.adjusts:
-        raise Fp2Error(f"protocol {protocol.name!r} holds no covariate equal", where="analysis.adjust", fix="Omit it")
+    for name in ("adjust", "looks"):
+        if getattr(config.analysis, name) and not protocol.adjusts:
+            what = f"protocol {protocol.name!r} does not take it"
+            raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
     protocol.check(inputs)
     return protocol, inputs, pixels
 
