@@ -30,7 +30,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import LOOKED_AT, assemble, limitations, versions
 from fp2.runs.inputs import load_inputs, plan_answers
 from fp2.runs.local_paths import remember, write_config
-from fp2.runs.outputs import Outcome, log_run, tracked, write_run
+from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
 from fp2.runs.recompute import count_tables, describe_scorers
 
 
@@ -69,7 +69,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
         }
-        looked = _earlier_looks(config, tags)
+        looked = earlier_looks(config, tags)
         with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
@@ -84,15 +84,6 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     status, message = _ended(asked, results)
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, run_id, experiment, status, message, sections)
-
-
-def _earlier_looks(config: Config, tags: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often the answers were analysed before, as far as the MLflow store knows; nothing without one."""
-    if not config.tracking.enabled or tags["response_set"] is None:
-        return {}
-    from fp2.tracking.client import earlier_looks
-
-    return {"earlier_looks": earlier_looks(config, tags)}
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:

@@ -231,6 +231,19 @@ class EvaluationProtocol(Generic[Given]):
                 where = f"probe={battery.name}"
                 raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=where, fix=f"Use {fitting}")
 
+    def check_analysis(self, config: Config) -> None:
+        """Raise for settings of the analysis that the protocol does not take, also of a logged run.
+
+        Raises
+        ------
+        Fp2Error
+            For the first one.
+        """
+        for name in ("adjust", "looks"):
+            if getattr(config.analysis, name) and not self.adjusts:
+                what = f"protocol {self.name!r} does not take it"
+                raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
+
     def check(self, inputs: Inputs) -> None:
         """Raise for every mistake that can be found before anything is asked or computed.
 

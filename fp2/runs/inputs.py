@@ -53,10 +53,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
-    for name in ("adjust", "looks"):
-        if getattr(config.analysis, name) and not protocol.adjusts:
-            what = f"protocol {protocol.name!r} does not take it"
-            raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
+    protocol.check_analysis(config)
     protocol.check(inputs)
     return protocol, inputs, pixels
 

@@ -60,4 +60,8 @@ def test_a_run_says_how_often_its_answers_were_analysed_before(bench: Bench) -> 
     assert any("analysed in 1 earlier run(s)" in line for line in results_of(other)["limitations"])
     envelope = json.loads((other / "passport.json").read_text(encoding="utf-8"))
     assert json.loads(base64.b64decode(envelope["payload"]))["predicate"]["earlier_looks"] == 1
+    assert fp2("rescore", str(other), *bench.paths, "analysis.alpha=0.01", "tracking=mlflow") == 0
+    again = results_of(bench.run_folders()[-1])
+    assert again["earlier_looks"] == 2
+    assert sum("analysed in" in line for line in again["limitations"]) == 1
     assert "earlier_looks" not in results_of(bench.run("cut.by=[region]").folder)
