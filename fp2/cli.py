@@ -41,11 +41,34 @@ def run(ctx: typer.Context) -> None:
 
 
 @app.command(context_settings=OVERRIDES)
-def plan(ctx: typer.Context) -> None:
-    """Print what a run would ask (answers, stored answers, time, disk), without a model: fp2 plan model=NAME ..."""
-    from fp2.commands.plan import plan_run
+def plan(
+    ctx: typer.Context,
+    power: Annotated[bool, typer.Option("--power", help="Print the sample size for a gap instead.")] = False,
+    pilot: Annotated[str | None, typer.Option(help="Take the spread from this run (its id or folder).")] = None,
+    icc: Annotated[float | None, typer.Option(help="Intraclass correlation of one subject's images.")] = None,
+    sd: Annotated[float | None, typer.Option(help="Standard deviation of one answer within its group.")] = None,
+    gap: Annotated[float | None, typer.Option(help="The gap to find (default: smallest effect of interest).")] = None,
+    groups: Annotated[int | None, typer.Option(help="Number of groups of a cut (default: the pilot's).")] = None,
+    target: Annotated[float, typer.Option(help="The power to reach.")] = 0.8,
+    images: Annotated[str, typer.Option(help="Numbers of images per subject.")] = "1,3,6",
+    json: Annotated[Path | None, typer.Option(help="Write the sample sizes to this file.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the power curve to this PNG or SVG.")] = None,
+) -> None:
+    """Print what a run would ask (answers, stored answers, time, disk), without a model; --power: its sample size."""
+    if not power:
+        from fp2.commands.plan import plan_run
 
-    plan_run(ctx.args)
+        if given := [name for name in ("pilot", "icc", "sd", "gap", "groups", "json", "figure") if ctx.params[name]]:
+            raise Fp2Error(f"--{given[0]} needs --power", where="fp2 plan")
+        plan_run(ctx.args)
+        return
+    from fp2.commands.sample_size import Wanted, plan_power
+
+    try:
+        numbers = tuple(int(word) for word in images.split(","))
+    except ValueError:
+        raise Fp2Error(f"{images!r} is not a list of whole numbers", where="--images", fix="Such as 1,3,6") from None
+    plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
 @app.command("list")
@@ -89,7 +112,7 @@ def compare(
     json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
 ) -> None:
-    """Compare the fingerprints of two runs on the subjects that both have: distance, interval, p-value."""
+    """Compare the fingerprints of two runs, on shared subjects or two samples: distance, interval, p-value."""
     from fp2.commands.compare import compare_runs
 
     compare_runs(first, second, ctx.args, json, figure)

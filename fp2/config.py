@@ -133,7 +133,11 @@ class VariantConfig:
 
 @dataclass
 class AnalysisConfig:
-    """How groups are compared. `permutations: null` is as many as the family's correction needs (at least 10,000)."""
+    """How groups are compared.
+
+    `permutations: null` is as many as the family's correction needs (at least 10,000). `adjust` names attributes and
+    image facts that are held equal in the block `adjusted`; `looks` declares the looks of a sequential design.
+    """
 
     alpha: Level = 0.05
     correction: str = "holm"
@@ -142,6 +146,8 @@ class AnalysisConfig:
     min_subjects: Annotated[int, Ge(2)] = 10
     permutations: int | None = None
     bootstrap: NotNegative = 2000
+    adjust: list[str] = field(default_factory=list)
+    looks: Any = None
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
 
 

@@ -24,6 +24,7 @@ LIMITATIONS = (
 ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
+LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
 
 
@@ -98,6 +99,7 @@ class Analysis:
 ABOUT = (
     "schema_version", "fp2_version", "severity_bounds", "title", "run_id", "created", "complete", "config_hash",
     "response_set", "dataset_digest", "model", "dataset", "variant", "probes", "scorers", "cuts", "limitations",
+    "earlier_looks",
 )  # fmt: skip
 """Keys that say what a run is."""
 HISTORY = ("purged", "rescored_from")

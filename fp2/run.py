@@ -27,10 +27,10 @@ from fp2.config import Config, variant_identity
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, limitations, versions
+from fp2.results import LOOKED_AT, assemble, limitations, versions
 from fp2.runs.inputs import load_inputs, plan_answers
 from fp2.runs.local_paths import remember, write_config
-from fp2.runs.outputs import Outcome, log_run, tracked, write_run
+from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
 from fp2.runs.recompute import count_tables, describe_scorers
 
 
@@ -69,10 +69,12 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
         }
+        looked = earlier_looks(config, tags)
         with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             run_id = tracker.run_id if tracker else uuid.uuid4().hex
+            found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, run_id)
             remember(Path(config.paths.state), run_id, places)
             sections = load_sections(protocol.section_targets())
@@ -103,10 +105,13 @@ def _ask(storage: Storage, inputs: Inputs) -> Asked:
 
 def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:
     """Return the tables of a run that asked a model."""
+    from fp2.data.image_facts import with_image_facts
+
     config, battery, dataset = inputs.config, inputs.battery, inputs.dataset
     assert inputs.engine is not None
     assert battery is not None
-    answers, scores = protocol.score(storage.answers(), inputs.people, inputs.scorers)
+    people = with_image_facts(inputs.people, config.analysis.adjust)
+    answers, scores = protocol.score(storage.answers(), people, inputs.scorers)
     about = {
         "response_set": storage.response_set,
         "model": describe_model(config, inputs.engine.identity()),
@@ -114,8 +119,8 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "scorers": describe_scorers(inputs.scorers),
     }
     notes = [*dataset.notes, *protocol.notes(inputs)]
-    tables = RunTables(inputs.people, answers, scores)
-    used = protocol.attributes()
+    tables = RunTables(people, answers, scores)
+    used = protocol.attributes() | set(config.analysis.adjust)
     return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")
 
 
@@ -153,6 +158,8 @@ def _results(
     warnings = balance_warnings(counts.balance)
     for line in warnings:
         progress.note(line)
+    earlier = found.about.get("earlier_looks")
+    looked = [LOOKED_AT.format(n=earlier)] if earlier else []
     title = protocol.title(inputs)
     about = {
         **versions(config.analysis.severity),
@@ -167,7 +174,7 @@ def _results(
         "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
-            found.about["model"], [*warnings, *found.notes, *analysis.notes], text=found.text
+            found.about["model"], [*warnings, *found.notes, *analysis.notes, *looked], text=found.text
         ),
     }  # fmt: skip
     return assemble(about, counts, analysis)

@@ -8,6 +8,22 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.validity.beyond import (
+    ADJUSTED_WORLDS,
+    APART_WORLDS,
+    INTERACTION_WORLDS,
+    LOOKS_WORLDS,
+    PILOT_WORLDS,
+    PLANNING_WORLDS,
+    TWO_SAMPLE_WORLDS,
+    adjusted,
+    interaction,
+    looks,
+    pilots,
+    planned,
+    two_samples,
+    two_samples_apart,
+)
 from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.measure import Arrays, measure
@@ -279,4 +295,11 @@ STUDIES = (
     Study("severity", SEVERITY_WORLDS, composites, 20, 0.5),
     Study("naming", NAMING_WORLDS, naming, 100, 0.5),
     Study("order", ORDER_WORLDS, order, 100, 0.5),
+    Study("planning", PLANNING_WORLDS, planned, 200, 0.5),
+    Study("pilots", PILOT_WORLDS, pilots, 100, 0.05),
+    Study("two_samples", TWO_SAMPLE_WORLDS, two_samples, 100, 0.5),
+    Study("two_samples_apart", APART_WORLDS, two_samples_apart, 100, 0.5),
+    Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
+    Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
+    Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
 )

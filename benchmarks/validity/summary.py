@@ -335,6 +335,97 @@ def _order(world: World, found: Arrays) -> list[Row]:
     return [Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, "at most 5.5%", row.verdict)]
 
 
+def _planned(world: World, found: Arrays) -> list[Row]:
+    claim = "Power at the printed sample size, after correction: 75-85 %"
+    n, groups = int(found["subjects"][0]), len(world.sizes)
+    where = f"{world.outcome}, {groups} groups of {n}, gap {world.gap:.2g} SD"
+    if world.outcome == "rare":
+        claim = "Power at the printed sample size, rare yes/no: at least 75 % (may be more)"
+        return [rate_row(claim, where, "found", found["found"], 0.75, None)]
+    return [rate_row(claim, where, "found", found["found"], 0.75, 0.85)]
+
+
+def _pilots(world: World, found: Arrays) -> list[Row]:
+    where = f"{world.outcome}, pilot of 149 subjects with 3 images each"
+    power = found["power"]
+    error = float(power.std(ddof=1) / math.sqrt(len(power)))
+    mean = Row(
+        "Power at the sample size from a pilot: 75-85 % on average", where, "mean power", float(power.mean()), error,
+        len(power), "75% to 85%", judge(float(power.mean()), error, 0.75, 0.85),
+    )  # fmt: skip
+    claim = "Pilots whose cautious sample size has a power of 78 % or more"
+    return [mean, rate_row(claim, where, "share of pilots", (found["cautious"] >= 0.78).astype(float), None, None)]
+
+
+def _two_samples(world: World, found: Arrays) -> list[Row]:
+    where = f"two models, samples of their own, parallel profiles: {describe(world)}"
+    if world.yes_no:
+        claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+        if world.outcome == "rare":
+            claim, low = "Type-I error, rare yes/no: at most 6 % (may be conservative)", 0.0
+    else:
+        claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
+    rows = [rate_row(claim, where, "distance p, all probes", _rejected(found["p"]), low or None, high)]
+    rows.append(rate_row(claim, where, "distance p, one probe", _rejected(found["single"]), low or None, high))
+    covered = (found["low"] <= 1e-9).astype(float)
+    return [
+        *rows,
+        rate_row("Coverage of the distance's interval at 0: at least 93 %", where, "ci", covered, 0.93, None),
+    ]
+
+
+def _apart(world: World, found: Arrays) -> list[Row]:
+    where = f"two models, samples of their own, one group {world.gap:g} SD apart"
+    claim = "Coverage of the distance's interval above 0: at least 94 %"
+    return [
+        rate_row(claim, where, "ci", found["covered"], 0.94, None),
+        rate_row("Power to tell two models apart", where, "distance p", _rejected(found["p"]), None, None),
+    ]
+
+
+def _adjusted(world: World, found: Arrays) -> list[Row]:
+    where = f"a covariate that differs by group, {describe(world)}"
+    rows = []
+    if not world.gap:
+        claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+        if world.condition in ("spread", "images"):
+            claim, low, high = "Type-I error, unequal spread or images: at most 7 %", None, 0.07
+        rows.append(rate_row(claim, where, "adjusted p", _rejected(found["p"]), low, high))
+        rows.append(rate_row("The covariate's effect taken for the group's", where, "p without adjustment",
+                             _rejected(found["raw_p"]), None, None))  # fmt: skip
+    else:
+        rows.append(rate_row("Power of the adjusted test", where, "adjusted p", _rejected(found["p"]), None, None))
+    for name, claim, bound in (
+        ("estimate", "Bias of the adjusted gap of two groups: within 0.03 SD of one answer", "-3% to 3%"),
+        ("raw_estimate", "Bias of the gap without adjustment, in SD of one answer", FREE),
+    ):
+        off = (found[name] - world.true_gap) / _unit(world)
+        value, error = float(off.mean()), float(off.std(ddof=1) / math.sqrt(len(off)))
+        verdict = "" if bound == FREE else judge(value, error, -0.03, 0.03)
+        rows.append(Row(claim, where, "mean difference", value, error, len(off), bound, verdict))
+    return rows
+
+
+def _interaction(world: World, found: Arrays) -> list[Row]:
+    where = f"3 x 2 intersections with main effects, {describe(world)}"
+    if world.gap:
+        return [rate_row("Power to find an interaction", where, "interaction p", _rejected(found["p"]), None, None)]
+    claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
+    if world.condition == "spread":
+        claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
+    return [rate_row(claim, where, "interaction p", _rejected(found["p"]), low or None, high)]
+
+
+def _looks(world: World, found: Arrays) -> list[Row]:
+    where = f"four looks, {describe(world)}"
+    if world.gap:
+        claim = "Power over four looks"
+        return [rate_row(claim, where, name, found[name], None, None) for name in ("obrien_fleming", "pocock")]
+    claim = "Error over four looks, alpha spent over them: 4-6 %"
+    rows = [rate_row(claim, where, name, found[name], 0.04, 0.06) for name in ("obrien_fleming", "pocock")]
+    return [*rows, rate_row("Error over four looks at p <= 0.05 each", where, "any", found["naive"], None, None)]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -357,4 +448,11 @@ _SUMMARIES = {
     "severity": _severity,
     "naming": _naming,
     "order": _order,
+    "planning": _planned,
+    "pilots": _pilots,
+    "two_samples": _two_samples,
+    "two_samples_apart": _apart,
+    "adjusted": _adjusted,
+    "interaction": _interaction,
+    "looks": _looks,
 }

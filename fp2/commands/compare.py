@@ -1,4 +1,4 @@
-"""`fp2 compare A B`: the distance between the fingerprints of two runs, on the subjects that both have."""
+"""`fp2 compare A B`: the distance between the fingerprints of two runs, on shared subjects or on two samples."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ N_PERMUTATIONS = 10_000
 MOST_PROBES = 8
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
-    "under the null hypothesis too: compare it with its null mean. p: group labels are permuted across subjects, "
+    "under the null hypothesis too: compare it with its null mean. p: {test}, "
     "Holm-corrected over the cuts of a scorer, for single probes over its probes x cuts."
 )
+TESTS = {
+    "shared": "group labels are permuted across subjects",
+    "independent": "subjects exchange the run within their groups, once the runs' mean difference is removed",
+}
 
 
 def compare_runs(
@@ -34,7 +38,7 @@ def compare_runs(
     Raises
     ------
     Fp2Error
-        If a run cannot be read, or the two have no subject, cut, scorer or probe in common.
+        If a run cannot be read, or the two have no cut, scorer or probe in common.
     """
     from fp2.progress import Progress
     from fp2.runs.compare import Settings, compare
@@ -80,7 +84,11 @@ def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
 
     first, second, shared = block["first"], block["second"], block["shared"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
-    console.print(f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images shared", highlight=False)
+    if block["samples"] == "independent":
+        sizes = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none shared"
+        console.print(sizes, highlight=False)
+    else:
+        console.print(f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images shared", highlight=False)
     if first["calibration"] or second["calibration"]:
         console.print(Text(CALIBRATION_SHORT, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
@@ -94,7 +102,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
     if len(telling) < len(others):
         quiet = sorted({f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in others if r not in telling})
         console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
-    console.print(Text(READING, style="dim"))
+    console.print(Text(READING.format(test=TESTS[block["samples"]]), style="dim"))
     for line in block["notes"]:
         console.print(Text(line, style="yellow"))
 

@@ -50,7 +50,7 @@ def plan_run(overrides: Sequence[str]) -> None:
     """
     console = Console()
     jobs = jobs_of(overrides)
-    configs, lacking = zip(*(_config(job) for job in jobs), strict=True)
+    configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
     if missing := _missing(configs[0]):
         _print_sizes(configs, missing, console)
         if lacking[0]:
@@ -65,7 +65,7 @@ def plan_run(overrides: Sequence[str]) -> None:
             console.print(f"{config.model.name}: {error}", soft_wrap=True, markup=False)
 
 
-def _config(job: Sequence[str]) -> tuple[Config, bool]:
+def config_of(job: Sequence[str]) -> tuple[Config, bool]:
     """Return one run's config, its data folder left open if not given; and whether its traits are with missing data."""
     from omegaconf import OmegaConf
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fp2.config import ASK, Config, ProbeConfig, TaskConfig, variant_identity
+from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import resolve_cuts
 from fp2.data.base import file_digest, identity
 from fp2.hashing import digest
@@ -52,7 +52,7 @@ def identity_of(config: Config) -> dict[str, Any]:
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": identity(config.data),
         **changed,
-        "analysis": asdict(config.analysis),
+        "analysis": _analysis_identity(config.analysis),
         "seed": config.seed,
     }
 
@@ -76,6 +76,15 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
         own["traits_file"] = file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
     elif is_trait_battery(own) and "traits" not in own:
         own["traits"] = f"sha256:{own_traits().sha256}"
+    return own
+
+
+def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
+    """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay."""
+    own, usual = asdict(analysis), asdict(AnalysisConfig())
+    for name in ("adjust", "looks"):
+        if own[name] == usual[name]:
+            del own[name]
     return own
 
 

@@ -146,6 +146,8 @@ class EvaluationProtocol(Generic[Given]):
         Whether counterfactual sets can be compared.
     several_variants : bool
         Whether the battery may show every image in several variants.
+    adjusts : bool
+        Whether covariates can be held equal and looks be declared (`analysis.adjust`, `analysis.looks`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -158,6 +160,7 @@ class EvaluationProtocol(Generic[Given]):
     scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False
+    adjusts: ClassVar[bool] = False
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
 
@@ -230,6 +233,19 @@ class EvaluationProtocol(Generic[Given]):
                 kind = "one person" if battery.people == 2 else "two people"
                 where = f"probe={battery.name}"
                 raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=where, fix=f"Use {fitting}")
+
+    def check_analysis(self, config: Config) -> None:
+        """Raise for settings of the analysis that the protocol does not take, also of a logged run.
+
+        Raises
+        ------
+        Fp2Error
+            For the first one.
+        """
+        for name in ("adjust", "looks"):
+            if getattr(config.analysis, name) and not self.adjusts:
+                what = f"protocol {self.name!r} does not take it"
+                raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
     def check(self, inputs: Inputs) -> None:
         """Raise for every mistake that can be found before anything is asked or computed.

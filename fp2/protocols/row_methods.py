@@ -49,6 +49,24 @@ ROW_METHODS: tuple[Method, ...] = (
         "verdict", 2,
         (*_of((*_DISPARITIES, *_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change"),
     ),
+    # the pair of the largest |T| is named, in place of the extreme means
+    (
+        "named_pair", 2,
+        _of(_DISPARITIES, "worst_group", "best_group", "pair_gap", "worst_set", "p_worst", "p_worst_null", "hedges_g",
+            "answer_d"),
+    ),
+    # by the interval of the magnitude, in place of the excess over the null mean
+    (
+        "severity", 2,
+        ("severity", "*.severity", "composites.*.severity", "composites.*.magnitude*", "composites.*.groups*"),
+    ),
+    # with an interval for sampling error
+    ("refusal_bounds", 2, _of(_DISPARITIES, "bounds_ci_low", "bounds_ci_high", "holds_under_refusals")),
     # at the level of the family
     ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
 )  # fmt: skip
+SEVERAL_QUESTIONS: tuple[Method, ...] = (
+    # answers are adjusted for their question where some are missing
+    ("several_questions", 2, ("disparities.*", "composites.*", "composite", "composites", "*.headline*")),
+)
+"""Of protocols whose probes have several questions, in addition."""

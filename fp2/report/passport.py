@@ -160,6 +160,8 @@ def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str
         "validity": {key: results.get(key) for key in ("answers", "answers_by_group", "diversity")},
         "limitations": results["limitations"],
     }
+    if "earlier_looks" in results:
+        predicate["earlier_looks"] = results["earlier_looks"]
     if "rescored_from" in results:
         predicate["rescored_from"] = results["rescored_from"]
     found = {name: block["headline"] for name, block in results.items() if _has_headline(block)}

@@ -1,7 +1,8 @@
-"""Two runs on the same subjects: the distance of their fingerprints per cut and scorer, and where they differ most.
+"""Two runs: the distance of their fingerprints per cut and scorer, and where they differ most.
 
-A fingerprint is the profile of group means, centred within each probe (`fp2.stats.distance`): a model that rates all
-groups higher by the same amount has the same fingerprint.
+Runs that share subjects are compared on those, within subjects; runs about different subjects as two independent
+samples (`fp2.stats.two_samples`). A fingerprint is the profile of group means, centred within each probe
+(`fp2.stats.distance`): a model that rates all groups higher by the same amount has the same fingerprint.
 """
 
 from __future__ import annotations
@@ -14,11 +15,23 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.report.reading import MIN_CELL, is_calibration
-from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
+from fp2.runs.reader import (
+    LoggedRun,
+    SharedLines,
+    are_independent,
+    n_people,
+    same_probes,
+    shared_lines,
+    short_names,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.cuts import Cut
     from fp2.stats.core.numeric import BoolArray
+    from fp2.stats.distance import FingerprintDistance
+    from fp2.stats.two_samples import Sample
 
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
 
@@ -44,14 +57,15 @@ def compare(
     Returns
     -------
     dict
-        `first`, `second`: the runs; `shared`: subjects and images of both; `primary`: the primary scorer;
+        `first`, `second`: the runs; `samples`: `shared` or `independent`; `shared`: subjects and images of both;
+        `primary`: the primary scorer;
         `distances`: one row per cut and scorer with `by_probe`; `profiles`: centred group means of the primary scorer,
         one row per cut, probe and group of enough subjects; `family`: what p-values are corrected over; `notes`.
 
     Raises
     ------
     Fp2Error
-        If they share no cut, scorer, probe or subject.
+        If they share no cut, scorer or probe, or their subjects can neither be matched nor be told apart.
     """
     runs = (first, second)
     cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
@@ -64,20 +78,23 @@ def compare(
         notes.append(f"Excluded, asked by one run only or with another text: {', '.join(left)}.")
     tick = start(len(cuts) * len(scorers))
     rows, profiles = [], []
+    independent = are_independent(runs)
+    measure = _independent if independent else _shared_subjects
     for scorer in scorers:
         for cut in cuts:
             probes = chosen[scorer][0]
             if probes:
-                lines = shared_lines(runs, cut, scorer, probes)
-                rows.append(_distance(lines, cut.name, scorer, probes, settings))
+                found, means = measure(runs, cut, scorer, probes, settings)
+                rows.append(_row(found, cut.name, scorer, probes))
                 if scorer == scorers[0]:
-                    profiles += _profiles(lines, cut.name, probes, settings)
+                    profiles += means
             tick()
     _adjust(rows)
     names = short_names(runs)
     return {
         "first": _who(first, names[0]),
         "second": _who(second, names[1]),
+        "samples": "independent" if independent else "shared",
         "shared": _shared(runs, notes),
         "primary": scorers[0],
         "probes": {p: _label(first, p) for p in chosen[scorers[0]][0]},
@@ -118,14 +135,43 @@ def _different_probes(runs: Sequence[LoggedRun]) -> Fp2Error:
     return Fp2Error(f"the runs asked different probes: {ours} in the first, {theirs} in the second")
 
 
-def _distance(lines: SharedLines, cut: str, scorer: str, probes: Sequence[str], s: Settings) -> dict[str, Any]:
+Found = tuple["FingerprintDistance", list[dict[str, Any]]]
+"""The distance, and the group means of each run (see `_profiles`)."""
+
+
+def _shared_subjects(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: Settings) -> Found:
     from fp2.stats.distance import fingerprint_distance
 
+    lines = shared_lines(runs, cut, scorer, probes)
     found = fingerprint_distance(
         lines.values[0], lines.values[1], lines.groups, lines.subjects, images=lines.images,
         n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
         min_subjects=s.min_subjects,
     )  # fmt: skip
+    return found, _profiles(lines, cut.name, probes, s)
+
+
+def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: Settings) -> Found:
+    from fp2.stats.two_samples import independent_distance
+
+    first, second = (_sample(run, cut, scorer, probes) for run in runs)
+    found = independent_distance(
+        first, second, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
+        min_subjects=s.min_subjects,
+    )  # fmt: skip
+    return found, _independent_profiles((first, second), cut.name, probes, s)
+
+
+def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> Sample:
+    """Return the values of one run with the groups of a cut."""
+    from fp2.protocols.fingerprint.outcomes import entries_of, members
+    from fp2.stats.two_samples import Sample
+
+    entries = entries_of(run.wide(scorer)[list(probes)], members(run.people, cut))
+    return Sample(entries.values, entries.groups, entries.subjects, entries.images)
+
+
+def _row(found: FingerprintDistance, cut: str, scorer: str, probes: Sequence[str]) -> dict[str, Any]:
     by_probe = [
         {"probe": probe, **asdict(one)} for probe, one in zip(probes, found.by_outcome, strict=True) if one is not None
     ]
@@ -156,7 +202,6 @@ def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Set
     import pandas as pd
 
     both: BoolArray = np.asarray(np.isfinite(lines.values).all(axis=0))
-    least = max(settings.min_subjects, MIN_CELL)
     rows = []
     for j, probe in enumerate(probes):
         table = pd.DataFrame(
@@ -165,22 +210,56 @@ def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Set
         )[both[:, j]]  # fmt: skip
         people = table.groupby(["group", "subject"], sort=True).mean()
         groups = people.groupby("group").agg(["mean", "size"])
-        groups = groups[groups["first", "size"] >= least]
-        if len(groups) < 2:
-            continue
-        centred = {run: groups[run, "mean"] - groups[run, "mean"].mean() for run in ("first", "second")}
-        rows += [
-            {"cut": cut, "probe": probe, "group": str(group), "n_subjects": int(groups["first", "size"][group]),
-             "first": float(centred["first"][group]), "second": float(centred["second"][group])}
-            for group in groups.index
-        ]  # fmt: skip
+        means = {run: groups[run, "mean"] for run in ("first", "second")}
+        rows += _centred(means, groups["first", "size"], cut, probe, settings)
     return rows
+
+
+def _independent_profiles(
+    samples: Sequence[Sample], cut: str, probes: Sequence[str], settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the group means of each run over its own subjects, minus their mean over groups."""
+    import pandas as pd
+
+    rows = []
+    for j, probe in enumerate(probes):
+        found = []
+        for sample in samples:
+            value = np.asarray(sample.values)[:, j]
+            table = pd.DataFrame({"group": sample.groups, "subject": sample.subjects, "value": value}).dropna()
+            people = table.groupby(["group", "subject"], sort=True)["value"].mean()
+            found.append(people.groupby("group").agg(["mean", "size"]))
+        both = found[0].join(found[1], how="inner", lsuffix="_first", rsuffix="_second")
+        means = {run: both[f"mean_{run}"] for run in ("first", "second")}
+        sizes = both[["size_first", "size_second"]].min(axis=1)
+        rows += _centred(means, sizes, cut, probe, settings)
+    return rows
+
+
+def _centred(
+    means: dict[str, pd.Series], sizes: pd.Series, cut: str, probe: str, settings: Settings
+) -> list[dict[str, Any]]:
+    """Return the rows of one probe: groups of enough subjects, their means less the mean over groups."""
+    kept = sizes[sizes >= max(settings.min_subjects, MIN_CELL)].index
+    if len(kept) < 2:
+        return []
+    centred = {run: mean[kept] - mean[kept].mean() for run, mean in means.items()}
+    return [
+        {"cut": cut, "probe": probe, "group": str(group), "n_subjects": int(sizes[group]),
+         "first": float(centred["first"][group]), "second": float(centred["second"][group])}
+        for group in kept
+    ]  # fmt: skip
 
 
 def _shared(runs: Sequence[LoggedRun], notes: list[str]) -> dict[str, int]:
     both = runs[0].people[["image_id", "subject_id"]].merge(runs[1].people[["image_id", "subject_id"]])
     n, total = int(both["subject_id"].nunique()), [n_people(run) for run in runs]
-    if n < max(total):
+    if are_independent(runs):
+        notes.append(
+            f"The runs share no subject: {total[0]} and {total[1]} subjects are compared as two independent samples. "
+            "A difference may come from the models or from the samples, if these were drawn differently."
+        )
+    elif n < max(total):
         notes.append(f"Compared on the {n} subjects of both runs; the first has {total[0]}, the second {total[1]}.")
     return {
         "n_subjects": n,

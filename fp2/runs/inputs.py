@@ -53,6 +53,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
+    protocol.check_analysis(config)
     protocol.check(inputs)
     return protocol, inputs, pixels
 

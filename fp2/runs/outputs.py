@@ -78,6 +78,18 @@ def tracked(config: Config, folder: Path, tags: Mapping[str, Any], name: str) ->
         raise
 
 
+def earlier_looks(config: Config, tags: Mapping[str, Any]) -> dict[str, int]:
+    """Return how often the answers were analysed before (key `earlier_looks`); nothing without a MLflow store.
+
+    `tags` hold the `response_set` and `config_hash` of the run, which is not in the store yet.
+    """
+    if not config.tracking.enabled or tags["response_set"] is None:
+        return {}
+    from fp2.tracking import client
+
+    return {"earlier_looks": client.earlier_looks(config, tags)}
+
+
 def write_run(
     config: Config, folder: Path, tables: RunTables, results: dict[str, Any], sections: Sequence[Section],
     extra: Mapping[str, Any], progress: Progress,

@@ -200,8 +200,8 @@ def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str,
 
 KEYS = ["image_id", "subject_id"]
 NOTHING_SHARED = (
-    "the runs share no subject and image (they are matched by keys that each machine salts with its own secret: "
-    "runs of different machines or state folders never match)"
+    "the runs share no image of a subject, but their data set or some subjects (keys are salted with a secret of each "
+    "machine: runs of different machines or state folders never match)"
 )
 
 
@@ -255,6 +255,16 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 def n_people(run: LoggedRun) -> int:
     """Return how many subjects a run has."""
     return int(run.people["subject_id"].nunique())
+
+
+def are_independent(runs: Sequence[LoggedRun]) -> bool:
+    """Whether two runs are about different subjects: they share no key, and their data sets differ.
+
+    Keys of one data set that was salted on two machines do not match either; its digest is the same.
+    """
+    first, second = (set(run.people["subject_id"]) for run in runs)
+    digests = [run.results.get("dataset_digest") for run in runs]
+    return not first & second and (None in digests or digests[0] != digests[1])
 
 
 def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list[str]]:

@@ -22,9 +22,9 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
-from fp2.results import assemble, versions
+from fp2.results import LOOKED_AT, assemble, versions
 from fp2.runs.local_paths import remember, write_config
-from fp2.runs.outputs import Outcome, log_run, tracked, write_run
+from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import (
     describe_scorers,
@@ -141,6 +141,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     config = rescored_config(logged_config(source, given, before["run_id"]), given, overrides)
     protocol, job = logged_protocol(config, tables.people)
     _check(protocol, config, before["run_id"])
+    protocol.check_analysis(config)
     before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
     places = write_config(folder, config, overrides)
     tags = {
@@ -150,6 +151,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         "rescored_from": before["run_id"],
     }
     name = f"{config.model.name} · {'+'.join(cut.name for cut in job.cuts)} · rescored"
+    looked = earlier_looks(config, tags)
     with tracked(config, folder, tags, name) as tracker:
         with progress.steps("Scoring and comparing groups", 1 + len(job.cuts)) as step:
             answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
@@ -157,8 +159,11 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
             tables = replace(tables, answers=answers, scores=scores)
             counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
         run_id = tracker.run_id if tracker else uuid.uuid4().hex
+        lines = [line for line in lines if not line.startswith(LOOKED_AT.partition("{")[0])]
+        lines += [LOOKED_AT.format(n=n) for n in looked.values() if n]
         about = {
-            **before,
+            **{key: value for key, value in before.items() if key != "earlier_looks"},
+            **looked,
             **versions(config.analysis.severity),
             "run_id": run_id,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -175,6 +180,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         remember(Path(config.paths.state), run_id, places)
         sections = load_sections(protocol.section_targets())
         used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
+        used |= set(config.analysis.adjust)
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
         write_run(config, folder, tables.keeping(used), results, sections, extra, progress)

@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import FloatArray
 
-METHOD = ("refusal_bounds", 2, ("bounds_ci_low", "bounds_ci_high", "holds_under_refusals"))
-"""Name, version and keys of the method. Version 1 gave the bounds without their sampling error."""
-
 
 class GapBounds(NamedTuple):
     """The least and the largest gap, and an interval at 1 - alpha for the gap; None with fewer than two groups."""

@@ -12,9 +12,6 @@ from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.rows import Panel
 
-METHOD = ("severity", 2, ("severity", "magnitude", "magnitude_low", "magnitude_high", "groups"))
-"""Name, version and keys of the method. Version 1 labelled the excess, which depends on the number of subjects."""
-
 
 @dataclass(frozen=True)
 class CompositeTest:

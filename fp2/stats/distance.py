@@ -105,11 +105,11 @@ def fingerprint_distance(
         return FingerprintDistance(None, None, None, None, None, None, None, 0, 0, (), (None,) * m)
     never = np.zeros(m, dtype=bool)
     observed, permuted = permuted_moments(p, never, n_permutations, seed)
-    own = _profile(observed.mean, p.eligible, p.scale)[:, 0, used]
-    distance = _length(own[:, None])[0]
+    own = profile(observed.mean, p.eligible, p.scale)[:, 0, used]
+    distance = length(own[:, None])[0]
     apart, largest = [], []
     for found in permuted:
-        apart.append(_lengths(_profile(found.mean, p.eligible, p.scale)[:, :, used]))
+        apart.append(lengths(profile(found.mean, p.eligible, p.scale)[:, :, used]))
         largest.append(np.sqrt(max_t_squared(found))[:, used])
     null, null_t = np.concatenate(apart), np.concatenate(largest)
     chance = np.sqrt((null**2).mean(axis=-1))
@@ -133,11 +133,11 @@ def fingerprint_distance(
         n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
         n_outcomes=len(used),
         groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
-        by_outcome=_by_outcome(m, used, _lengths(own[:, None])[0], null, t, null_t),
+        by_outcome=by_outcome(m, used, lengths(own[:, None])[0], null, t, null_t),
     )
 
 
-def _by_outcome(
+def by_outcome(
     m: int, used: IntArray, own: FloatArray, null: FloatArray, t: FloatArray, null_t: FloatArray
 ) -> tuple[OutcomeDistance | None, ...]:
     """Return each outcome's own distance; own, t (u,), null, null_t (B, u) for the u outcomes in `used`."""
@@ -149,26 +149,26 @@ def _by_outcome(
     return tuple(out)
 
 
-def _profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
+def profile(mean: FloatArray, eligible: BoolArray, scale: FloatArray) -> FloatArray:
     """Return group means (G, b, m) in the outcomes' units, centred over groups; NaN where a group does not count."""
     known = np.where(eligible[:, None, :], mean * scale, np.nan)
     count = np.maximum(np.isfinite(known).sum(axis=0), 1)
-    profile: FloatArray = known - np.where(np.isfinite(known), known, 0.0).sum(axis=0) / count
-    return profile
+    centred: FloatArray = known - np.where(np.isfinite(known), known, 0.0).sum(axis=0) / count
+    return centred
 
 
-def _length(profile: FloatArray) -> FloatArray:
+def length(centred: FloatArray) -> FloatArray:
     """Return the root mean square over groups and outcomes; (G, b, m) -> (b,)."""
-    length: FloatArray = np.sqrt((_lengths(profile) ** 2).mean(axis=-1))
-    return length
+    found: FloatArray = np.sqrt((lengths(centred) ** 2).mean(axis=-1))
+    return found
 
 
-def _lengths(profile: FloatArray) -> FloatArray:
+def lengths(centred: FloatArray) -> FloatArray:
     """Return the root mean square over groups; (G, b, m) -> (b, m)."""
-    known = np.isfinite(profile)
-    square = np.where(known, profile, 0.0) ** 2
-    lengths: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-    return lengths
+    known = np.isfinite(centred)
+    square = np.where(known, centred, 0.0) ** 2
+    found: FloatArray = np.sqrt(square.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+    return found
 
 
 def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> tuple[float, float]:
@@ -176,17 +176,17 @@ def _interval(p: Prepared, used: IntArray, n: int, seed: int, alpha: float) -> t
     from scipy.special import ndtri
 
     observed, resamples = resampled_moments(p, n, seed)
-    own = _profile(observed.mean, p.eligible, p.scale)[:, :, used]
-    distance, unit = float(_length(own)[0]), _unit(observed, p, used)[0]
+    own = profile(observed.mean, p.eligible, p.scale)[:, :, used]
+    distance, unit = float(length(own)[0]), _unit(observed, p, used)[0]
     count = np.maximum(np.isfinite(own).sum(axis=0), 1) * len(used)
     # the gradient of the length at the observed difference
     slope = np.where(np.isfinite(own), own, 0.0) / count / max(distance, 1e-300)
     off, along = [], []
     for found in resamples:
-        apart = _profile(found.mean, p.eligible, p.scale)[:, :, used] - own
+        apart = profile(found.mean, p.eligible, p.scale)[:, :, used] - own
         apart[~np.isfinite(apart)] = 0.0
         own_unit = _unit(found, p, used)
-        off.append(np.divide(_length(apart), own_unit, out=np.zeros(len(own_unit)), where=own_unit > 0))
+        off.append(np.divide(length(apart), own_unit, out=np.zeros(len(own_unit)), where=own_unit > 0))
         along.append((slope * apart).sum(axis=(0, 2)))
     reach = float(np.quantile(np.concatenate(off), 1 - alpha, method="higher")) * float(unit)
     error = float(np.concatenate(along).std()) if distance > 0 else reach

@@ -14,13 +14,6 @@ from fp2.stats.core.moments import NO_GAP, PairTable, pairs
 from fp2.stats.core.numeric import BoolArray, FloatArray
 from fp2.stats.core.permutation import TIE
 
-METHOD = (
-    "named_pair",
-    2,
-    ("worst_group", "best_group", "extreme_pair", "pair_gap", "worst_set", "p_worst", "p_worst_null", "hedges_g"),
-)
-"""Name, version and keys of the method. Version 1 named the groups with the extreme means."""
-
 
 def named_pair(table: PairTable, mean: FloatArray) -> tuple[int, int]:
     """Return (worst, best) of the pair with the largest |T| of one outcome; of ties, the pair with the largest gap.

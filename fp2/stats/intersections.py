@@ -1,4 +1,4 @@
-"""Intersections of attributes: the sizes of all combinations, and a test of what they add to their parts."""
+"""Intersections of attributes: the sizes of all combinations, and their deviation from the additive model."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.numeric import FloatArray, IntArray, stream
-from fp2.stats.core.permutation import permutation_p
-
-METHOD = ("interaction", 2, ("p_value", "adjusted_p", "largest", "meaning", "family", "n_permutations"))
-"""Name, version and keys of the method. Version 1 had no test."""
+from fp2.stats.core.numeric import FloatArray
 
 
 @dataclass(frozen=True)
@@ -69,35 +65,18 @@ def intersection_table(
     return [joiner.join(line) for line in lines], sorted(table, key=lambda row: (-row.n_subjects, row.group))
 
 
-@dataclass(frozen=True)
-class Interaction:
-    """What combinations add to the effects of their parts.
-
-    beyond: combination -> residual of its mean in the additive model. p_value: of the permutation test of all
-    residuals; None without a degree of freedom or spread. largest: the combination with the largest |T|.
-    """
-
-    beyond: dict[str, float]
-    p_value: float | None = None
-    largest: str | None = None
-
-
-def interaction(
+def beyond_additive(
     values: ArrayLike,
     attributes: Mapping[str, Sequence[str]],
     subjects: ArrayLike,
     *,
-    n_permutations: int,
-    seed: int,
     min_subjects: int = 10,
     joiner: str = " × ",
-) -> Interaction:
-    """Return the residuals of the large enough intersections in the additive model of their attributes, and their test.
+) -> dict[str, float]:
+    """Return for each large enough intersection the residual of its mean in the additive model of its attributes.
 
-    The model is fitted by least squares to the means over subjects, weighted by the number of subjects. The test
-    permutes the residuals of the subjects' means across subjects (Freedman and Lane 1983), so that the main effects
-    stay; its statistic is the largest residual of a combination over its standard error. A subject in several
-    combinations keeps its residuals together, and exchanges them with subjects in as many.
+    The model is fitted by least squares to the means over subjects, weighted by the number of subjects. The residuals
+    are descriptive; `disparity` by the intersection tests for differences.
 
     Parameters
     ----------
@@ -105,63 +84,24 @@ def interaction(
         NaN = missing.
     attributes, joiner
         As in `intersection_table`.
-    n_permutations, seed : int
-        0 permutations: no test.
     """
     groups, table = intersection_table(attributes, subjects, min_subjects=min_subjects, joiner=joiner)
     entries = read_entries(np.asarray(values, dtype=np.float64).reshape(-1), groups, subjects, None)
     cells = cell_means(entries)
     labels = {row.group: row.labels for row in table}
-    known = np.isfinite(cells.mean[:, 0])
-    size = np.bincount(cells.group[known], minlength=len(entries.names))
-    kept = np.flatnonzero(size >= max(min_subjects, 2))
-    if not len(kept):
-        return Interaction({})
-    names = [entries.names[code] for code in kept]
-    inside = known & np.isin(cells.group, kept)
-    code, subject, y = np.searchsorted(kept, cells.group[inside]), cells.subject[inside], cells.mean[inside, 0]
-    n = size[kept].astype(np.float64)
-    means = np.bincount(code, weights=y) / n
-    design, root = _dummies([labels[name] for name in names]), np.sqrt(n)
-    # residuals of the means are `rest` @ means
-    fit = design @ np.linalg.pinv(design * root[:, None]) * root
-    rest = np.eye(len(names)) - fit
-    beyond = rest @ means
-    found = dict(zip(names, beyond.tolist(), strict=True))
-    residual = y - (fit @ means)[code]
-    if np.abs(rest).max() < 1e-9 or residual.std() <= 1e-12 * max(1.0, float(np.abs(y).max())) or not n_permutations:
-        return Interaction(found)
-    indicator = (code == np.arange(len(names))[:, None]).astype(np.float64)
-    seen = _studentised(residual[None], indicator, n, rest)
-    permuted = _studentised(_permuted(residual, subject, n_permutations, seed), indicator, n, rest)
-    p = permutation_p(float(seen.max()), permuted.max(axis=1))
-    return Interaction(found, p, names[int(seen[0].argmax())])
-
-
-def _studentised(residual: FloatArray, indicator: FloatArray, n: FloatArray, rest: FloatArray) -> FloatArray:
-    """Return |residual of each combination's mean| over its standard error, (b, C), from residuals (b, cells)."""
-    sums, squares = residual @ indicator.T, residual**2 @ indicator.T
-    within = np.maximum(squares - sums**2 / n, 0.0)
-    pooled = within.sum(axis=1, keepdims=True) / max(float((n - 1).sum()), 1.0)
-    # one degree of freedom of the pooled variance, as in the test of a row
-    error = np.sqrt((within + pooled) / n / n @ (rest**2).T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t: FloatArray = np.where(error > 0, np.abs(sums / n @ rest.T) / error, 0.0)
-    return t
-
-
-def _permuted(residual: FloatArray, subject: IntArray, n_permutations: int, seed: int) -> FloatArray:
-    """Return residuals (B, cells) permuted across the subjects with as many combinations, and within a subject."""
-    order = np.argsort(subject, kind="stable")
-    _, start, size = np.unique(subject[order], return_index=True, return_counts=True)
-    out = np.empty((n_permutations, len(residual)))
-    for k in sorted(set(size.tolist())):
-        cells = order[start[size == k][:, None] + np.arange(k)]
-        rng = stream(seed, k, 3)
-        rows = rng.permuted(np.broadcast_to(np.arange(len(cells)), (n_permutations, len(cells))), axis=1)
-        drawn = residual[cells][rows]
-        out[:, cells.reshape(-1)] = rng.permuted(drawn, axis=2).reshape(n_permutations, -1)
-    return out
+    kept, means, weights = [], [], []
+    for code, name in enumerate(entries.names):
+        y = cells.known_means(code, 0)
+        if len(y) >= max(min_subjects, 2):
+            kept.append(name)
+            means.append(float(y.mean()))
+            weights.append(float(len(y)))
+    if not kept:
+        return {}
+    design = _dummies([labels[name] for name in kept])
+    root = np.sqrt(np.array(weights))
+    fit = np.linalg.lstsq(design * root[:, None], np.array(means) * root, rcond=None)[0]
+    return {name: float(mean - line @ fit) for name, mean, line in zip(kept, means, design, strict=True)}
 
 
 def _dummies(labels: Sequence[tuple[str, ...]]) -> FloatArray:

@@ -7,14 +7,6 @@ from numpy.typing import ArrayLike
 
 from fp2.stats.core.numeric import FloatArray
 
-METHOD = (
-    "several_questions",
-    2,
-    ("raw", "null_mean", "null_p95", "p_value", "excess", "shrunken", "ci_low", "ci_high", "groups", "composites"),
-)
-"""Name, version and keys of the method. Version 1 averaged whatever questions were answered. Only outcomes of several
-questions with missing answers differ."""
-
 
 def question_adjusted_means(values: ArrayLike) -> FloatArray:
     """Return the mean over questions of each image, as if every question had been answered, (n,); NaN without answers.

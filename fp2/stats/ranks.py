@@ -20,9 +20,6 @@ from fp2.stats.core.resampling import resampled_moments
 from fp2.stats.core.units import prepare
 from fp2.stats.profiles import profiles, smaller_profiles
 
-METHOD = ("leaderboard", 2, ("difference", "rank_low", "rank_high", "ties", "rank"))
-"""Name, version and keys of the method. Version 1 ranked by the shrunken composite, which rewards noise."""
-
 
 @dataclass(frozen=True)
 class Ranked:

@@ -14,9 +14,6 @@ from fp2.stats.core.numeric import BoolArray, FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.disparities import disparity_panel
 
-METHOD = ("prompt_sensitivity", 2, ("wordings", "scope"))
-"""Name, version and keys of the method. Version 1 said nothing about other questions."""
-
 
 @dataclass(frozen=True)
 class TemplateSensitivity:

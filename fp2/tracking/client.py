@@ -270,6 +270,24 @@ def summaries(
     return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
+def earlier_looks(config: Config, digests: Mapping[str, str | None]) -> int:
+    """Return how many finished runs of the store analysed the same answers with another config.
+
+    `digests`: `response_set` and `config_hash` of the run. Without a store there is none.
+    """
+    answers = digests["response_set"]
+    uri = tracking_uri(config)
+    if answers is None or (uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()):
+        return 0
+    client = _client(_mlflow(), config)
+    query = f"attributes.status = 'FINISHED' and tags.`{PREFIX}response_set` = '{answers}'"
+    with as_user_error(uri):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+        runs = [] if found is None else client.search_runs([found.experiment_id], query, max_results=1000)
+    hashes = {run.data.tags.get(f"{PREFIX}config_hash") for run in runs}
+    return len(hashes - {digests["config_hash"]})
+
+
 def relocate(config: Config) -> int:
     """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
 

@@ -80,7 +80,7 @@ def test_the_same_model_twice_has_no_distance_and_names_that_differ() -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"people": crowd(36, start=100)}, "share no subject"),
+        ({"people": crowd(36, start=100), "dataset_digest": "one"}, "share no image of a subject"),
         ({"probes": ("lifestyle",)}, "different probes"),
         ({"cuts": ("pronoun",)}, "no cut in common"),
         ({"scorers": [{"name": "valence", "version": "2", "lexicon": None}]}, "no scorer of the same version"),
@@ -89,7 +89,7 @@ def test_the_same_model_twice_has_no_distance_and_names_that_differ() -> None:
 def test_what_cannot_be_compared_is_refused_in_one_line(second: dict[str, Any], said: str) -> None:
     people = second.pop("people", crowd(36))
     with pytest.raises(Fp2Error, match=said) as error:
-        compared(run_of("a", crowd(36), {}), run_of("b", people, {}, **second))
+        compared(run_of("a", crowd(36), {}, dataset_digest="one"), run_of("b", people, {}, **second))
     assert "\n" not in str(error.value)
 
 
@@ -118,3 +118,26 @@ def test_a_scorer_that_is_not_for_every_probe_hinders_nothing() -> None:
     found = compared(runs[0], runs[1])
     assert (list(found["probes"]), found["notes"]) == (["trust"], [])
     assert rankings(runs)[0].reason is None
+
+
+def test_runs_on_different_people_are_two_samples() -> None:
+    """A planted difference is found without a shared subject; parallel profiles are not called different."""
+    first = run_of("a", crowd(90), biased(-1))
+    same, other = (run_of("b", crowd(120, start=500), biased(points, seed=9)) for points in (-1, -5))
+    alike, differ = compared(first, same), compared(first, other)
+    assert alike["samples"] == differ["samples"] == "independent"
+    assert alike["distances"][0]["adjusted_p"] > 0.05
+    assert differ["distances"][0]["adjusted_p"] <= 0.01
+    assert differ["distances"][0]["ci_low"] > 0
+    assert differ["shared"] == {"n_subjects": 0, "n_images": 0, "n_subjects_first": 90, "n_subjects_second": 120}
+    assert any("two independent samples" in line for line in differ["notes"])
+    table = pd.DataFrame(differ["profiles"])
+    squares = ((table["first"] - table["second"]) ** 2).groupby(table["probe"]).mean()
+    assert differ["distances"][0]["distance"] == pytest.approx(float(np.sqrt(squares.mean())))
+
+
+def test_one_data_set_under_two_salts_is_not_two_samples() -> None:
+    """Its subjects are the same people, whose keys do not match."""
+    runs = [run_of(name, crowd(36, start), {}, dataset_digest="one") for name, start in (("a", 0), ("b", 100))]
+    with pytest.raises(Fp2Error, match="share no image of a subject"):
+        compared(*runs)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats.contingency import association
 
 from fp2.stats.association import balance_table, contingency, cramers_v
-from fp2.stats.intersections import interaction, intersection_table
+from fp2.stats.intersections import beyond_additive, intersection_table
 
 
 def test_intersections_count_subjects_and_list_empty_combinations():
@@ -30,11 +30,9 @@ def test_beyond_additive_is_zero_for_sums_and_finds_what_is_left():
     first, second = rng.choice(["f", "m"], n), rng.choice(["x", "y", "z"], n)
     y = 0.1 * (first == "f") + 0.2 * (second == "z")
     attributes = {"a": first, "b": second}
-    assert list(interaction(y, attributes, range(n), n_permutations=0, seed=0).beyond.values()) == pytest.approx(
-        [0.0] * 6, abs=1e-12
-    )
+    assert list(beyond_additive(y, attributes, range(n)).values()) == pytest.approx([0.0] * 6, abs=1e-12)
     y = y + 0.3 * ((first == "f") & (second == "z"))
-    assert interaction(y, attributes, range(n), n_permutations=0, seed=0).beyond["f × z"] > 0.05
+    assert beyond_additive(y, attributes, range(n))["f × z"] > 0.05
 
 
 def test_cramers_v_equals_scipy_and_its_correction_removes_chance():

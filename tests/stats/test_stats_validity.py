@@ -15,6 +15,16 @@ from scipy.stats import binom
 
 from benchmarks.validity import studies
 from benchmarks.validity.__main__ import jobs, merged, run_studies
+from benchmarks.validity.beyond import (
+    ADJUSTED_WORLDS,
+    INTERACTION_WORLDS,
+    PLANNING_WORLDS,
+    TWO_SAMPLE_WORLDS,
+    adjusted,
+    interaction,
+    planned,
+    two_samples,
+)
 from benchmarks.validity.families import missing, step_down, whole_run
 from benchmarks.validity.measure import measure
 from benchmarks.validity.order import order
@@ -72,6 +82,33 @@ def test_holm_holds_the_family_wise_error():
         errors += [min(adjust_p_values(list(part))) <= 0.05 for part in p.reshape(-1, 6)]
     assert len(errors) == 504
     at_most(np.array(errors), 0.05)
+
+
+@pytest.mark.parametrize("world", [PLANNING_WORLDS[1], PLANNING_WORLDS[5]], ids=lambda w: w.outcome)
+def test_the_printed_sample_size_has_its_power(world: World) -> None:
+    found = simulate(partial(planned, n_permutations=1_999), world, 300)["found"]
+    at_least(found > 0, 0.75)
+    at_most(found > 0, 0.85)
+
+
+@pytest.mark.parametrize("world", [TWO_SAMPLE_WORLDS[2], TWO_SAMPLE_WORLDS[8]], ids=lambda w: w.outcome)
+def test_two_samples_with_parallel_profiles_are_rejected_as_often_as_they_should(world: World) -> None:
+    found = simulate(partial(two_samples, n_permutations=99, n_bootstrap=0), world, 200)
+    at_most(found["p"] <= 0.05, 0.07)
+    at_least(found["p"] <= 0.05, 0.04)
+
+
+@pytest.mark.parametrize("world", [ADJUSTED_WORLDS[0], ADJUSTED_WORLDS[5]], ids=lambda w: w.outcome)
+def test_the_effect_of_a_covariate_is_not_taken_for_the_groups(world: World) -> None:
+    found = simulate(partial(adjusted, n_permutations=99), world, 300)
+    at_most(found["p"] <= 0.05, 0.07)
+    at_least(found["raw_p"] <= 0.05, 0.5)
+
+
+def test_main_effects_are_not_taken_for_an_interaction() -> None:
+    found = simulate(partial(interaction, n_permutations=99), INTERACTION_WORLDS[0], 300)
+    at_most(found["p"] <= 0.05, 0.06)
+    at_least(found["p"] <= 0.05, 0.04)
 
 
 FAST_COVERAGE = [w for w in COVERAGE_WORLDS if w.sizes == World("normal").sizes and w.where == "smallest"]

@@ -6,12 +6,13 @@ own to the disparities and the supplements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.protocols.base import EvaluationProtocol, Job
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
+from fp2.protocols.fingerprint.looks import NOTE, looks_of, with_looks
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
     ComparedRun,
@@ -58,6 +59,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.missing:Missing",
         f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
         f"{PACKAGE}.intersections:Intersections",
+        f"{PACKAGE}.adjusted:AdjustedDisparities",
     )
 
     def load_supplements(self) -> list[Supplement]:
@@ -74,6 +76,13 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return the methods of the comparison and of its supplements."""
         return (*self.methods, *(method for supplement in self.load_supplements() for method in supplement.methods))
 
+    def check(self, inputs: Inputs) -> None:
+        """Raise for covariates that the data do not have, and for looks out of range."""
+        from fp2.protocols.fingerprint.adjusted import check_covariates
+
+        check_covariates(inputs.config.analysis.adjust, inputs.people)
+        looks_of(inputs.config)
+
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""
         comparison = self._comparison(job)
@@ -84,8 +93,8 @@ class GroupComparison(EvaluationProtocol[Any]):
         return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
 
     def follows(self, line: str) -> bool:
-        """Whether a limitation is a warning of too few permutations."""
-        return TOO_FEW in line
+        """Whether a limitation is a warning of too few permutations, or says which look the run is."""
+        return TOO_FEW in line or line.endswith(NOTE[-40:])
 
     def compare(self, run: ComparedRun, job: Job) -> Disparities:
         """Return the disparities, composites and coverage."""
@@ -109,16 +118,20 @@ class GroupComparison(EvaluationProtocol[Any]):
             comparison,
         )  # fmt: skip
         found = self.compare(run, job)
+        looks, notes = looks_of(job.config), []
+        if looks is not None:
+            found = with_looks(found, looks, comparison)
+            notes = [NOTE.format(now=looks.now, n=len(looks.at), spending=looks.spending)]
         run = replace(run, disparities=found.disparities)
         blocks = self.own_blocks(run)
         for supplement in self.load_supplements():
             if (made := supplement.block(run)) is not None:
                 blocks[supplement.name] = made
         return Analysis(
-            settings=comparison.describe(job.scorers),
+            settings=comparison.describe(job.scorers) | ({} if looks is None else {"looks": asdict(looks)}),
             blocks=blocks,
             disparities=found.disparities,
             composites=found.composites,
             coverage=found.coverage,
-            notes=too_few_permutations(found.disparities, comparison, blocks),
+            notes=[*too_few_permutations(found.disparities, comparison, blocks), *notes],
         )

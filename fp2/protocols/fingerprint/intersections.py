@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut, combinations
+from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
 from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import probe_labels
 from fp2.report.section import Block, Results, Section
-
-PERMUTATIONS = 4_000
 
 
 class Intersections(Supplement):
@@ -19,34 +18,42 @@ class Intersections(Supplement):
 
     name = "intersections"
     section = "fp2.protocols.fingerprint.intersections:IntersectionsSection"
+    methods = (("interaction", 2, ("intersections.tests*", "intersections.family", "intersections.n_permutations")),)
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `intersections`, or None without a cut by several attributes."""
         cuts = [cut for cut in run.cuts if len(cut.by) > 1]
         if not cuts or not run.disparities:
             return None
+        n = min(PERMUTATIONS, run.comparison.n_permutations)
         return {
             "scorer": run.comparison.primary,
             "min_subjects": run.comparison.min_subjects,
-            "meaning": "mean less its prediction from the main effects (least squares), with a permutation test",
-            "family": "all rows of this block, Holm",
-            "n_permutations": min(PERMUTATIONS, run.comparison.n_permutations),
-            "cuts": _corrected([_cut(run, cut) for cut in cuts]),
+            "meaning": "mean less its prediction from the main effects (least squares); descriptive",
+            "cuts": [_cut(run, cut) for cut in cuts],
+            "tests": _tests(run, cuts, n),
+            "family": "the interactions of all probes and intersections, step-down max-T",
+            "n_permutations": n,
         }
 
 
-def _corrected(cuts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the adjusted p-value to every row: the probes of all cuts are one family."""
-    from fp2.stats.adjustment import adjust_p_values
-
-    rows = [row for cut in cuts for row in cut["beyond"]]
-    for row, p in zip(rows, adjust_p_values([row["p_value"] for row in rows]), strict=True):
-        row["adjusted_p"] = p
-    return cuts
+def _tests(run: ComparedRun, cuts: Sequence[Cut], n: int) -> list[dict[str, Any]]:
+    """Return the test of the interaction of each probe and intersection."""
+    rows, found = [], []
+    for cut in cuts:
+        probes, tests = interactions(run, cut, n)
+        found += [(None, None) if test is None else (test.max_t, test.permuted) for test in tests]
+        rows += [
+            {"probe": probe, "cut": cut.name, "p_value": test.p_value if test else None}
+            for probe, test in zip(probes, tests, strict=True)
+        ]
+    for row, p in zip(rows, step_down(found), strict=True):
+        row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha)
+    return rows
 
 
 def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
-    from fp2.stats.intersections import interaction, intersection_table
+    from fp2.stats.intersections import beyond_additive, intersection_table
 
     table = members(run.people, cut)
     labels = combinations(run.people, cut)
@@ -58,11 +65,8 @@ def _cut(run: ComparedRun, cut: Cut) -> dict[str, Any]:
     entries = entries_of(wide, table)
     beyond = []
     for j, probe in enumerate(wide.columns.get_level_values("probe")):
-        extra = interaction(
-            entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN,
-            n_permutations=min(PERMUTATIONS, run.comparison.n_permutations), seed=run.comparison.seed,
-        )  # fmt: skip
-        beyond.append({"probe": str(probe), "groups": extra.beyond, "p_value": extra.p_value, "largest": extra.largest})
+        extra = beyond_additive(entries.values[:, j], attributes, subjects, min_subjects=least, joiner=LABEL_JOIN)
+        beyond.append({"probe": str(probe), "groups": extra})
     return {
         "cut": cut.name,
         "by": list(cut.by),
@@ -84,19 +88,20 @@ class IntersectionsSection(Section):
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
         """Return a table per intersection, with a line per combination that is large enough."""
         labels = probe_labels(results)
-        return {"block": block, "tables": [_table(cut, labels, min_cell) for cut in block["cuts"]]}
+        tests = {(row["cut"], row["probe"]): row for row in block.get("tests", [])}  # runs of 0.3.0 have none
+        return {"block": block, "tables": [_table(cut, labels, min_cell, tests) for cut in block["cuts"]]}
 
 
-def _table(cut: Mapping[str, Any], labels: Mapping[str, str], min_cell: int) -> dict[str, Any]:
+def _table(
+    cut: Mapping[str, Any], labels: Mapping[str, str], min_cell: int, tests: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, Any]:
     large = [group for group in cut["groups"] if group["eligible"] and group["n_subjects"] >= min_cell]
     small = [group for group in cut["groups"] if group not in large and group["n_subjects"]]
     return {
         "cut": cut["cut"],
-        "probes": [
-            {"label": labels[row["probe"]], "adjusted_p": row.get("adjusted_p"), "tested": "adjusted_p" in row}
-            for row in cut["beyond"]
-        ],
+        "probes": [labels[row["probe"]] for row in cut["beyond"]],
         "lines": [{**group, "beyond": [row["groups"].get(group["group"]) for row in cut["beyond"]]} for group in large],
+        "p_values": [tests.get((cut["cut"], row["probe"]), {}).get("adjusted_p") for row in cut["beyond"]],
         "small": len(small),
         "absent": sum(not group["n_subjects"] for group in cut["groups"]),
     }

@@ -23,6 +23,7 @@ class PromptSensitivity(Supplement):
 
     name = "templates"
     section = "fp2.protocols.fingerprint.prompt_sensitivity:PromptSensitivitySection"
+    methods = (("prompt_sensitivity", 2, ("templates.*wordings*", "templates.*scope*")),)
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""

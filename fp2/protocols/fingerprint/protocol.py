@@ -20,6 +20,7 @@ class Fingerprint(GroupComparison):
 
     name = "fingerprint"
     matched = True
+    adjusts = True
 
     def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
         """Return `Attention` for a battery about two people."""

@@ -54,6 +54,7 @@ class Gras(EvaluationProtocol[GrasOptions]):
     Options = GrasOptions
     scoring = "none"
     sections = ("fp2.protocols.gras.section:GrasSection",)
+    methods = (METHOD,)
 
     @classmethod
     def from_config(cls, config: Config) -> Gras:

@@ -48,8 +48,9 @@ def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
                     fontsize=7.5, fontweight="bold" if differs else "normal", pad=3,
                 )  # fmt: skip
             top -= tall + _GAP
+        where = "images with a value in both runs" if block["samples"] == "shared" else "each run's own subjects"
         note = (
-            "Group means over subjects less their mean over groups, of images with a value in both runs; groups of at "
+            f"Group means over subjects less their mean over groups, of {where}; groups of at "
             "least 10 subjects.\nUnder each probe: the distance of the two profiles; * significant after Holm's "
             "correction over probes and cuts."
         )
@@ -77,6 +78,8 @@ def _profile_head(drawn: Figure, block: Mapping[str, Any]) -> None:
     drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
     shared = block["shared"]
     line = f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images in both runs"
+    if block["samples"] == "independent":
+        line = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none in both runs"
     drawn.text(0.15 / width, 1 - 0.55 / height, line, fontsize=8.5, color=FAINT)
     for y, (run, colour, marker) in enumerate((("first", LINES[0], "●"), ("second", LINES[1], "◆"))):
         name = shorten(plain(block[run]["name"]), 60)

@@ -41,6 +41,7 @@ _RC: Any = {
     "axes.spines.right": False,
     "text.usetex": False,
     "hatch.linewidth": 0.6,
+    "svg.hashsalt": "fp2",
 }
 
 
@@ -80,11 +81,14 @@ def style() -> Any:
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write the figure as a PNG (200 dpi, without date or software name, so that equal data give equal bytes)."""
+    """Write the figure as PNG (200 dpi) or SVG, without date or software name: equal data give equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a letter the font lacks is drawn as a box
-        drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
+        if path.suffix == ".svg":
+            drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        else:
+            drawn.savefig(path, format="png", dpi=200, metadata={"Software": None})
     return path
 
 

@@ -22,6 +22,9 @@ def test_an_intersection_lists_its_combinations_and_what_is_beyond_their_parts(f
     assert set(extra) == {row["group"] for row in cut["groups"]}
     assert max(abs(value) for value in extra.values()) < 0.1  # one attribute alone: nothing beyond the sum
     assert "intersections" not in found[0].blocks
+    tests = {row["probe"]: row for row in analysis.blocks["intersections"]["tests"]}
+    assert set(tests) == {row["probe"] for row in cut["beyond"]}
+    assert not any(row["significant"] for row in tests.values())
 
 
 def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_labels_contain() -> None:
@@ -38,6 +41,7 @@ def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_lab
     block = Intersections().block(replace(run, scores=run.scores.assign(value=value), people=people))
     assert block is not None
     (cut,) = block["cuts"]
+    assert [row["probe"] for row in block["tests"] if row["significant"]] == ["occupation"]
     extra = next(row["groups"] for row in cut["beyond"] if row["probe"] == "occupation")
     assert extra == pytest.approx({
         "I x II x old": 0.2, "I x II x young": -0.2, "I × II x old": -0.1, "I × II x young": 0.1,

@@ -25,6 +25,7 @@ from fp2.protocols.fhibe.vqa.answers import (
 from fp2.protocols.fingerprint.comparison import ComparisonOptions, GroupComparison
 from fp2.protocols.fingerprint.settings import ComparedRun
 from fp2.protocols.option_types import Range
+from fp2.protocols.row_methods import ROW_METHODS, SEVERAL_QUESTIONS
 from fp2.scorers.vqa import KINDS
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class FhibeVqa(GroupComparison):
     name = BLOCK
     Options = VqaOptions
     sections = ("fp2.protocols.fhibe.vqa.section:VqaSection",)
+    methods = (*ROW_METHODS, *SEVERAL_QUESTIONS)
 
     def attributes(self) -> set[str]:
         """Return the pronoun, with which the pronoun of an answer is compared."""

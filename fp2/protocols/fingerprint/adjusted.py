@@ -1,0 +1,277 @@
+"""Adjusted disparities: is there a gap where other attributes and image facts are held equal (`analysis.adjust`)?
+
+The unit is the subject: its mean over images, its shares in the groups, and its covariates. An attribute enters as the
+share of the subject's images with each level; an attribute whose values are all numbers, or an image fact, as its mean.
+A gap that vanishes here is one that the covariates account for, which does not make it harmless; one that stays is not
+due to them, as far as the linear model goes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from fp2.cuts import Cut
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.fingerprint.outcomes import members, outcome_columns
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
+from fp2.report.reading import cut_label, number, plain, probability, probe_labels
+from fp2.report.section import Block, Results, Section
+from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fp2.stats.adjusted import Adjusted, Design, Interaction
+    from fp2.stats.core.numeric import FloatArray
+
+PERMUTATIONS = 2_000
+"""The Monte-Carlo error of an adjusted p of 0.05 is 0.005; step-down max-T needs no more for a larger family."""
+OTHER = "(other)"
+_MOST = 3  # rows named in the terminal
+
+
+class AdjustedDisparities(Supplement):
+    """The disparities of the primary scorer, with covariates held equal."""
+
+    name = "adjusted"
+    section = "fp2.protocols.fingerprint.adjusted:AdjustedSection"
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block `adjusted`, or None without `analysis.adjust`."""
+        wanted = list(dict.fromkeys(run.config.analysis.adjust))
+        if not wanted or not run.disparities:
+            return None
+        n = min(PERMUTATIONS, run.comparison.n_permutations)
+        verdicts = {(row["probe"], row["scorer"], row["cut"]): row["verdict"] for row in run.disparities}
+        rows, found = [], []
+        for cut in run.cuts:
+            if not (names := [name for name in wanted if name not in cut.by]):
+                continue
+            probes, panel, left_out = compare(run, cut, names, n)
+            for probe, one in zip(probes, panel, strict=True):
+                row = _row(probe, cut, names, one, left_out)
+                rows.append({**row, "unadjusted_verdict": verdicts[probe, run.comparison.primary, cut.name]})
+            found += panel
+        if not rows:
+            return None
+        adjusted = step_down([(one.max_t, one.permuted) for one in found])
+        for row, p in zip(rows, adjusted, strict=True):
+            row.update(adjusted_p=p, significant=p is not None and p <= run.comparison.alpha, family_size=len(rows))
+        return {
+            "scorer": run.comparison.primary,
+            "covariates": wanted,
+            "family": "all rows of this block, step-down max-T",
+            "correction": STEP_DOWN,
+            "n_permutations": n,
+            "alpha": run.comparison.alpha,
+            "rows": rows,
+        }
+
+
+def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
+    """Raise unless every covariate is an attribute of the people or an image fact, and may leave the data folder.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the first that is not.
+    """
+    from fp2.cuts import check_may_leave
+    from fp2.data.image_facts import FACTS
+
+    known = [*attribute_columns(people), *FACTS]
+    for name in names:
+        if name not in known:
+            raise Fp2Error(f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, known))
+    check_may_leave(names, "analysis.adjust")
+
+
+def step_down(tests: Sequence[tuple[float | None, np.ndarray | None]]) -> list[float | None]:
+    """Return step-down max-T p-values of (statistic, its permutations); None where there is none."""
+    import numpy as np
+
+    from fp2.stats.adjustment import step_down_max_t
+
+    known = [(k, t, permuted) for k, (t, permuted) in enumerate(tests) if t is not None and permuted is not None]
+    out: list[float | None] = [None] * len(tests)
+    if known:
+        p = step_down_max_t(np.array([t for _, t, _ in known]), np.stack([table for *_, table in known], axis=1))
+        for (k, _, _), value in zip(known, p, strict=True):
+            out[k] = float(value)
+    return out
+
+
+def compare(run: ComparedRun, cut: Cut, covariates: Sequence[str], n: int) -> tuple[list[str], list[Adjusted], int]:
+    """Return the probes, their adjusted comparison, and how many subjects lack a covariate and are left out."""
+    from fp2.stats.adjusted import adjusted_panel
+
+    probes, values, design, left_out = _subjects(run, cut, covariates)
+    comparison = run.comparison
+    found = adjusted_panel(
+        values, design, n_permutations=n, seed=comparison.seed, alpha=comparison.alpha,
+        min_subjects=comparison.min_subjects,
+    )  # fmt: skip
+    return probes, found, left_out
+
+
+def interactions(run: ComparedRun, cut: Cut, n: int) -> tuple[list[str], list[Interaction | None]]:
+    """Return the probes, and the test that the means of an intersection follow from main effects and covariates."""
+    from fp2.stats.adjusted import interaction_panel
+
+    covariates = [name for name in run.config.analysis.adjust if name not in cut.by]
+    probes, values, design, _ = _subjects(run, cut, covariates)
+    return probes, interaction_panel(
+        values, design, n_permutations=n, seed=run.comparison.seed, min_subjects=run.comparison.min_subjects
+    )
+
+
+def _subjects(run: ComparedRun, cut: Cut, covariates: Sequence[str]) -> tuple[list[str], FloatArray, Design, int]:
+    """Return probes, the means of the subjects with all covariates (S, m), their design, and how many lack one."""
+    wide = outcome_columns(run.scores[run.scores["scorer"] == run.comparison.primary])
+    wide = wide.droplevel("scorer", axis=1)
+    table = members(run.people, cut)
+    images = table.drop_duplicates(["image_id", "subject_id"])
+    means = wide.reindex(list(zip(images["image_id"], images["subject_id"], strict=True)))
+    values = means.groupby(images["subject_id"].to_numpy(dtype=object)).mean()
+    design, complete = _design(run, cut, covariates, table, list(values.index))
+    probes = [str(probe) for probe in wide.columns]
+    return probes, values.to_numpy(dtype="float64")[complete], design, int((~complete).sum())
+
+
+def _design(
+    run: ComparedRun, cut: Cut, covariates: Sequence[str], table: pd.DataFrame, subjects: list[Any]
+) -> tuple[Design, np.ndarray]:
+    """Return what is known of the subjects without a missing covariate, and which of `subjects` they are."""
+    import numpy as np
+
+    from fp2.stats.adjusted import Design
+
+    shares = _shares(table["subject_id"], table["image_id"], table["group"], subjects)
+    groups = tuple(str(name) for name in shares.columns)
+    here = run.people[run.people["subject_id"].isin(subjects)]
+    columns, of_attribute = [], []
+    complete = np.ones(len(subjects), dtype=bool)
+    for name in covariates:
+        if ATTRIBUTE_PREFIX + name not in here:
+            fix = "Start a run with this analysis.adjust: its answers come from the store"
+            raise Fp2Error(f"the table of people has no attribute {name!r}", where="analysis.adjust", fix=fix)
+        found = _covariate(here, name, subjects, run.comparison.min_subjects)
+        complete &= np.isfinite(found).all(axis=1)
+        columns.append(found)
+        of_attribute += [name] * found.shape[1]
+    x = np.concatenate([*columns, np.zeros((len(subjects), 0))], axis=1)
+    additive = _additive(run, cut, table, groups) if len(cut.by) > 1 else None
+    design = Design(
+        shares.to_numpy(dtype="float64")[complete], groups, x[complete], tuple(of_attribute), additive
+    )  # fmt: skip
+    return design, complete
+
+
+def _shares(subjects: pd.Series, images: pd.Series, labels: pd.Series, order: list[Any]) -> pd.DataFrame:
+    """Return each subject's shares of the labels, (subjects, labels); an image with k labels gives 1/k to each."""
+    import pandas as pd
+
+    table = pd.DataFrame({"subject": subjects, "image": images, "label": labels}).drop_duplicates()
+    weight = 1 / table.groupby(["subject", "image"])["label"].transform("size")
+    sums = table.assign(weight=weight).pivot_table(index="subject", columns="label", values="weight", aggfunc="sum")
+    sums = sums.fillna(0.0).reindex(order)
+    return sums.div(sums.sum(axis=1), axis=0)
+
+
+def _covariate(people: pd.DataFrame, name: str, subjects: list[Any], least: int) -> np.ndarray:
+    """Return the columns of one covariate, (subjects, columns), NaN where a subject has no value.
+
+    Levels of fewer than `least` subjects are joined, and the level of the most subjects is the reference.
+    """
+    import numpy as np
+    import pandas as pd
+
+    cells = people[["subject_id", "image_id", ATTRIBUTE_PREFIX + name]].explode(ATTRIBUTE_PREFIX + name).dropna()
+    label = cells[ATTRIBUTE_PREFIX + name].astype(str)
+    numbers = pd.to_numeric(label, errors="coerce")
+    if len(label) and numbers.notna().all() and label.nunique() > 2:
+        means = numbers.groupby(cells["subject_id"]).mean().reindex(subjects)
+        return means.to_numpy(dtype="float64")[:, None]
+    sizes = cells.groupby(label)["subject_id"].nunique()
+    label = label.where(label.map(sizes) >= least, OTHER)
+    shares = _shares(cells["subject_id"], cells["image_id"], label, subjects)
+    kept = [column for column in shares.columns if column != shares.sum().idxmax()]
+    out: np.ndarray = shares[kept].to_numpy(dtype="float64")
+    missing = shares.isna().all(axis=1).to_numpy()
+    return np.where(missing[:, None], np.nan, out) if len(kept) else np.where(missing, np.nan, 0.0)[:, None][:, :0]
+
+
+def _additive(run: ComparedRun, cut: Cut, table: pd.DataFrame, groups: Sequence[str]) -> np.ndarray:
+    """Return which labels of the cut's attributes each of its groups has, (G, labels)."""
+    import numpy as np
+
+    from fp2.cuts import combinations
+
+    parts = dict(zip(table["group"], combinations(run.people, cut), strict=True))
+    columns = []
+    for place in range(len(cut.by)):
+        own = [parts[group][place] for group in groups]
+        columns += [[float(label == one) for label in own] for one in sorted(set(own))]
+    return np.array(columns, dtype=np.float64).T
+
+
+def _row(probe: str, cut: Cut, covariates: Sequence[str], one: Adjusted, left_out: int) -> dict[str, Any]:
+    low, high = one.pair or (None, None)
+    numbers = {name: _finite(getattr(one, name)) for name in ("raw", "gap", "ci_low", "ci_high", "p_value")}
+    return {
+        "probe": probe, "cut": cut.name, "covariates": list(covariates), "status": one.status,
+        "n_subjects": one.n_subjects, "n_left_out": left_out, **numbers, "lower_group": low, "higher_group": high,
+        "groups": [asdict(group) for group in one.groups], "balance": [asdict(entry) for entry in one.balance],
+    }  # fmt: skip
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+class AdjustedSection(Section):
+    """A table per cut: the gap before and after adjustment, and the balance of the covariates."""
+
+    name = "adjusted"
+    title = "Adjusted disparities"
+    detail = True
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the rows by cut, and the balance of each cut's first compared probe."""
+        labels = probe_labels(results)
+        tables = []
+        for cut in dict.fromkeys(row["cut"] for row in block["rows"]):
+            rows = [{**row, "label": labels[row["probe"]]} for row in block["rows"] if row["cut"] == cut]
+            shown: Mapping[str, Any] = next((row for row in rows if row["status"] == "ok"), rows[0])
+            groups = [group for group in shown["groups"] if group["n_subjects"] >= min_cell]
+            tables.append({"cut": cut, "rows": rows, "shown": shown, "groups": groups})
+        return {"block": block, "tables": tables}
+
+    def lines(self, block: Block, results: Results) -> list[Text]:
+        """Return which gaps stay with the covariates held equal, and which of those found before do not."""
+        labels, held = probe_labels(results), ", ".join(cut_label(name) for name in block["covariates"])
+        stay = [row for row in block["rows"] if row["significant"]]
+        gone = [
+            row for row in block["rows"]
+            if not row["significant"] and row["unadjusted_verdict"] in ("biased", "significant_but_small")
+        ]  # fmt: skip
+
+        def named(rows: list[Mapping[str, Any]]) -> str:
+            words = [f"{labels[r['probe']]} by {cut_label(r['cut'])} {number(r['gap'])}" for r in rows[:_MOST]]
+            return "; ".join(words) + (f"; and {len(rows) - _MOST} more" if len(rows) > _MOST else "")
+
+        out = []
+        if stay:
+            out.append(f"with {plain(held)} held equal, still different: {named(stay)}")
+        if gone:
+            out.append(f"with {plain(held)} held equal, no longer found: {named(gone)}")
+        if not out:
+            p = min((row["adjusted_p"] for row in block["rows"] if row["adjusted_p"] is not None), default=None)
+            out.append(f"with {plain(held)} held equal: no difference found (smallest adjusted p {probability(p)})")
+        return [Text(line) for line in out]
