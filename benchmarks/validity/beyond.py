@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from benchmarks.validity.measure import Arrays, measure, p_values
-from benchmarks.validity.worlds import IMAGES, RATE, SIZES, Data, World, answer_sd, draw
+from benchmarks.validity.worlds import IMAGES, RATES, SIZES, Data, World, answer_sd, draw
 from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
@@ -167,7 +167,7 @@ def adjusted(world: World, n: int, seed: int, n_permutations: int = 999) -> Arra
     effect = SLOPE * answer_sd(world.outcome) * (step - 1)
     if world.yes_no:
         # a subject's rate moves by the effect: some of the other answer are turned
-        up = effect[subjects][:, None] / np.where(effect > 0, 1 - RATE, RATE)[subjects][:, None]
+        up = effect[subjects][:, None] / np.where(effect > 0, 1 - RATES["yes/no"], RATES["yes/no"])[subjects][:, None]
         turned = rng.random(data.values.shape) < np.abs(up)
         values = np.where(turned, (up > 0).astype(float), data.values)
     else:

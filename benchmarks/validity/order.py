@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from benchmarks.validity.measure import Arrays
-from benchmarks.validity.worlds import NORMAL_SD, RARE, RATE, SIZES, World, answer_sd, draw, shifts
+from benchmarks.validity.worlds import NORMAL_SD, RATES, SIZES, World, answer_sd, draw, shifts
 from fp2.stats.ranks import rank_models
 
 LARGE = (300, 200, 100, 40, 15)
@@ -56,7 +56,7 @@ def _answers(world: World, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     z = np.moveaxis(data.values.reshape(len(data.values), len(noise), OUTCOMES), 1, 0) / NORMAL_SD
     shift = gaps[:, None] * shifts(world)[np.unique(data.groups, return_inverse=True)[1]]
     if world.yes_no:
-        rates = np.array([RARE, RATE])[:, None] + shift
+        rates = np.array([RATES["rare"], RATES["yes/no"]])[:, None] + shift
         values = (ndtr(z) < rates[:, :, None]).astype(float)
     else:
         values = answer_sd(world.outcome) * noise[:, None, None] * z + shift[:, :, None]

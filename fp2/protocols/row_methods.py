@@ -52,8 +52,13 @@ ROW_METHODS: tuple[Method, ...] = (
     # the pair of the largest |T| is named, in place of the extreme means
     (
         "named_pair", 2,
-        _of(_DISPARITIES, "worst_group", "best_group", "pair_gap", "worst_set", "p_worst", "p_worst_null", "hedges_g",
-            "answer_d"),
+        (
+            *_of(
+                _DISPARITIES, "worst_group", "best_group", "extreme_pair*", "pair_gap", "worst_set*", "p_worst",
+                "p_worst_null", "hedges_g", "answer_d",
+            ),
+            "missing.*.worst_group", "missing.*.best_group",
+        ),
     ),
     # by the interval of the magnitude, in place of the excess over the null mean
     (
@@ -61,7 +66,10 @@ ROW_METHODS: tuple[Method, ...] = (
         ("severity", "*.severity", "composites.*.severity", "composites.*.magnitude*", "composites.*.groups*"),
     ),
     # with an interval for sampling error
-    ("refusal_bounds", 2, _of(_DISPARITIES, "bounds_ci_low", "bounds_ci_high", "holds_under_refusals")),
+    (
+        "refusal_bounds", 2,
+        _of((*_DISPARITIES, *_MISSING), "bounds_ci_low", "bounds_ci_high", "holds_under_refusals"),
+    ),
     # at the level of the family
     ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
 )  # fmt: skip

@@ -59,7 +59,10 @@ def run_of(
     answers = simulate(people, [Question(p, p, TEXTS[p]) for p in probes], planted)
     refused = answers["text"].isin(["refused"])
     scores = answers[["image_id", "subject_id", "probe"]].assign(
-        scorer="valence", value=[valence_of(text) for text in answers["text"]], refused=refused
+        question_id=answers["probe"],
+        scorer="valence",
+        value=[valence_of(text) for text in answers["text"]],
+        refused=refused,
     )
     found: dict[str, Any] = {
         "run_id": f"{name}-id",

@@ -69,7 +69,7 @@ def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ({"people": crowd(36, start=100)}, "share no subject"),
+        ({"people": crowd(36, start=100)}, "share no image of a subject"),
         ({"probes": ("occupation",)}, "different probes"),
         ({"scorers": [{"name": "valence", "version": "2", "lexicon": None}]}, "different versions"),
     ],

@@ -15,7 +15,7 @@ from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import group_sums
 from fp2.stats.core.units import prepare
 from fp2.stats.disparities import disparity_panel
-from fp2.stats.interval import bootstrap_interval
+from fp2.stats.interval import worst_probabilities
 from fp2.stats.joint import joint_permutations
 from fp2.stats.options import make_options
 
@@ -62,10 +62,10 @@ def test_the_worst_group_of_noise_is_named_again_as_often_as_expected():
             n_permutations=399, n_bootstrap=200, seed=k, alpha=0.05, min_subjects=10,
         )  # fmt: skip
         joint = joint_permutations(p, options)
-        interval = bootstrap_interval(p, options.sign, n_bootstrap=200, seed=k, alpha=0.05)
+        shares = worst_probabilities(p, options.sign, n_bootstrap=200, seed=k)
         smallest = [entries.names[code] for code in p.units.kept].index("group D")
         worst = joint.observed.mean[:, 0].argmin(axis=0) == smallest
-        again += list(interval.worst[smallest, worst])
+        again += list(shares[smallest, worst])
         expected += list(joint.worst_again[smallest, worst])
     assert len(again) > 150
     assert np.mean(again) == pytest.approx(np.mean(expected), abs=0.04)
