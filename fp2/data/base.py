@@ -111,8 +111,8 @@ class DataOptions:
 
     @property
     def source(self) -> str:
-        """The name that the origins of stored answers are recorded under: the kind, or else the import path."""
-        return self.kind or self.target or ""
+        """The name that the origins of stored answers are recorded under: the import path, or else the kind."""
+        return source_name({"target": self.target, "kind": self.kind})
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,11 @@ class DataSource(ABC, Generic[OptionsT]):
         """
 
 
+def source_name(given: Mapping[str, Any]) -> str:
+    """Return the import path or else the kind that the config group `data` names its class by; empty without one."""
+    return str(given.get("target") or given.get("kind") or "")
+
+
 def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
     """Return the class that `target` or else `kind` of the config group `data` names.
 
@@ -234,7 +239,7 @@ def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
         If there is none, or it lacks a member of the interface.
     """
     key = "target" if given.get("target") else "kind"
-    found: type[DataSource[Any]] = load(DATA, str(given.get(key) or ""), f"data.{key}")
+    found: type[DataSource[Any]] = load(DATA, source_name(given), f"data.{key}")
     check_members(found, MEMBERS, "a data set", f"data.{key}")
     if abstract := getattr(found, "__abstractmethods__", ()):
         raise Fp2Error(f"{found!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")
