@@ -160,7 +160,7 @@ def purge(
     subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
     image: Annotated[list[str] | None, typer.Option(help="Id of an image; may be repeated.")] = None,
     release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the release at data.root.")] = False,
+    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the configured release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -174,7 +174,7 @@ def purge(
 def data_verify(
     ctx: typer.Context,
     pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
-    newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: count what it lacks.")] = None,
+    newer: Annotated[Path | None, typer.Option(help="The folder of a newer release: count what it lacks.")] = None,
     ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
 ) -> None:
     """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""

@@ -271,6 +271,16 @@ def required(given: Mapping[str, Any]) -> dict[str, Required]:
     return dict(_marked(source_class(given).Options, Required))
 
 
+def folder_option(options: type[DataOptions]) -> str | None:
+    """Return the option that names the folder of a release (the first `Required` folder); None where there is none."""
+    return next((name for name, marker in _marked(options, Required) if marker.is_folder), None)
+
+
+def with_releases() -> list[str]:
+    """Return the installed kinds of data sets that have releases which people are withdrawn from."""
+    return [kind for kind in sorted(installed(DATA)) if source_class({"kind": kind}).has_withdrawals]
+
+
 def identity(options: DataOptions) -> dict[str, Any]:
     """Return what of a data set's options enters the config hash: what decides a result, without paths.
 

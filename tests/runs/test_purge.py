@@ -346,6 +346,22 @@ def test_an_installed_data_set_with_withdrawals_is_purged_with_its_runs(bench: B
     assert results_of(one.folder)["purged"][0]["people_removed"] == 1
 
 
+def test_verify_finds_what_was_derived_from_people_that_an_installed_data_set_no_longer_has(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer = without(bench, people_of(bench)["person"].iloc[0])
+    old, new = ((*RELEASED, f"+data.release={one.pictures}", *bench.paths) for one in (bench, newer))
+    execute(old, bench.outputs / "one")
+    assert fp2("data", "verify", "--no-pixels", "--newer", str(newer.pictures), *old) == 0
+    out = capsys.readouterr().out
+    assert "1 subjects and 2 images are not in left" in out
+    assert f"then: fp2 purge --absent data=squares data.release={newer.pictures}" in out
+    assert fp2("data", "verify", "--no-pixels", *new) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "ERROR 1 subjects or their images are not in this release" in out
+    assert f"(12 stored answers, 1 runs): fp2 purge --absent data=squares data.release={newer.pictures}" in out
+
+
 def test_a_run_without_its_config_is_recognised_by_its_results(tmp_path: Path) -> None:
     fhibe = {"dataset": {"name": "faces", "settings": {"terms": {}}}}
     assert kind_of(fhibe, tmp_path) == "fhibe"
