@@ -271,6 +271,11 @@ def required(given: Mapping[str, Any]) -> dict[str, Required]:
     return dict(_marked(source_class(given).Options, Required))
 
 
+def local_options(given: Mapping[str, Any]) -> list[str]:
+    """Return the options of the data set that `given` names that hold for one machine only (`Local`)."""
+    return [name for name, _ in _marked(source_class(given).Options, Local)]
+
+
 def folder_option(options: type[DataOptions]) -> str | None:
     """Return the option that names the folder of a release (the first `Required` folder); None where there is none."""
     return next((name for name, marker in _marked(options, Required) if marker.is_folder), None)

@@ -163,7 +163,9 @@ def delete(
     gone: dict[str, int] = {}
     with transaction(connection, path):
         columns = _columns(connection)
-        by_path = {table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]}
+        by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
+            table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
+        }
         for table, (condition, rows) in {**by_path, **jobs}.items():
             if table in columns:
                 gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
