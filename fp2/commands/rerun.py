@@ -21,7 +21,7 @@ from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.results import PROSE
+from fp2.results import DEFINITIONS, PROSE
 from fp2.runs.local_paths import FILES as FILES_KEY
 from fp2.runs.local_paths import PLACE_KEYS, TRAITS, missing_places, recall, with_places
 
@@ -183,16 +183,21 @@ def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
     """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
 
-    Sentences for the reader may be written better by a later version: values of `PROSE`, and definitions, which are
-    mappings from names to sentences. They have to be in both; what they say is not compared.
+    Sentences for the reader may be written better by a later version: those under `PROSE`, and the definitions under
+    `DEFINITIONS`. They have to be in both; what they say is not compared.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        definitions = _are_definitions(old) and _are_definitions(new)
         for key in {**old, **new}:
             inside = f"{place}.{key}" if place else str(key)
-            if key in old and key in new and (definitions or key in PROSE):
+            before, after = old.get(key), new.get(key)
+            if key in old and key in new and key in PROSE and _is_prose(before) and _is_prose(after):
                 continue
-            yield from differences(old.get(key), new.get(key), inside)
+            if key in DEFINITIONS and _are_definitions(before) and _are_definitions(after):
+                yield from (
+                    f"{inside}.{name}" for name in {**before, **after} if not (name in before and name in after)
+                )
+                continue
+            yield from differences(before, after, inside)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from differences(*pair, f"{place}.{number}")
@@ -203,8 +208,17 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
         yield place
 
 
-def _are_definitions(value: Mapping[str, Any]) -> bool:
-    return bool(value) and all(isinstance(text, str) and " " in text for text in value.values())
+def _is_prose(value: Any) -> bool:
+    """Whether it is a sentence (not a number or a name), or a list of sentences, which may be empty."""
+    return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
+
+
+def _are_definitions(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
+
+
+def _is_sentence(value: Any) -> bool:
+    return isinstance(value, str) and " " in value
 
 
 def _is_number(value: Any) -> bool:
