@@ -48,17 +48,19 @@ def plan(ctx: typer.Context) -> None:
     plan_run(ctx.args)
 
 
-@app.command("list")
+@app.command("list", context_settings=OVERRIDES)
 def list_choices(
+    ctx: typer.Context,
     what: Annotated[
         str | None,
         typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, experiments, ... (default: all)"),
     ] = None,
 ) -> None:
-    """List what can be chosen, installed plug-ins included, and which package it comes from."""
+    """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
     from fp2.commands.listing import list_choices as show
 
-    show(what)
+    words = [*([what] if what else []), *ctx.args]
+    show([word for word in words if "=" not in word], [word for word in words if "=" in word])
 
 
 @app.command(context_settings=OVERRIDES)

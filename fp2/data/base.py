@@ -30,7 +30,7 @@ from annotated_types import Ge
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.plugins import DATA, check_members, installed, load, own_options, read_options
+from fp2.plugins import DATA, check_members, load, own_options, read_installed, read_options
 from fp2.tables import PEOPLE
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
 
 
 def _installed_options() -> list[type[DataOptions]]:
-    return [source_class({"kind": kind}).Options for kind in installed(DATA)]
+    return list(read_installed(DATA, lambda kind: source_class({"kind": kind}).Options).values())
 
 
 def required(given: Mapping[str, Any]) -> dict[str, Required]:
@@ -283,7 +283,8 @@ def folder_option(options: type[DataOptions]) -> str | None:
 
 def with_releases() -> list[str]:
     """Return the installed kinds of data sets that have releases which people are withdrawn from."""
-    return [kind for kind in sorted(installed(DATA)) if source_class({"kind": kind}).has_withdrawals]
+    having = read_installed(DATA, lambda kind: source_class({"kind": kind}).has_withdrawals)
+    return sorted(kind for kind in having if having[kind])
 
 
 def identity(options: DataOptions) -> dict[str, Any]:
