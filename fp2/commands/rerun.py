@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rich.console import Console
 from rich.table import Table
@@ -213,7 +213,7 @@ def _is_prose(value: Any) -> bool:
     return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
 
 
-def _are_definitions(value: Any) -> bool:
+def _are_definitions(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
 
 
@@ -259,6 +259,7 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
-    print_results(outcome.results, Console(), places_of(given, outcome), outcome.sections)
+    places, least = places_of(given, outcome), given.report.suppress_below
+    print_results(outcome.results, Console(), places, outcome.sections, min_cell=least)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
     return outcome.exit_status
