@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 DEFAULT = "hf"
-_FACTORY = (*EngineFactory.__annotations__, "create")
+_FACTORY = (*EngineFactory.__annotations__, "create", "family_sharing")
 _MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))
 E = TypeVar("E", bound=Engine)
 
