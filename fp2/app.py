@@ -130,7 +130,8 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     if not sweep:
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
-    print_results(outcome.results, Console(), places_of(config, outcome), outcome.sections)
+    places, least = places_of(config, outcome), config.report.suppress_below
+    print_results(outcome.results, Console(), places, outcome.sections, min_cell=least)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,

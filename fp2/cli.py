@@ -71,17 +71,19 @@ def plan(
     plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
-@app.command("list")
+@app.command("list", context_settings=OVERRIDES)
 def list_choices(
+    ctx: typer.Context,
     what: Annotated[
         str | None,
         typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, experiments, ... (default: all)"),
     ] = None,
 ) -> None:
-    """List what can be chosen, installed plug-ins included, and which package it comes from."""
+    """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
     from fp2.commands.listing import list_choices as show
 
-    show(what)
+    words = [*([what] if what else []), *ctx.args]
+    show([word for word in words if "=" not in word], [word for word in words if "=" in word])
 
 
 @app.command(context_settings=OVERRIDES)
@@ -183,7 +185,7 @@ def purge(
     subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
     image: Annotated[list[str] | None, typer.Option(help="Id of an image; may be repeated.")] = None,
     release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the release at data.root.")] = False,
+    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the configured release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -197,7 +199,7 @@ def purge(
 def data_verify(
     ctx: typer.Context,
     pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
-    newer: Annotated[Path | None, typer.Option(help="A newer FHIBE release: count what it lacks.")] = None,
+    newer: Annotated[Path | None, typer.Option(help="The folder of a newer release: count what it lacks.")] = None,
     ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
 ) -> None:
     """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +17,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.errors import Fp2Error, nearest
-from fp2.plugins import CONF, as_user_error, installed
+from fp2.plugins import CONF, as_user_error, installed, read_installed
 from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
 
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -233,29 +236,45 @@ def conf_dir() -> Path:
 
 
 def conf_packages() -> dict[str, str]:
-    """Return the packages with config groups of installed plug-ins (entry points `fp2.conf`), by the plug-in's name."""
-    return {name: point.value for name, point in installed(CONF).items()}
+    """Return the packages with config groups of installed plug-ins (entry points `fp2.conf`), by the plug-in's name.
+
+    One that cannot be imported is skipped with a warning.
+    """
+    return {name: package for name, (package, _) in _plugin_folders().items()}
+
+
+@cache
+def _plugin_folders() -> dict[str, tuple[str, Path]]:
+    def read(name: str) -> tuple[str, Path]:
+        package = installed(CONF)[name].value
+        return package, Path(str(files(package)))
+
+    return read_installed(CONF, read)
+
+
+_searched: list[Path] = []
+
+
+def set_search_path(entries: Iterable[str]) -> None:
+    """Set the folders of the user's own config groups, as `hydra.searchpath` names them (`file://...`, `pkg://...`)."""
+    _searched.clear()
+    for entry in entries:
+        scheme, found, rest = entry.partition("://")
+        if scheme == "pkg":
+            with suppress(ImportError):  # Hydra reports it
+                _searched.append(Path(str(files(rest))))
+        else:
+            _searched.append(Path(rest if found else entry))
 
 
 def conf_folders() -> dict[str, Path]:
-    """Return the folders of config groups: ours under the name `fp2`, then those of installed plug-ins.
-
-    Raises
-    ------
-    Fp2Error
-        If a plug-in's package cannot be imported.
-    """
-    folders = {"fp2": conf_dir()}
-    for name, package in conf_packages().items():
-        try:
-            folders[name] = Path(str(files(package)))
-        except ImportError as error:
-            raise Fp2Error(f"cannot import '{package}': {error}", where=f"plug-in {name}") from error
-    return folders
+    """Return the folders of config groups: ours (`fp2`), those of `set_search_path`, those of installed plug-ins."""
+    searched = {str(folder): folder for folder in _searched if folder.is_dir()}
+    return {"fp2": conf_dir(), **searched, **{name: folder for name, (_, folder) in _plugin_folders().items()}}
 
 
 def choices(group: str) -> dict[str, Path]:
-    """Return the YAML files of a config group by name; of two with one name, ours or the first plug-in's."""
+    """Return the YAML files of a config group by name; of two with one name, that of the first folder."""
     found: dict[str, Path] = {}
     for folder in conf_folders().values():
         for path in sorted((folder / group).glob("*.yaml")):

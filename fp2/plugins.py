@@ -7,6 +7,7 @@ A name stands for an entry point of the groups below, ours and those of any inst
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -30,6 +31,29 @@ def installed(group: str) -> dict[str, EntryPoint]:
     for point in entry_points(group=group):
         found.setdefault(point.name, point)
     return found
+
+
+Read = TypeVar("Read")
+
+
+def read_installed(group: str, read: Callable[[str], Read]) -> dict[str, Read]:
+    """Return what `read` returns for the name of every entry point of a group.
+
+    One that cannot be read is skipped with a warning on standard error, so that a defect in one installed package does
+    not affect runs that do not use it.
+    """
+    found = {}
+    for name in installed(group):
+        try:
+            found[name] = read(name)
+        except Exception as error:  # what another package raises on import is unknown
+            _warn_once(f"the plug-in {name!r} ({group}) was skipped: {' '.join(str(error).split())}")
+    return found
+
+
+@cache
+def _warn_once(line: str) -> None:
+    print(f"warning: {line}", file=sys.stderr)
 
 
 def load(group: str, name: str, where: str) -> Any:

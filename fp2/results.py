@@ -108,6 +108,8 @@ PROSE = (
     "dropped", "family", "fit", "limitations", "meaning", "method", "notes", "reason", "warnings", "why",
 )  # fmt: skip
 """Keys, at any depth, of sentences for the reader; later versions may word them differently."""
+DEFINITIONS = ("features", "metrics")
+"""Keys, at any depth, of mappings from names to definitions for the reader, where their values are sentences."""
 
 
 def versions(severity_bounds: Mapping[str, float]) -> dict[str, Any]:

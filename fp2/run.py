@@ -24,6 +24,8 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
+from fp2.engines.base import Engine
+from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
@@ -114,7 +116,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
     answers, scores = protocol.score(storage.answers(), people, inputs.scorers)
     about = {
         "response_set": storage.response_set,
-        "model": describe_model(config, inputs.engine.identity()),
+        "model": describe_model(config, inputs.engine),
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
@@ -207,12 +209,12 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
     return 0, None
 
 
-def describe_model(config: Config, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return who answered, without machine paths.
+def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
+    """Return which model answered, without machine paths.
 
     `embedded` marks a model with planted effects; `server` is what a server reported of itself.
     """
-    model = config.model
+    model, identity = config.model, engine.identity()
     given = str(model.id or "")
     return {
         "name": model.name,
@@ -223,6 +225,6 @@ def describe_model(config: Config, identity: Mapping[str, Any]) -> dict[str, Any
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": given.startswith("pkg://") or config.engine.name == "planted",
+        "embedded": given.startswith("pkg://") or engine_class(asdict(config.engine)).planted,
         **({"server": identity["server"]} if "server" in identity else {}),
     }

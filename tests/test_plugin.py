@@ -98,15 +98,39 @@ def test_its_run_is_repeated_and_purged_like_any_other(
     assert after["n_subjects"] == before["n_subjects"] - 1
     counts = {row["group"]: row["n_subjects"] for row in after[NAME]["rows"]}
     assert counts == {"cool": 20, "warm": 19}
+    absent = start(site, project, "purge", "--absent", "--yes", "data=tiles", "data.n_subjects=38")
+    assert absent.returncode == 0, absent.stderr
+    counts = {row["group"]: row["n_subjects"] for row in read(consistency[1])[NAME]["rows"]}
+    assert counts == {"cool": 19, "warm": 18}
+
+
+def test_its_run_is_planned_in_another_folder_and_small_groups_are_suppressed(
+    site: Path, project: Path, tmp_path: Path
+) -> None:
+    folder = f"data.folder={tmp_path / 'tiles'}"
+    plan = start(site, project, "plan", "experiment=consistency", folder, "data.n_subjects=22")
+    assert plan.returncode == 0, plan.stderr
+    assert "44 of 22 subjects" in plan.stdout
+    assert len(list((tmp_path / "tiles").iterdir())) == 44
+    words = ["experiment=consistency", folder, "data.n_subjects=22", "tracking=none", "report.suppress_below=12"]
+    done = start(site, tmp_path, *words, launch=True)
+    assert done.returncode == 0, done.stderr
+    assert "consistency colour" not in done.stdout
 
 
 def test_its_scorer_serves_the_default_protocol(site: Path, project: Path, tmp_path: Path) -> None:
     words = ["experiment=word_count", "tracking=none", "report=none", f"paths.outputs={tmp_path}"]
     done = start(site, project, *words, launch=True)
     assert done.returncode == 0, done.stderr
-    (row,) = read(next(tmp_path.rglob("results.json")).parent)["disparities"]
+    folder = next(tmp_path.rglob("results.json")).parent
+    (row,) = read(folder)["disparities"]
     assert (row["scorer"], row["worst_group"], row["verdict"]) == ("word_count", "cool", "biased")
     assert row["raw"] == pytest.approx(3, abs=0.5)  # "A red tile, warm and bright." against "A blue tile."
+    again = start(site, project, "rescore", str(folder), "scorer=word_count", f"paths.outputs={tmp_path / 'again'}")
+    assert again.returncode == 0, again.stderr
+    assert "no model was asked" in again.stdout
+    (rescored,) = read(next((tmp_path / "again").rglob("results.json")).parent)["disparities"]
+    assert rescored["raw"] == row["raw"]
 
 
 def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any
 
 import pytest
 from annotated_types import Gt
+from bench import fp2
 
-from fp2 import plugins
+from fp2 import config, plugins
+from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
 
@@ -38,6 +41,39 @@ def test_what_a_name_does_not_stand_for_is_refused(name: str, message: str) -> N
 def test_a_class_that_lacks_a_member_is_refused_by_its_name() -> None:
     with pytest.raises(Fp2Error, match=r"is not a protocol: it lacks analyse, asks \(here\)"):
         plugins.check_members(Fp2Error, ("analyse", "asks", "args"), "a protocol", "here")
+
+
+BROKEN = {
+    plugins.DATA: "no_such_package.data:Data",
+    plugins.ENGINES: "no_such_package.engine:Engine",
+    plugins.CONF: "no_such_package.conf",
+}
+
+
+def test_a_defect_in_one_package_does_not_affect_runs_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where options of another data set and engine are given, for which all classes are read."""
+    real = plugins.installed
+
+    def installed(group: str) -> dict[str, EntryPoint]:
+        extra = {"broken": EntryPoint("broken", BROKEN[group], group)} if group in BROKEN else {}
+        return {**real(group), **extra}
+
+    for module in (plugins, config):
+        monkeypatch.setattr(module, "installed", installed)
+    config._plugin_folders.cache_clear()
+    plugins._warn_once.cache_clear()
+    loaded = load_config(["model=planted", "+data.root=null", "data.accept_terms=null", "engine.threads=null"])
+    assert loaded.data.kind == "peeps"
+    assert "planted" in config.choices("model")
+    assert fp2("list", "models") == 0
+    err = capsys.readouterr().err
+    assert err.count("the plug-in 'broken' (fp2.data) was skipped: cannot import 'no_such_package.data'") == 1
+    assert err.count("the plug-in 'broken' (fp2.conf) was skipped: No module named 'no_such_package'") == 1
+    config._plugin_folders.cache_clear()
+    with pytest.raises(Fp2Error, match=r"cannot import 'no_such_package\.data'"):
+        load_config(["model=planted", "data.kind=broken"])
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bench import fp2
 from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, names
 
 from fp2.commands.rerun import differences
-from fp2.results import PROSE, Method, changed_methods, owned
+from fp2.results import Method, changed_methods, owned
 
 pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
@@ -92,9 +92,9 @@ def methods_of(folder: Path) -> tuple[Method, ...]:
 
 
 def without(value: Any) -> Any:
-    """Return results without what each run has of its own, and without prose."""
+    """Return results without what each run has of its own."""
     if isinstance(value, Mapping):
-        return {key: without(item) for key, item in value.items() if key not in (*ITS_OWN, *PROSE, "folder")}
+        return {key: without(item) for key, item in value.items() if key not in (*ITS_OWN, "folder")}
     return [without(item) for item in value] if isinstance(value, list) else value
 
 
@@ -112,7 +112,7 @@ def repeated(release: Path, root: Path) -> Callable[[str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_is_repeated_from_its_store_digit_for_digit(
+def test_a_run_is_repeated_from_its_store_to_equal_numbers(
     name: str, release: Path, repeated: Callable[[str], dict[str, Any]]
 ) -> None:
     source, again = release / "runs" / name, dict(repeated(name))

@@ -99,7 +99,7 @@ class TallySection(Section):
     def context(self, block, results, min_cell):
         return {"n": block["n"]}
 
-    def lines(self, block, results):
+    def lines(self, block, results, min_cell):
         return [Text(f"tally of {block['n']}")]
 
 

@@ -210,12 +210,16 @@ def _cuts_to_count(spec: Mapping[str, object], people: pd.DataFrame) -> tuple[Cu
 
 def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:
     """Count the subjects and images of this release that the newer one lacks."""
-    from fp2.data.base import configured_source, load_configured
+    from fp2.data.base import configured_source, folder_option, load_configured, with_releases
 
     if not configured_source(config).has_withdrawals:
         what = f"--newer compares releases, which data={config.data.name} does not have"
-        raise Fp2Error(what, fix="Use a data set with releases: data=fhibe data.root=PATH")
-    other = load_configured(replace(config, data=replace(config.data, root=newer)), progress)
+        raise Fp2Error(what, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
+    option = folder_option(type(config.data))
+    if option is None:
+        what = f"--newer names a folder, and data={config.data.name} has no option for one"
+        raise Fp2Error(what, fix="Choose the newer release by the options of the data set, without --newer")
+    other = load_configured(replace(config, data=replace(config.data, **{option: newer})), progress)
     subjects, images = (
         sorted(set(dataset.people[name]) - set(other.people[name])) for name in ("subject_id", "image_id")
     )
@@ -225,22 +229,25 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
         ids_to.chmod(0o600)
         print(f"their ids were written to {ids_to}")
     if subjects or images:
-        print(f"then: fp2 purge --absent data={config.data.kind} data.root={newer}")
+        print(f"then: fp2 purge --absent data={config.data.name} data.{option}={newer}")
 
 
 def _derived(config: Config, people: pd.DataFrame) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
+    from fp2.data.base import folder_option
     from fp2.runs.purge import purge
     from fp2.runs.purge_selection import Absent
 
-    kind = config.data.kind
-    found = purge(config, lambda salt, known: Absent.from_release(kind, people, salt), dry=True)
+    source = config.data.source
+    found = purge(config, lambda salt, known: Absent.from_release(source, people, salt), dry=True)
     if not found.anything:
         print("nothing was derived from subjects or images that this release lacks")
         return True
+    option = folder_option(type(config.data))
+    folder = f" data.{option}={getattr(config.data, option)}" if option else ""
     print(
         f"ERROR {found.people} subjects or their images are not in this release, and there are rows derived from them "
-        f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): fp2 purge --absent data={kind} "
-        f"data.root={config.data.root}"
+        f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): "
+        f"fp2 purge --absent data={config.data.name}{folder}"
     )
     return False

@@ -18,8 +18,7 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.report.leaderboard import LeaderboardRow
-    from fp2.runs.ranking import Ranking
+    from fp2.report.leaderboard import LeaderboardRow, Ranking
 
 WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the line
 MOST_RUNS = 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2 import plugins
+from fp2.compose import prepare
 from fp2.config import choices, conf_folders
 from fp2.errors import Fp2Error, nearest
 
@@ -24,14 +25,17 @@ CLASSES = {
 NOT_LISTED = frozenset({"__pycache__s"})
 
 
-def list_choices(what: str | None) -> None:
-    """Print what can be chosen: everything, or one kind (`models`, `data`, `protocols`, ...).
+def list_choices(whats: Sequence[str], overrides: Sequence[str] = ()) -> None:
+    """Print what can be chosen: everything, or some kinds (`models`, `data`, `protocols`, ...).
+
+    `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
 
     Raises
     ------
     Fp2Error
         For an unknown kind.
     """
+    prepare(overrides)
     groups = {
         _plural(path.name): path.name
         for folder in conf_folders().values()
@@ -39,10 +43,11 @@ def list_choices(what: str | None) -> None:
         if path.is_dir()
     }
     kinds = sorted({*groups, *CLASSES} - NOT_LISTED)
-    if what is not None and _plural(what) not in kinds:
-        raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, kinds))
+    for what in whats:
+        if _plural(what) not in kinds:
+            raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, kinds))
     console = Console()
-    for kind in [_plural(what)] if what else kinds:
+    for kind in [_plural(what) for what in whats] or kinds:
         if kind in groups:
             _print_choices(groups[kind], console)
         if kind in CLASSES:

@@ -137,8 +137,9 @@ def _print_computed(configs: Sequence[Config], battery: Battery, images: int, co
     known, texts = sizes(), _texts(battery)
     for config in configs:
         size = known.get(str(config.model.id))
-        operations, took = computed_time(size, texts, images, config.model.name)
-        saved = saved_words(images * len(texts.texts), images, sharing_of(size) if size else "auto")
+        sharing = sharing_of(size, config) if size else "auto"
+        operations, took = computed_time(size, texts, images, config.model.name, sharing)
+        saved = saved_words(images * len(texts.texts), images, sharing)
         rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
         _print_rows(config.model.name, rows, console)
     for line in BASIS:
@@ -217,7 +218,7 @@ def _sharing(inputs: Inputs) -> str:
     if (sharing := inputs.engine.profile().sharing) is not None:
         return sharing
     size = sizes().get(str(inputs.config.model.id))
-    return sharing_of(size) if size else "none"
+    return sharing_of(size, inputs.config) if size else "none"
 
 
 def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
@@ -237,7 +238,9 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
         return f"{left} (one image timed now: {seconds:.2g} s)"
     size = sizes().get(str(inputs.config.model.id))
     images = max(1, round(forecast.left / len(plan.questions)))
-    operations, time_needed = computed_time(size, _texts(inputs.battery), images, inputs.config.model.name)
+    operations, time_needed = computed_time(
+        size, _texts(inputs.battery), images, inputs.config.model.name, _sharing(inputs)
+    )
     return time_needed if size is None else f"{time_needed}; {operations} operations"
 
 
@@ -300,11 +303,11 @@ def sizes() -> dict[str, Size]:
     return {name: Size(**row) for name, row in rows.items()}
 
 
-def sharing_of(size: Size) -> str:
-    """Return the prefix sharing of a model of that family with `engine.sharing=auto`."""
-    from fp2.engines.hf.families import facts_for
+def sharing_of(size: Size, config: Config) -> str:
+    """Return the prefix sharing of a model of that family under the configured engine; `none` where it is unknown."""
+    from fp2.engines.build import engine_class
 
-    return facts_for({"model_type": size.family}).sharing
+    return engine_class(asdict(config.engine)).family_sharing(size.family) or "none"
 
 
 def operations(size: Size, questions: QuestionTexts, images: int, sharing: str) -> float:
@@ -333,14 +336,15 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} seconds"
 
 
-def computed_time(size: Size | None, questions: QuestionTexts, images: int, model: str) -> tuple[str, str]:
+def computed_time(
+    size: Size | None, questions: QuestionTexts, images: int, model: str, sharing: str
+) -> tuple[str, str]:
     """Return (operations, time) in words for a model that is not timed here."""
     if size is None:
         return (
             "unknown: no sizes of this model",
             f"unknown: run {model} on a few images first, then their time is known",
         )
-    sharing = sharing_of(size)
     ours, plain = (operations(size, questions, images, how) for how in (sharing, "none"))
     fewer = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
     time = f"{duration(ours / STATED_SPEED)} at {STATED_SPEED / 1e12:.0f} TFLOP/s (computed, not timed)"

@@ -36,7 +36,7 @@ def run(
     if sum(ways) != 1:
         raise Fp2Error(
             "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
-            fix="--absent needs the newer release: fp2 purge --absent data=fhibe data.root=PATH",
+            fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
         )
     config = load_config(overrides)
     absentees = _absentees(config) if absent else None
@@ -64,14 +64,14 @@ def run(
 
 
 def _absentees(config: Config) -> pd.DataFrame:
-    """Return the people of the release at `data.root`."""
-    from fp2.data.base import configured_source, load_configured
+    """Return the people of the release that the config names."""
+    from fp2.data.base import configured_source, load_configured, with_releases
     from fp2.progress import Progress
 
     source = configured_source(config)
     if not source.has_withdrawals:
         what = f"--absent compares with a release, which data={config.data.name} does not have"
-        raise Fp2Error(what, fix="Use a data set with releases: data=fhibe data.root=PATH")
+        raise Fp2Error(what, fix=f"Use a data set with releases: data={'|'.join(with_releases())}")
     if not source.lists_everyone:
         what = "--absent needs a table that lists every subject and image of the release"
         raise Fp2Error(what, fix="Read the whole images of the release, not crops")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rich.console import Console
 from rich.table import Table
@@ -21,27 +21,26 @@ from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.results import PROSE, changed_methods, owned
-from fp2.runs.local_paths import missing_places, recall, with_places
+from fp2.results import DEFINITIONS, PROSE, changed_methods, owned
+from fp2.runs.local_paths import FILES as FILES_KEY
+from fp2.runs.local_paths import PLACE_KEYS, TRAITS, missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
 TOLERANCE = 1e-9
 EXIT_DIFFERENT = 1
 FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
-# Overrides that are allowed: where files are and how the run is executed, never what is asked.
-MAY_CHANGE = (
-    "paths.", "tracking.", "engine.device", "engine.batch_size", "engine.threads", "data.root", "data.path",
-    "data.image_root", "model.id", "model.truth", "answers.", "report.", "verify_inputs", "scorer.",
-    "task.files.",
-)  # fmt: skip
+# Overrides that are allowed: where files are and how the run is executed, never what is asked. Options of the data set
+# that hold for one machine only are added; the config hash has to be the logged one whatever is overridden.
+SECTIONS = ("answers.", "engine.", "paths.", "report.", "scorer.", "tracking.", FILES_KEY)
+KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", TRAITS, *PLACE_KEYS)
 
 
 def rerun(run_id: str, overrides: Sequence[str]) -> int:
     """Repeat `run_id` (an MLflow run, or a folder with its files); return 0 if every number is the same.
 
-    `overrides` may change where files are (`paths.*`, `engine.device`, `data.root=`), not what is asked: the config
-    hash must be the logged one.
+    `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
+    is asked: the config hash must be the logged one.
 
     Raises
     ------
@@ -50,9 +49,6 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     """
     from fp2.runs.reader import run_folder
 
-    for override in overrides:
-        if not override.lstrip("+").startswith(MAY_CHANGE):
-            raise Fp2Error(f"a rerun cannot change {override.partition('=')[0]!r}", where="override")
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
@@ -94,8 +90,9 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
         tracking = {**asdict(here.tracking), "experiment": OmegaConf.select(logged, "tracking.experiment")}
         local = OmegaConf.create({"paths": asdict(here.paths), "tracking": tracking})
         given = OmegaConf.from_dotlist([override.lstrip("+") for override in overrides])
-        plain = OmegaConf.to_container(OmegaConf.merge(logged, local), resolve=True)
-        placed = OmegaConf.create(with_places(plain, places))  # type: ignore[arg-type]
+        plain: Any = OmegaConf.to_container(OmegaConf.merge(logged, local), resolve=True)
+        _check_overrides(overrides, plain["data"])
+        placed = OmegaConf.create(with_places(plain, places))
         final: Any = OmegaConf.to_container(OmegaConf.merge(placed, given), resolve=True)
     except (OmegaConfBaseException, OSError, KeyError, TypeError) as error:
         raise Fp2Error(
@@ -105,6 +102,18 @@ def _logged_config(source: Path, here: Config, places: Mapping[str, str], overri
         fix = f"Give their paths on this machine: {' '.join(f'{key}=PATH' for key in missing)}"
         raise Fp2Error("the run used files of another machine", where=", ".join(missing), fix=fix)
     return from_plain(final)
+
+
+def _check_overrides(overrides: Sequence[str], data: Mapping[str, Any]) -> None:
+    """Raise unless every override is one that a rerun may have; `data` is the logged config of the data set."""
+    from fp2.data.base import local_options
+
+    allowed = {*KEYS, *(f"data.{name}" for name in local_options(data))}
+    for override in overrides:
+        key = override.lstrip("+").partition("=")[0]
+        if key not in allowed and not key.startswith(SECTIONS):
+            fix = f"It may change {', '.join(sorted((*allowed, *(f'{section}*' for section in SECTIONS))))}"
+            raise Fp2Error(f"a rerun cannot change {key!r}", where="override", fix=fix)
 
 
 def _drift(
@@ -188,16 +197,21 @@ def _compare_blocks(
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
     """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
 
-    Sentences for the reader may be written better by a later version: values of `PROSE`, and definitions, which are
-    mappings from names to sentences. They have to be in both; what they say is not compared.
+    Sentences for the reader may be written better by a later version: those under `PROSE`, and the definitions under
+    `DEFINITIONS`. They have to be in both; what they say is not compared.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        definitions = _are_definitions(old) and _are_definitions(new)
         for key in {**old, **new}:
             inside = f"{place}.{key}" if place else str(key)
-            if key in old and key in new and (definitions or key in PROSE):
+            before, after = old.get(key), new.get(key)
+            if key in old and key in new and key in PROSE and _is_prose(before) and _is_prose(after):
                 continue
-            yield from differences(old.get(key), new.get(key), inside)
+            if key in DEFINITIONS and _are_definitions(before) and _are_definitions(after):
+                yield from (
+                    f"{inside}.{name}" for name in {**before, **after} if not (name in before and name in after)
+                )
+                continue
+            yield from differences(before, after, inside)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from differences(*pair, f"{place}.{number}")
@@ -208,8 +222,17 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
         yield place
 
 
-def _are_definitions(value: Mapping[str, Any]) -> bool:
-    return bool(value) and all(isinstance(text, str) and " " in text for text in value.values())
+def _is_prose(value: Any) -> bool:
+    """Whether it is a sentence (not a number or a name), or a list of sentences, which may be empty."""
+    return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
+
+
+def _are_definitions(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
+
+
+def _is_sentence(value: Any) -> bool:
+    return isinstance(value, str) and " " in value
 
 
 def _is_number(value: Any) -> bool:
@@ -250,6 +273,7 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
-    print_results(outcome.results, Console(), places_of(given, outcome), outcome.sections)
+    places, least = places_of(given, outcome), given.report.suppress_below
+    print_results(outcome.results, Console(), places, outcome.sections, min_cell=least)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
     return outcome.exit_status

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from fp2.compose.validation import validate
-from fp2.config import CONFIG_NAME, Config, choices, conf_dir, conf_folders, conf_packages, register_schema
+from fp2.config import (
+    CONFIG_NAME,
+    Config,
+    choices,
+    conf_dir,
+    conf_folders,
+    conf_packages,
+    register_schema,
+    set_search_path,
+)
 from fp2.cuts import expand_overrides
 from fp2.errors import Fp2Error, nearest
 
@@ -40,14 +49,15 @@ def prepare(overrides: Sequence[str]) -> list[str]:
 
 
 def _with_plugins(overrides: list[str]) -> list[str]:
-    """Return overrides with the config groups of installed plug-ins on Hydra's search path."""
+    """Return overrides with the config groups of installed plug-ins on Hydra's search path, and set `choices`' path."""
+    given = [word for word in overrides if word.startswith(SEARCH_PATH)]
+    inner = [part.strip(" '\"") for word in given for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")]
+    entries = list(filter(None, inner))
+    set_search_path(entries)
     ours = [f"pkg://{package}" for package in conf_packages().values()]
     if not ours:
         return overrides
-    given = [word for word in overrides if word.startswith(SEARCH_PATH)]
-    inner = [word.removeprefix(SEARCH_PATH).strip("[] ") for word in given]
-    path = ",".join([*filter(None, inner), *ours])
-    return [*(word for word in overrides if word not in given), f"{SEARCH_PATH}[{path}]"]
+    return [*(word for word in overrides if word not in given), f"{SEARCH_PATH}[{','.join([*entries, *ours])}]"]
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -30,7 +30,7 @@ from annotated_types import Ge
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.plugins import DATA, check_members, installed, load, own_options, read_options
+from fp2.plugins import DATA, check_members, load, own_options, read_installed, read_options
 from fp2.tables import PEOPLE
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class DataOptions:
 
     @property
     def source(self) -> str:
-        """The name that the origins of stored answers are recorded under: the kind, or else the import path."""
-        return self.kind or self.target or ""
+        """The name that the origins of stored answers are recorded under: the import path, or else the kind."""
+        return source_name({"target": self.target, "kind": self.kind})
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,11 @@ class DataSource(ABC, Generic[OptionsT]):
         """
 
 
+def source_name(given: Mapping[str, Any]) -> str:
+    """Return the import path or else the kind that the config group `data` names its class by; empty without one."""
+    return str(given.get("target") or given.get("kind") or "")
+
+
 def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
     """Return the class that `target` or else `kind` of the config group `data` names.
 
@@ -234,7 +239,7 @@ def source_class(given: Mapping[str, Any]) -> type[DataSource[Any]]:
         If there is none, or it lacks a member of the interface.
     """
     key = "target" if given.get("target") else "kind"
-    found: type[DataSource[Any]] = load(DATA, str(given.get(key) or ""), f"data.{key}")
+    found: type[DataSource[Any]] = load(DATA, source_name(given), f"data.{key}")
     check_members(found, MEMBERS, "a data set", f"data.{key}")
     if abstract := getattr(found, "__abstractmethods__", ()):
         raise Fp2Error(f"{found!r} is not a data set: it lacks {', '.join(abstract)}", where=f"data.{key}")
@@ -258,12 +263,28 @@ def data_source(given: Mapping[str, Any]) -> DataSource[Any]:
 
 
 def _installed_options() -> list[type[DataOptions]]:
-    return [source_class({"kind": kind}).Options for kind in installed(DATA)]
+    return list(read_installed(DATA, lambda kind: source_class({"kind": kind}).Options).values())
 
 
 def required(given: Mapping[str, Any]) -> dict[str, Required]:
     """Return the options that have to be given to the data set that `given` names, each with what it is."""
     return dict(_marked(source_class(given).Options, Required))
+
+
+def local_options(given: Mapping[str, Any]) -> list[str]:
+    """Return the options of the data set that `given` names that hold for one machine only (`Local`)."""
+    return [name for name, _ in _marked(source_class(given).Options, Local)]
+
+
+def folder_option(options: type[DataOptions]) -> str | None:
+    """Return the option that names the folder of a release (the first `Required` folder); None where there is none."""
+    return next((name for name, marker in _marked(options, Required) if marker.is_folder), None)
+
+
+def with_releases() -> list[str]:
+    """Return the installed kinds of data sets that have releases which people are withdrawn from."""
+    having = read_installed(DATA, lambda kind: source_class({"kind": kind}).has_withdrawals)
+    return sorted(kind for kind in having if having[kind])
 
 
 def identity(options: DataOptions) -> dict[str, Any]:

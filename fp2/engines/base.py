@@ -119,11 +119,19 @@ class EngineFactory(Protocol):
         Values of `model.engine`, beside its own name, whose models it can run.
     needs : Mapping
         Keys of the config group `model` that must be given, each with how to give it.
+    planted : bool
+        Whether the answers have known effects that were planted on purpose: results are then marked as calibration.
     """
 
     Options: ClassVar[type[Any]]
     serves: ClassVar[tuple[str, ...]]
     needs: ClassVar[Mapping[str, str]]
+    planted: ClassVar[bool]
+
+    @classmethod
+    def family_sharing(cls, family: str) -> str | None:
+        """Return the prefix sharing of a family of models (`fp2/models/sizes.yaml`) that is not here, if known."""
+        ...
 
     @classmethod
     def create(
@@ -182,6 +190,12 @@ class BaseEngine:
     Options: ClassVar[type[Any]] = EngineOptions
     serves: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[str, str]] = {}
+    planted: ClassVar[bool] = False
+
+    @classmethod
+    def family_sharing(cls, family: str) -> str | None:
+        """Return that nothing is known."""
+        return None
 
     @property
     def notices(self) -> Sequence[str]:

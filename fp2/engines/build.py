@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fp2.engines.base import Engine, EngineFactory, EngineOptions
 from fp2.errors import Fp2Error
-from fp2.plugins import ENGINES, check_members, installed, load, own_options, read_options
+from fp2.plugins import ENGINES, check_members, load, own_options, read_installed, read_options
 from fp2.tables import Decoding
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 DEFAULT = "hf"
-_FACTORY = (*EngineFactory.__annotations__, "create")
+_FACTORY = (*EngineFactory.__annotations__, "create", "family_sharing")
 _MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))
 E = TypeVar("E", bound=Engine)
 
@@ -115,4 +115,4 @@ def engine_options(kind: type[Any], engine: Mapping[str, Any]) -> EngineOptions:
 
 
 def _installed_options() -> list[type[Any]]:
-    return [engine_class({"name": name}).Options for name in installed(ENGINES)]
+    return list(read_installed(ENGINES, lambda name: engine_class({"name": name}).Options).values())

@@ -51,7 +51,8 @@ class Inputs:
         The sampled data set.
     cuts : tuple of Cut
     store : ResponseStore
-        Open; protocols may keep what they compute from images in its database.
+        Open; protocols may keep what they compute from images in its database, in tables with a column `path` (the
+        absolute path of the image file), whose rows `fp2 purge` deletes.
     progress : Progress
     dataset_digest : str
     battery, scorers, engine

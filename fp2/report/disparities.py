@@ -84,7 +84,7 @@ class DisparitiesSection(Section):
         if scorer_names(results):
             yield intervals(results, folder / "intervals.png")
 
-    def lines(self, block: Block, results: Results) -> Sequence[RenderableType]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return the table of the primary scorer, and a line per composite."""
         out: list[RenderableType] = [_terminal_table(results), Text()]
         if results["composites"]:

@@ -12,12 +12,36 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
 
-if TYPE_CHECKING:
-    from fp2.runs.ranking import Ranking
+
+@dataclass(frozen=True)
+class Place:
+    """The rank of one run: `difference` (`fp2.stats.ranks.Ranked`), the bounds of its rank interval, its tie letters."""
+
+    run_id: str
+    difference: float
+    rank_low: int
+    rank_high: int
+    ties: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
+
+    `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
+    run; None without ranks.
+    """
+
+    cut: str
+    variant: str | None
+    places: tuple[Place, ...]
+    reason: str | None
+    notes: tuple[str, ...]
+    alpha: float | None = None
 
 
 @dataclass(frozen=True)

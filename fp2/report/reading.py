@@ -122,9 +122,8 @@ def variant_line(results: Mapping[str, Any]) -> str | None:
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:
-    """Return whether effects were planted in the model: the bundled model, or the simulator."""
-    model = results["model"]
-    return bool(model.get("embedded")) or model.get("engine") == "planted"
+    """Return whether effects were planted in the model: the bundled model, or a simulator."""
+    return bool(results["model"].get("embedded"))
 
 
 def group_order(results: Mapping[str, Any], cut: str) -> list[str]:

@@ -64,8 +64,8 @@ class Section:
         """Draw PNG files into `folder` and yield their paths; groups of fewer than `min_cell` subjects are left out."""
         return iter(())
 
-    def lines(self, block: Block, results: Results) -> Sequence[RenderableType]:
-        """Return what the terminal shows."""
+    def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
+        """Return what the terminal shows; groups of fewer than `min_cell` subjects are left out."""
         return []
 
 

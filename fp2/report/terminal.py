@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from fp2.config import ReportConfig
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     is_calibration,
@@ -30,6 +31,8 @@ def print_results(
     paths: Mapping[str, object] | None = None,
     sections: Sequence[Section] = (),
     next_command: str | None = None,
+    *,
+    min_cell: int = ReportConfig.suppress_below,
 ) -> None:
     """Print the results of a run.
 
@@ -45,6 +48,8 @@ def print_results(
         Those of the run's protocol (`fp2.report.section.load_sections`).
     next_command : str, optional
         A command to suggest, on a line of its own.
+    min_cell : int
+        Sections leave out groups of fewer subjects (`report.suppress_below`).
     """
     who = f" of {model_name(results)}" if model_was_used(results) else ""
     head = Text(f"{heading(sections, results)}{who}", style="bold")
@@ -60,7 +65,7 @@ def print_results(
     if not results["complete"]:
         console.print(Text("Partial run: some planned answers are missing.", style="bold yellow"))
     for section in present(sections, results):
-        for line in section.lines(results[section.name], results):
+        for line in section.lines(results[section.name], results, min_cell):
             console.print(line)
     if results["answers"]["planned"]:
         console.print(_answers_line(results))

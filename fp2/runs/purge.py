@@ -140,7 +140,7 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     """Purge one run, or only `look`; return one line on it, None if nothing of it is selected."""
     results = _results(folder)
     release = results["dataset"]["release"] if results else None
-    if results is not None and not work.selection.concerns(kind_of(results), release):
+    if results is not None and not work.selection.concerns(kind_of(results, folder), release):
         return None
     tables, n_people = work.drop(before := read_tables(folder), results is not None)
     n_answers = before.n_answers - tables.n_answers

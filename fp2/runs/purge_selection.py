@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fp2 import artifacts
+from fp2.data.base import source_name
 from fp2.store.salted_keys import salted
 
 if TYPE_CHECKING:
@@ -70,7 +73,7 @@ class ByRelease:
 
 @dataclass(frozen=True)
 class Absent:
-    """Everything of a kind of data set that the release at hand lacks, given the keys of what it contains."""
+    """Everything of a data set (`DataOptions.source`) that the release at hand lacks, given the keys of its content."""
 
     kind: str
     subjects: frozenset[str]
@@ -85,7 +88,7 @@ class Absent:
         return cls(kind, subjects, frozenset(salted(names, salt, "image")))
 
     def concerns(self, kind: str, release: str | None) -> bool:
-        """Whether it is that kind of data."""
+        """Whether it is that data set."""
         return kind == self.kind
 
     def rows(self, images: pd.Series[str], subjects: pd.Series[str]) -> pd.Series[bool]:
@@ -102,7 +105,19 @@ Selection = ByIds | ByRelease | Absent
 """Which data sets it concerns, and which rows (by salted keys) and images of the store's index it selects."""
 
 
-def kind_of(results: Mapping[str, Any]) -> str:
-    """Return the kind of data set of a run, as far as its results show it: those of FHIBE contain its terms."""
+def kind_of(results: Mapping[str, Any], folder: Path) -> str:
+    """Return the data set of a run as the store's index names it (`DataOptions.source`), from the run's config.
+
+    For a run without a readable config, FHIBE is recognised by its results (they hold its terms of use); the name is
+    empty for any other data set.
+    """
+    import yaml
+
+    try:
+        logged = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        if name := source_name(logged["data"]):
+            return name
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
+        pass
     dataset = results["dataset"]
     return "fhibe" if "terms" in (dataset.get("settings") or {}) or dataset["name"] == "fhibe" else ""

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fp2.errors import Fp2Error
+from fp2.report.leaderboard import Place, Ranking
 from fp2.report.reading import variant_name
 from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
 
 MIN_BOOTSTRAP = 2000
-
-
-@dataclass(frozen=True)
-class Place:
-    """The rank of one run: `difference` (see `Ranked`), the bounds of its rank interval, and its tie letters."""
-
-    run_id: str
-    difference: float
-    rank_low: int
-    rank_high: int
-    ties: str
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The ranks of the runs of one cut and image variant, best first; none where `reason` says why there are none.
-
-    `notes` are for the reader, such as runs that were excluded. The intervals have level 1 - `alpha`, that of the first
-    run; None without ranks.
-    """
-
-    cut: str
-    variant: str | None
-    places: tuple[Place, ...]
-    reason: str | None
-    notes: tuple[str, ...]
-    alpha: float | None = None
 
 
 def rankings(runs: Sequence[LoggedRun], tick: Callable[[], None] = lambda: None) -> list[Ranking]:

@@ -126,7 +126,10 @@ def delete(
     chosen: Sequence[RecordedImage],
     paths: Collection[str],
 ) -> dict[str, int]:
-    """Delete answers, failures, origins, images, pixel digests and measurements, and overwrite them on disk.
+    """Delete answers, failures, origins, images and what was computed from images, and overwrite them on disk.
+
+    What was computed from an image (pixel digests, measurements, predictions) is in tables with a column `path`, the
+    absolute path of the image file. Every such table of the store is included, whichever package created it.
 
     Parameters
     ----------
@@ -135,7 +138,7 @@ def delete(
     chosen : sequence of RecordedImage
         Rows of `pictures`.
     paths : collection of str
-        Image paths whose pixel digests and measurements are deleted.
+        Absolute paths of images; rows of these paths are deleted from every table with a column `path`.
 
     Returns
     -------
@@ -154,21 +157,30 @@ def delete(
         "block_failures": ("context = ?", [(bytes.fromhex(key),) for key in keys]),
         "origins": ("key = ?", [(bytes.fromhex(key),) for key in keys]),
         "pictures": ("id = ?", [(image.id,) for image in chosen]),
-        "pixel_digests": ("path = ?", [(name,) for name in paths]),
-        "picture_numbers": ("path = ?", [(name,) for name in paths]),
-        "narrow_predictions": ("path = ?", [(name,) for name in paths]),
     }
     with as_user_error(path):
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
-        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for table, (condition, rows) in jobs.items():
-            if table in there:
-                gone[table] = connection.executemany(f"DELETE FROM {table} WHERE {condition}", rows).rowcount
+        columns = _columns(connection)
+        by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
+            table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
+        }
+        for table, (condition, rows) in {**by_path, **jobs}.items():
+            if table in columns:
+                gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
     with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """Return the columns of every table."""
+    query = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
+    found: dict[str, set[str]] = {}
+    for table, column in connection.execute(query):
+        found.setdefault(table, set()).add(column)
+    return found
 
 
 def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -279,9 +279,15 @@ def earlier_looks(config: Config, digests: Mapping[str, str | None]) -> int:
     uri = tracking_uri(config)
     if answers is None or (uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()):
         return 0
-    client = _client(_mlflow(), config)
+    from filelock import FileLock
+
+    folder = Path(uri.removeprefix("sqlite:///")).parent
+    # not while another process creates the store
+    lock = FileLock(folder / ".init.lock") if uri.startswith("sqlite:///") else nullcontext()
     query = f"attributes.status = 'FINISHED' and tags.`{PREFIX}response_set` = '{answers}'"
     with as_user_error(uri):
+        with lock:
+            client = _client(_mlflow(), config)
         found = client.get_experiment_by_name(config.tracking.experiment)
         runs = [] if found is None else client.search_runs([found.experiment_id], query, max_results=1000)
     hashes = {run.data.tags.get(f"{PREFIX}config_hash") for run in runs}

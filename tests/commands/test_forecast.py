@@ -17,6 +17,7 @@ from fp2.commands.plan import (
     sharing_of,
     sizes,
 )
+from fp2.compose import load_config
 
 SIZE = Size("llava", language=2.0, vision=0.5, patches=100, picture=60)
 TEXTS = QuestionTexts(("Is it a cat?", "Is it a dog?", "Is it big?"))
@@ -36,12 +37,18 @@ def test_operations_are_two_for_each_weight_and_token() -> None:
 
 
 def test_the_known_sizes_name_families_that_share_as_the_engine_does() -> None:
-    shared = {name: sharing_of(size) for name, size in sizes().items()}
+    config = load_config(["model=peeps_vlm"])
+    shared = {name: sharing_of(size, config) for name, size in sizes().items()}
     assert shared["google/paligemma2-3b-mix-224"] == "vision"
     assert {shared[name] for name in shared if "paligemma" not in name} == {"tree"}
     for size in sizes().values():
         assert 0.01 < size.vision < size.language * 1.5
         assert size.picture <= size.patches
+
+
+def test_the_sharing_of_another_engine_is_not_that_of_transformers() -> None:
+    size = sizes()["google/paligemma2-3b-mix-224"]
+    assert sharing_of(size, load_config(["model=planted"])) == "none"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +60,9 @@ def test_durations_have_a_unit_that_fits(seconds: float, words: str) -> None:
 
 
 def test_no_time_is_made_up_for_a_model_of_unknown_size() -> None:
-    assert all("unknown" in text for text in computed_time(None, TEXTS, 5, "mine"))
+    assert all("unknown" in text for text in computed_time(None, TEXTS, 5, "mine", "none"))
     ours = operations(SIZE, TEXTS, 10**6, "tree") / STATED_SPEED
-    assert duration(ours) in computed_time(SIZE, TEXTS, 10**6, "mine")[1]
+    assert duration(ours) in computed_time(SIZE, TEXTS, 10**6, "mine", "tree")[1]
 
 
 def test_disk_counts_what_is_new_in_the_store_and_all_shards() -> None:

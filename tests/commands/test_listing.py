@@ -39,3 +39,12 @@ def test_every_choice_of_data_cuts_experiments_and_variants_is_described(capsys:
 def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("list", "modls") == 2
     assert "models" in capsys.readouterr().err
+
+
+def test_folders_on_the_search_path_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "outsider.yaml").write_text("# A model of mine.\nname: outsider\n")
+    assert fp2("list", "models", f"hydra.searchpath=[file://{tmp_path}]") == 0
+    assert re.search(rf"│ outsider +│ A model of mine. +│ {tmp_path} ", capsys.readouterr().out)
+    assert fp2("list", "models") == 0
+    assert "outsider" not in capsys.readouterr().out

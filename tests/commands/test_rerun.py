@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of, write_pictures
 
@@ -63,6 +64,33 @@ def test_elsewhere_it_asks_where_the_images_are(
     assert "data.path=PATH" in capsys.readouterr().err
     assert fp2("rerun", str(folder), UNTRACKED, *there.paths, f"data.path={there.table}") == 0
     assert "all numbers are equal" in capsys.readouterr().out
+
+
+def test_the_execution_and_every_path_of_this_machine_may_change(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(pd.read_csv(bench.table)["file"]), encoding="utf-8")
+    folder = bench.run(f"data.ids={ids}").folder
+    there = Bench(tmp_path / "there", copytree(bench.pictures, tmp_path / "copy"))
+    words = ("rerun", str(folder), UNTRACKED, *there.places, f"data.image_root={there.pictures}")
+    assert fp2(*words) == 2
+    err = capsys.readouterr().err
+    assert "Give their paths on this machine: data.ids=PATH" in err
+    more = ("engine.batch_size=3", "model.base_url=null", "model.api_key_env=null", "answers.attempts=1")
+    assert fp2(*words, f"data.ids={ids}", *more) == 0
+    assert "all numbers are equal" in capsys.readouterr().out
+
+
+def test_options_of_a_data_set_that_decide_results_cannot_be_changed(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = bench.run().folder
+    for word in ("data.limit=3", "data.pathology=3", "model.ident=x"):
+        assert fp2("rerun", str(folder), *bench.paths, word) == 2
+        err = capsys.readouterr().err
+        assert f"a rerun cannot change '{word.partition('=')[0]}'" in err
+        assert "data.image_root, data.path, engine.*" in err
 
 
 def test_what_would_be_another_run_is_refused(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

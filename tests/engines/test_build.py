@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import pytest
 
 from fp2 import plugins
-from fp2.engines.base import FORBID_EXTRA, BaseEngine, Engine, ModelProfile, Positive
+from fp2.compose import load_config
+from fp2.engines.base import FORBID_EXTRA, BaseEngine, Engine, EngineOptions, ModelProfile, Positive
 from fp2.engines.build import build_engine
 from fp2.errors import Fp2Error
+from fp2.run import describe_model
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 QUESTION = Question("q", "p", "Who?")
@@ -110,7 +112,7 @@ def test_an_engine_is_found_by_its_entry_point() -> None:
         ({"target": "no_such_module:Echo"}, "cannot import 'no_such_module'"),
         (
             {"target": f"{__name__}:NotAnEngine"},
-            "is not an engine: it lacks Options, serves, needs, create",
+            "is not an engine: it lacks Options, serves, needs, planted, create, family_sharing",
         ),
         ({"target": f"{__name__}:Half"}, "is not an engine: it lacks model_calls, identity, method, runtime, answer"),
     ],
@@ -161,3 +163,22 @@ def test_the_profile_of_a_checkpoint_is_read_without_loading_it(tiny_llava: Path
     assert engine.profile() == ModelProfile("tree", weights)
     assert "_session" not in vars(engine)
     assert build_engine({"engine": "planted"}, {"name": "planted"}, Decoding()).profile() == ModelProfile()
+
+
+class Simulator(Echo):
+    """A simulator of somebody else's."""
+
+    Options: ClassVar[type[Any]] = EngineOptions
+    planted: ClassVar[bool] = True
+
+
+class Unplanted(Simulator):
+    """The same without planted effects."""
+
+    planted: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize("kind", [Simulator, Unplanted])
+def test_a_simulator_of_another_package_is_calibration(kind: type[Simulator]) -> None:
+    config = load_config(["model=planted", f"engine.target={__name__}:{kind.__name__}"])
+    assert describe_model(config, kind(1, False))["embedded"] is kind.planted

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, people_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, people_table
 
 TEAMS = {"warm": (220, 120, 60), "cool": (60, 120, 220)}
 """Team -> mean colour (RGB) of its tiles."""
@@ -19,29 +17,33 @@ SIDE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class TilesOptions(DataOptions):
-    """The options of `data=tiles`; all of them enter the config hash.
+    """The options of `data=tiles`; all but `folder`, which is `Local()`, enter the config hash.
 
     Attributes
     ----------
     n_subjects : int
-        Half of them are in each team.
+        Half of them are in each team. It stands for the release: a smaller one lacks the last subjects.
     images_per_subject : int
         Each with noise of its own.
+    folder : Path, optional
+        Where the tiles are drawn; a folder of the cache by default.
     """
 
     n_subjects: Annotated[int, Ge(4)] = 40
     images_per_subject: Annotated[int, Ge(1)] = 2
+    folder: Annotated[Path | None, Local()] = None
 
 
 class Tiles(DataSource[TilesOptions]):
-    """Tiles are drawn into the cache on first use."""
+    """Tiles are drawn on first use. `has_withdrawals`: `fp2 purge --absent` removes what a release lacks."""
 
     Options: ClassVar[type[DataOptions]] = TilesOptions
+    has_withdrawals: ClassVar[bool] = True
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the people table: one row per tile."""
         chosen = self.options
-        folder = context.cache / f"tiles-{chosen.seed}-{chosen.n_subjects}-{chosen.images_per_subject}"
+        folder = chosen.folder or context.cache / f"tiles-{chosen.seed}"
         columns: dict[str, list[object]] = {
             name: [] for name in ("image_id", "subject_id", "image_path", "is_primary", "n_people", "attr_team")
         }
@@ -56,7 +58,7 @@ class Tiles(DataSource[TilesOptions]):
                     for name, value in zip(columns, row, strict=True):
                         columns[name].append(value)
                 tick()
-        return Dataset(chosen.name, None, people_table(columns))
+        return Dataset(chosen.name, str(chosen.n_subjects), people_table(columns))
 
 
 def draw(path: Path, colour: tuple[int, int, int], seed: list[int]) -> None:

@@ -123,9 +123,10 @@ class ConsistencySection(Section):
         figure.savefig(path, dpi=120)
         yield path
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
-        """Return one line per probe and group."""
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
+        """Return one line per probe and group that may be shown."""
         return [
             Text(f"consistency {row['probe']}, {row['group']}: {row['share']:.0%} of {row['n_subjects']} subjects")
             for row in block["rows"]
+            if row["n_subjects"] >= min_cell
         ]

@@ -96,6 +96,11 @@ class HfEngine(BaseEngine):
         placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
         return cls(HfSpec.of(model, placement), decoding, options, **memory)
 
+    @classmethod
+    def family_sharing(cls, family: str) -> str | None:
+        """Return the prefix sharing with `engine.sharing=auto`."""
+        return facts_for({"model_type": family}).sharing
+
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:
         """The checkpoint of the model's name, resolved at first use (without torch)."""

@@ -56,6 +56,7 @@ class PlantedEngine(BaseEngine):
 
     Options: ClassVar[type[Any]] = PlantedOptions
     serves: ClassVar[tuple[str, ...]] = ("planted",)
+    planted: ClassVar[bool] = True
 
     def __init__(self, truth: PlantedTruth, *, batch_size: int = 256) -> None:
         self.truth = truth

@@ -51,7 +51,7 @@ class DiversitySection(Section):
         if rows := _compared(block, min_cell):
             yield _vendi(rows, results, folder / _VENDI)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return totals, and the Vendi score of all images."""
         totals = block["totals"]
         counted = f"{totals['attributes']:,} attributes with {totals['attribute_values']:,} values"

@@ -306,7 +306,7 @@ class AttentionSection(Section):
         """Return the block, the names of its outcomes, and how to read it."""
         return {"attention": block, "outcomes": OUTCOMES, "reading": READING}
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return for each regression which attributes have an effect, the other terms held constant."""
         out = []
         for fit in block["regressions"]:

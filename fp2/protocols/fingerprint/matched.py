@@ -276,7 +276,7 @@ class MatchedSection(Section):
             if rows and cut["n_sets"] >= min_cell:
                 yield version_levels(rows, cut["cut"], results, folder / _file(cut["cut"]), min_cell)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return for each cut the differences and verdicts of the primary scorer."""
         labels, out = probe_labels(results), []
         for cut in block["cuts"]:

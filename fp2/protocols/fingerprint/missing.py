@@ -210,7 +210,7 @@ class MissingSection(Section):
             "two_part": {cut: [row for row in two_part if row["cut"] == cut] for cut in results["cuts"]},
         }
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return the outcomes that are missing more often for one group: the scores alone do not show them."""
         labels = probe_labels(results)
         found = [

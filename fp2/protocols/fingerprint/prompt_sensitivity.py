@@ -90,7 +90,7 @@ class PromptSensitivitySection(Section):
         rows = [{**row, "label": labels[row["probe"]]} for row in block["rows"]]
         return {"block": block, "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]}}
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return the disparities that depend on the question."""
         labels = probe_labels(results)
         found = [

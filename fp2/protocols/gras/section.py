@@ -65,7 +65,7 @@ class GrasSection(Section):
             yield drawing.template_scatter(block, results, number_of_set, path)
         yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", min_cell)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return per unit the scores beside the null, and the effect sizes; then the warnings."""
         out: list[Text] = []
         for name, unit in block["units"].items():

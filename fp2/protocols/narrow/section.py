@@ -59,7 +59,7 @@ class NarrowSection(Section):
                 title = f"Face verification: {plain(one['model'])}"
                 yield _by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return one line per task and model, and one per condition."""
         out = []
         for one in block["outcomes"]:

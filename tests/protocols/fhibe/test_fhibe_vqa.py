@@ -272,4 +272,4 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
     hidden = section.context(found(), results, 10_000)
     assert hidden["alts"] == {}
     assert hidden["tables"] == hidden["over"] == hidden["reasons"] == []
-    assert any("wrong pronoun" in line.plain for line in section.lines(found(), results))
+    assert any("wrong pronoun" in line.plain for line in section.lines(found(), results, 10))

@@ -41,7 +41,7 @@ def test_rates_of_small_groups_are_not_shown() -> None:
     shown = MissingSection().context(block, RESULTS, 10)["by_cut"]["gender"][0]
     assert [group["group"] for group in shown["rates"]] == ["a"]
     assert shown["hidden"] == 1
-    (line,) = MissingSection().lines(block, RESULTS)
+    (line,) = MissingSection().lines(block, RESULTS, 10)
     assert "and 2 more" in line.plain
 
 
@@ -65,11 +65,11 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     assert (line["pair"]["low"], line["pair"]["high"]) == (0.3, 0.5)
     hidden = MatchedSection().context(block, RESULTS, 21)["tables"][0]["lines"][0]
     assert (hidden["pair"], hidden["hidden"]) == (None, True)
-    (line,) = MatchedSection().lines(block, RESULTS)
+    (line,) = MatchedSection().lines(block, RESULTS, 10)
     assert line.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
 
 
 def test_only_significant_prompt_sensitivity_is_reported() -> None:
     rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    (line,) = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS)
+    (line,) = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)
     assert line.plain == "significant prompt sensitivity: P4 Trust by gender"

@@ -72,7 +72,7 @@ def test_hostile_words_are_words(results: dict[str, Any], tmp_path: Path) -> Non
 
 
 def test_terminal_lines_say_score_chance_size_and_warnings(results: dict[str, Any]) -> None:
-    told = "\n".join(line.plain for line in GRAS.lines(results["gras"], results))
+    told = "\n".join(line.plain for line in GRAS.lines(results["gras"], results, 10))
     score = results["gras"]["units"]["subjects"]["scores"]["published_orientation"]
     assert f"{score['value']:.2f} published orientation (ideal 0)" in told
     assert "null mean" in told

@@ -45,7 +45,7 @@ class ClipSection(Section):
         if accuracies := _accuracies(block, min_cell):
             yield _accuracy(block, accuracies, results, folder / _ACCURACY)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return the shares that differ significantly between groups, of original images."""
         found = block["headline"]["differences"]
         if not found:

@@ -59,7 +59,7 @@ class ScoresSection(Section):
             else:
                 yield rules(one["patterns"], results, path, one["label"], min_cell)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return each outcome's highest disparity, its selected features and its best replicated rule."""
         out = []
         for one in block["outcomes"]:

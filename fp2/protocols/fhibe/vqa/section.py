@@ -72,7 +72,7 @@ class VqaSection(Section):
             title = "Toxic keywords in answers to negative prompts"
             yield _bar_figure(drawn, title, "Share of answers without refusals", results, folder / TOXIC)
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return the overall rates, and the number of over-represented occupations."""
         out = []
         rates = [
