@@ -24,6 +24,8 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
+NO_MODEL = "no model"
+"""The model's name in results without a model; reports do not show it."""
 
 
 @dataclass(frozen=True)

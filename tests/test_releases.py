@@ -20,7 +20,7 @@ from bench import fp2
 from releases.write import PURGED, RESCORED, RUNS, SMALL, drawn, names
 
 from fp2.commands.rerun import differences
-from fp2.results import PROSE
+from fp2.results import NO_MODEL, PROSE
 
 pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
@@ -78,7 +78,9 @@ def without(value: Any) -> Any:
     """Return results without what each run has of its own, and without prose."""
     if isinstance(value, Mapping):
         return {key: without(item) for key, item in value.items() if key not in (*ITS_OWN, *PROSE, "folder")}
-    return [without(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [without(item) for item in value]
+    return NO_MODEL if value == "nobody asked" else value  # version 0.3.0's name
 
 
 @pytest.fixture(scope="module")

@@ -190,7 +190,7 @@ def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return `spec`, or raise Fp2Error if it has traits that no question asks about."""
     for key in ("traits", "traits_file"):
         if spec.get(key):
-            fix = "Write {trait} in the text of a question, or use probe=gras"
+            fix = "Write {trait} in the text of a question, or write templates instead of questions"
             raise Fp2Error(f"no question of this battery asks about {key}", where=where, fix=fix)
     return spec
 

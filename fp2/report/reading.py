@@ -9,12 +9,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
-NO_MODEL = "nobody asked"
-"""The model's name in results without a model; reports do not show it."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", "answered")
@@ -98,7 +97,7 @@ def model_name(results: Mapping[str, Any]) -> str:
 
 def model_was_used(results: Mapping[str, Any]) -> bool:
     """Return whether the results are about a model; a data set report may be without one."""
-    return bool(results["model"].get("name") != NO_MODEL)
+    return results["model"].get("name") not in (NO_MODEL, "nobody asked")  # version 0.3.0's name
 
 
 def variant_name(results: Mapping[str, Any]) -> str | None:
