@@ -180,6 +180,10 @@ def holm_rejects(p: FloatArray, alpha: float) -> BoolArray:
     return np.asarray(whole <= _holm(whole, alpha))
 
 
+# statsmodels' multipletests takes one family at a time; these two take one family per permutation at once (leading
+# axes), and return the bound instead of adjusted p-values.
+
+
 def _holm(p: FloatArray, alpha: float) -> FloatArray:
     """Return the largest p-value (..., m) -> (...) that Holm's step-down rejects, -1 where it rejects none."""
     m = p.shape[-1]
