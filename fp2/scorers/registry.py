@@ -95,7 +95,7 @@ def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.Da
     answered = (answers["status"] == "answered").to_numpy()
     rows = answers.loc[answered]
     refused = np.zeros(len(answers), dtype=bool)
-    scorer = scorers.get("refusal") or default_refusal()
+    scorer = scorers.get(REFUSAL) or default_refusal()
     refused[answered] = scorer.score(rows["text"].tolist(), rows["probe"].tolist()).values == 1
     return answers.assign(refused=refused)
 
@@ -129,3 +129,22 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
         refused=rows["refused"],
         details=details if columns else None,
     )
+
+
+REFUSAL = "refusal"
+"""The scorer whose value is the refusal itself."""
+
+
+def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
+
+    Several questions of one probe about one image are averaged first.
+    """
+    import numpy as np
+    import pandas as pd
+
+    value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
+    keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "value"]]
+    means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
+    order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
+    return means.unstack(["probe", "scorer"])[order] if order else pd.DataFrame()

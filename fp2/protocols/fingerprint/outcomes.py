@@ -7,30 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
+from fp2.scorers.registry import REFUSAL as REFUSAL
+from fp2.scorers.registry import outcome_columns as outcome_columns
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
     from fp2.cuts import Cut
-
-REFUSAL = "refusal"
-"""The scorer whose value is the refusal itself."""
-
-
-def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
-
-    Several questions of one probe about one image are averaged first.
-    """
-    import numpy as np
-    import pandas as pd
-
-    value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
-    keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "value"]]
-    means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
-    order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
-    return means.unstack(["probe", "scorer"])[order] if order else pd.DataFrame()
 
 
 @dataclass(frozen=True)
