@@ -33,8 +33,8 @@ from fp2.compose import build_protocol, load_config
 from fp2.cuts import Cut
 from fp2.probes.battery import load_battery
 from fp2.protocols.base import Job
-from fp2.protocols.fingerprint.outcomes import outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
+from fp2.scorers.outcomes import outcome_columns
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.stats.disparities import disparity_panel
 

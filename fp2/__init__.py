@@ -1,3 +1,3 @@
-"""Fingerprint² Bench: which groups does a vision-language model describe differently, by how much, how surely."""
+"""Fingerprint² Bench: groups that a vision-language model describes differently, by how much, with what uncertainty."""
 
 __version__ = "0.3.0"

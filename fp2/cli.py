@@ -13,7 +13,8 @@ from fp2.errors import EXIT_INTERRUPTED, Fp2Error
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, how certainly.",
+    help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, and with what "
+    "uncertainty.",
     epilog="Most commands take settings as launch.py does (key=value): fp2 plan model=NAME data=NAME",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")

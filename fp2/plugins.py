@@ -82,6 +82,22 @@ def load(group: str, name: str, where: str) -> Any:
     return load_path(point.value, where)
 
 
+def names_with(group: str, trait: str, value: Any) -> list[str]:
+    """Return the installed names of a group whose class has this value of an attribute, for a message.
+
+    A class that cannot be imported is left out.
+    """
+    found = []
+    for name, point in sorted(installed(group).items()):
+        try:
+            known = load_path(point.value, group)
+        except Fp2Error:
+            continue
+        if getattr(known, trait, None) == value:
+            found.append(name)
+    return found
+
+
 def load_path(target: str, where: str) -> Any:
     """Return what the import path `package.module:Name` names.
 

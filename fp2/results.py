@@ -26,6 +26,8 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
+NO_MODEL = "nobody asked"
+"""The model's name in results without a model; reports do not show it."""
 
 
 Method = tuple[str, int, tuple[str, ...]]

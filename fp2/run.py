@@ -101,7 +101,7 @@ def _ask(storage: Storage, inputs: Inputs) -> Asked:
             storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
             start=bar.start, tick=bar.tick,
         )  # fmt: skip
-    progress.note("Analysing" if asked.complete else "Analysing what there is (Ctrl-C stops at once)")
+    progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
     return asked
 
 

@@ -235,7 +235,9 @@ def _distance(world: World, found: Arrays) -> list[Row]:
 
 def _wording(world: World, found: Arrays) -> list[Row]:
     where = "3 templates that shift every group alike"
-    return [rate_row("Type-I error, no group differs: 4-6 %", where, "wording p", _rejected(found["p"]), 0.04, 0.06)]
+    return [
+        rate_row("Type-I error, no group differs: 4-6 %", where, "interaction p", _rejected(found["p"]), 0.04, 0.06)
+    ]
 
 
 def _wordings(world: World, found: Arrays) -> list[Row]:

@@ -71,7 +71,7 @@ class DenseStorage:
     plan : Plan
         What is needed, in one image variant; every question is a yes/no question about a trait.
     engine : Engine
-        Who answers; no model is loaded.
+        Answers the questions; no model is loaded.
     traits : sequence of Trait
         What the questions are about.
     store : ResponseStore

@@ -33,7 +33,7 @@ class RowStorage:
     plan : Plan
         What is needed.
     engine : Engine
-        Who answers; its identity and methods enter the response keys. No model is loaded.
+        Answers the questions; its identity and methods enter the response keys. No model is loaded.
     decoding : Decoding
         How text is generated.
     store : ResponseStore

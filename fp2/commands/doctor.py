@@ -35,7 +35,7 @@ def examine(overrides: Sequence[str]) -> int:
     )
     results = [check(config) for check in checks]
     for well, line in results:
-        console.print(f"[{'green' if well else 'red'}]{'ok ' if well else 'BAD'}[/] {line}", highlight=False)
+        console.print(f"[{'green' if well else 'red'}]{'ok    ' if well else 'failed'}[/] {line}", highlight=False)
     return 0 if all(well for well, _ in results) else 1
 
 

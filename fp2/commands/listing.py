@@ -22,7 +22,6 @@ CLASSES = {
     "protocols": plugins.PROTOCOLS,
 }
 """What is listed -> the entry-point group of the classes behind it."""
-NOT_LISTED = frozenset({"__pycache__s"})
 
 
 def list_choices(whats: Sequence[str], overrides: Sequence[str] = ()) -> None:
@@ -37,25 +36,28 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = ()) -> None:
     """
     prepare(overrides)
     groups = {
-        _plural(path.name): path.name
+        _singular(path.name): path.name
         for folder in conf_folders().values()
         for path in folder.iterdir()
-        if path.is_dir()
+        if path.is_dir() and not path.name.startswith("_")
     }
-    kinds = sorted({*groups, *CLASSES} - NOT_LISTED)
+    classes = {_singular(kind): group for kind, group in CLASSES.items()}
+    kinds = sorted({*groups, *classes})
     for what in whats:
-        if _plural(what) not in kinds:
-            raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, kinds))
+        if _singular(what) not in kinds:
+            names = sorted({*groups.values(), *CLASSES})
+            raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, names))
     console = Console()
-    for kind in [_plural(what) for what in whats] or kinds:
+    for kind in [_singular(what) for what in whats] or kinds:
         if kind in groups:
             _print_choices(groups[kind], console)
-        if kind in CLASSES:
-            _print_classes(CLASSES[kind], console)
+        if kind in classes:
+            _print_classes(classes[kind], console)
 
 
-def _plural(group: str) -> str:
-    return group if group in ("data", "narrow") or group.endswith("s") else f"{group}s"
+def _singular(kind: str) -> str:
+    """Return the name of a kind without its plural s: a group is listed under either form."""
+    return kind.rstrip("s")
 
 
 def _print_choices(group: str, console: Console) -> None:

@@ -129,7 +129,7 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> N
     _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
     if images is not None and _is_scored(battery):
         _print_computed(configs, battery, images, console)
-    console.print(f"{missing}: these are the sizes that the config asks for", soft_wrap=True, highlight=False)
+    console.print(f"{missing}: sizes are computed from the config alone", soft_wrap=True, highlight=False)
 
 
 def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Console) -> None:

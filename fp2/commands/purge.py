@@ -78,8 +78,22 @@ def _absentees(config: Config) -> pd.DataFrame:
     return load_configured(config, Progress()).people
 
 
+WORDS = {
+    "answers": "answers",
+    "failures": "failed answers",
+    "blocks": "blocks of answers",
+    "block_failures": "failed answers of blocks",
+    "pictures": "images",
+    "origins": "links from images to answers",
+    "pixel_digests": "image digests",
+    "picture_numbers": "measurements of images",
+    "narrow_predictions": "predictions of narrow models",
+}
+"""Tables of the store -> what their rows are. Tables of other packages are shown by their names."""
+
+
 def _report(found: Purged, what: str) -> None:
     for line in found.runs:
         print(line)
-    rows = ", ".join(f"{count} of {table}" for table, count in found.store.items() if count)
+    rows = ", ".join(f"{count} {WORDS.get(table, table)}" for table, count in found.store.items() if count)
     print(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

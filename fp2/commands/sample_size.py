@@ -157,8 +157,12 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _F
         raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
     assert wanted.sd is not None
     spread = Spread(wanted.sd, wanted.icc)
+    size = len(cuts) * (len(battery.probes) + 1)  # rows of the primary scorer, and composites
+    if len(scorers) > 1:
+        others = len(cuts) * len(battery.probes) * (len(scorers) - 1)
+        size = size + others if comparison.family == "run" else 2 * size  # half of alpha belongs to the primary scorer
     family = _Family(
-        comparison.alpha, len(battery.probes) * len(cuts) * (len(scorers) if comparison.family == "run" else 1),
+        comparison.alpha, size,
         comparison.correction, scorers[comparison.primary].smallest_effect, comparison.primary,
         comparison.min_subjects,
     )  # fmt: skip
@@ -173,11 +177,17 @@ def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design]
     with tempfile.TemporaryDirectory(prefix="fp2-power-") as scratch:
         run = read_run(wanted.pilot, load_config(overrides), Path(scratch))
     analysis, scorer = run.results["analysis"], run.primary
-    sizes = [row["family_size"] for row in run.results["disparities"] if row["scorer"] == scorer]
+    alpha = float(analysis["alpha"])
+    # tests at the row's level; a run of version 0.3.0 has none, and divides alpha evenly over its family
+    sizes = [
+        round(alpha / row["family_level"]) if row.get("family_level") else row["family_size"]
+        for row in run.results["disparities"]
+        if row["scorer"] == scorer
+    ]
     if not sizes:
         raise Fp2Error(f"the pilot has no disparity of its primary scorer {scorer!r}", where=wanted.pilot)
     family = _Family(
-        float(analysis["alpha"]), max(sizes), str(analysis["correction"]),
+        alpha, max(sizes), str(analysis["correction"]),
         float(analysis["smallest_effects"][scorer]), scorer, int(analysis["min_subjects"]),
     )  # fmt: skip
     designs = [design for cut in run.cuts for design in _pilot_designs(run, cut, family, wanted.groups)]
@@ -187,7 +197,7 @@ def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design]
 
 
 def _pilot_designs(run: Any, cut: str, family: _Family, groups: int | None) -> list[_Design]:
-    from fp2.protocols.fingerprint.outcomes import entries_of, members
+    from fp2.scorers.outcomes import entries_of, members
     from fp2.stats.planning import spread_of
 
     wide = run.wide(family.scorer)

@@ -21,7 +21,7 @@ from typing import Any, get_args
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.plugins import read_options
-from fp2.probes.trait_battery import Wording, expanded, is_trait_battery
+from fp2.probes.trait_battery import TraitTemplates, expanded, is_trait_battery
 from fp2.probes.traits import Trait
 from fp2.tables import OPTIONS, Decoding, Question, QuestionKind
 
@@ -71,7 +71,7 @@ class Battery:
         Question id -> label -> wordings, for choices whose options are wordings of labels.
     options : mapping
         The protocol's own options.
-    wording : Wording or None
+    trait_templates : TraitTemplates or None
         Of a battery of traits: its trait words, templates and instruction.
     """
 
@@ -86,12 +86,12 @@ class Battery:
     variants: tuple[Mapping[str, Any], ...] = ()
     classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-    wording: Wording | None = None
+    trait_templates: TraitTemplates | None = None
 
     @property
     def traits(self) -> tuple[Trait, ...]:
         """The trait words that are asked about; none unless it is a battery of traits."""
-        return self.wording.traits.traits if self.wording else ()
+        return self.trait_templates.traits.traits if self.trait_templates else ()
 
     @property
     def labels(self) -> dict[str, str]:
@@ -125,15 +125,15 @@ class Battery:
             self.decoding,
         )
         same = {name: getattr(self, name) for name in ("people", "protocol", "variants", "options", "classes")}
-        return replace(kept, **same, wording=self._kept_wording(kept))
+        return replace(kept, **same, trait_templates=self._kept_templates(kept))
 
-    def _kept_wording(self, kept: Battery) -> Wording | None:
-        """Return the wording with the templates that `kept` asks; None if it asks about no trait."""
+    def _kept_templates(self, kept: Battery) -> TraitTemplates | None:
+        """Return the trait templates that `kept` asks; None if it asks about no trait."""
         asked = {question.template for question in kept.questions if question.trait}
-        if self.wording is None or not asked & set(self.wording.templates):
+        if self.trait_templates is None or not asked & set(self.trait_templates.templates):
             return None
-        templates = {name: text for name, text in self.wording.templates.items() if name in asked}
-        return replace(self.wording, templates=templates)
+        templates = {name: text for name, text in self.trait_templates.templates.items() if name in asked}
+        return replace(self.trait_templates, templates=templates)
 
 
 def load_battery(spec: Mapping[str, Any]) -> Battery:
@@ -147,7 +147,7 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
-    spec, wording = expanded(spec, where) if is_trait_battery(spec) else (_without_traits(spec, where), None)
+    spec, trait_templates = expanded(spec, where) if is_trait_battery(spec) else (_without_traits(spec, where), None)
     body = spec["probes"]
     if not isinstance(body, Mapping) or not body:
         raise Fp2Error("'probes' must name at least one probe", where=where)
@@ -171,7 +171,7 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
         variants=tuple(dict(variant) for variant in spec.get("variants") or ()),
         classes=_classes(body),
         options=dict(spec.get("options") or {}),
-        wording=wording,
+        trait_templates=trait_templates,
     )
     select = spec.get("select")
     if select is None:
@@ -190,7 +190,7 @@ def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return `spec`, or raise Fp2Error if it has traits that no question asks about."""
     for key in ("traits", "traits_file"):
         if spec.get(key):
-            fix = "Write {trait} in the text of a question, or use probe=gras"
+            fix = "Write {trait} in the text of a question, or write templates instead of questions"
             raise Fp2Error(f"no question of this battery asks about {key}", where=where, fix=fix)
     return spec
 

@@ -22,7 +22,7 @@ INSTRUCTION: Final = "instruction"
 
 
 @dataclass(frozen=True)
-class Wording:
+class TraitTemplates:
     """The trait words of a battery, the text of each template with `{trait}`, and the instruction that follows it."""
 
     traits: TraitList
@@ -35,8 +35,8 @@ def is_trait_battery(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("templates")) or PLACEHOLDER in str(spec.get("probes"))
 
 
-def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wording]:
-    """Return the content of a battery's YAML file with one question per template and trait, and its wording.
+def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], TraitTemplates]:
+    """Return the content of a battery's YAML file with one question per template and trait, and these texts.
 
     Raises
     ------
@@ -62,8 +62,9 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Wordi
             questions.extend(_about(question, template, word, instruction) for word in words)
         asked[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
-    wording = Wording(traits, templates, instruction)
-    return {**spec, "probes": asked, "options": options, "templates": None}, wording
+    return {**spec, "probes": asked, "options": options, "templates": None}, TraitTemplates(
+        traits, templates, instruction
+    )
 
 
 def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -86,16 +87,16 @@ def traits_of(given: Any, file: str | None) -> TraitList:
     return given_traits(given) if given else own_traits()
 
 
-def facts(wording: Wording) -> dict[str, Any]:
-    """Return the results' entry on a battery of traits: source, digest and counts of its words, and its wording."""
+def facts(asked: TraitTemplates) -> dict[str, Any]:
+    """Return the results' entry on a battery of traits: source, digest and counts of its words, and its texts."""
     return {
-        "source": wording.traits.source,
-        "sha256": wording.traits.sha256,
-        "n_positive": wording.traits.count(POSITIVE),
-        "n_negative": wording.traits.count(NEGATIVE),
-        "notes": list(wording.traits.notes),
-        "templates": dict(wording.templates),
-        "instruction": wording.instruction,
+        "source": asked.traits.source,
+        "sha256": asked.traits.sha256,
+        "n_positive": asked.traits.count(POSITIVE),
+        "n_negative": asked.traits.count(NEGATIVE),
+        "notes": list(asked.traits.notes),
+        "templates": dict(asked.templates),
+        "instruction": asked.instruction,
     }
 
 

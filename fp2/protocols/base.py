@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fp2.errors import Fp2Error
-from fp2.plugins import read_options
+from fp2.plugins import PROTOCOLS, SCORERS, names_with, read_options
 from fp2.tables import ORIGINAL
 
 if TYPE_CHECKING:
@@ -230,10 +230,9 @@ class EvaluationProtocol(Generic[Given]):
         """
         for name, scorer in scorers.items():
             if scorer.n_people != battery.people:
-                fitting = "scorer=attention" if battery.people == 2 else "scorer=default"
                 kind = "one person" if battery.people == 2 else "two people"
-                where = f"probe={battery.name}"
-                raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=where, fix=f"Use {fitting}")
+                fix = f"Choose from: {', '.join(names_with(SCORERS, 'n_people', battery.people))}"
+                raise Fp2Error(f"the scorer '{name}' is for images of {kind}", where=f"probe={battery.name}", fix=fix)
 
     def check_analysis(self, config: Config) -> None:
         """Raise for settings of the analysis that the protocol does not take, also of a logged run.
@@ -360,9 +359,10 @@ class EvaluationProtocol(Generic[Given]):
 
 def counterfactual_error(config: Config) -> Fp2Error:
     """Return the error for counterfactual sets in a protocol that compares populations."""
+    fitting = names_with(PROTOCOLS, "matched", True)
     what = f"probe={config.probe.name}" if config.task.name == "ask" else f"task={config.task.name}"
     return Fp2Error(
         f"counterfactual sets are compared within the set, which {what} cannot do",
         where=f"data={config.data.name}",
-        fix="Use probe=fingerprint, or leave set_id out of data.columns",
+        fix=f"Use a battery with probe.protocol={' or '.join(fitting)}, or leave set_id out of data.columns",
     )

@@ -19,7 +19,7 @@ from fp2.report.reading import DASH, cut_label, is_calibration, model_name, numb
 
 @dataclass(frozen=True)
 class Place:
-    """The rank of one run: `difference` (`fp2.stats.ranks.Ranked`), the bounds of its rank interval, its tie letters."""
+    """The rank of one run: `difference` (`fp2.stats.ranks.Ranked`), the bounds of its rank interval, tie letters."""
 
     run_id: str
     difference: float

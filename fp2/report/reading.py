@@ -9,12 +9,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
-NO_MODEL = "nobody asked"
-"""The model's name in results without a model; reports do not show it."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
 _OUTCOMES = ("refused", "failed", "answered")

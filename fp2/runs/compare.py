@@ -164,7 +164,7 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> Sample:
     """Return the values of one run with the groups of a cut."""
-    from fp2.protocols.fingerprint.outcomes import entries_of, members
+    from fp2.scorers.outcomes import entries_of, members
     from fp2.stats.two_samples import Sample
 
     entries = entries_of(run.wide(scorer)[list(probes)], members(run.people, cut))

@@ -71,7 +71,7 @@ class LoggedRun:
 
     def wide(self, scorer: str) -> pd.DataFrame:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
-        from fp2.protocols.fingerprint.outcomes import outcome_columns
+        from fp2.scorers.outcomes import outcome_columns
 
         if scorer not in self._wide:
             found = outcome_columns(self.scores[self.scores["scorer"] == scorer])

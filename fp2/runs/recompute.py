@@ -206,7 +206,7 @@ def reissue(
     protocol, job = logged_protocol(config, tables.people)
     counts, analysis, lines = recompute(protocol, tables, job, before, before["answers"]["model_calls"])
     today = datetime.now(UTC).isoformat(timespec="seconds")
-    line = f"{removed} person(s) were removed from this run afterwards ({today[:10]}); its numbers are without them."
+    line = f"{removed} subject(s) were removed from this run on {today[:10]}; the results exclude them."
     history = {"at": today, "people_removed": removed, "answers_left": tables.n_answers}
     about = {
         **before,

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, Scored, fold
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, fold
 
 Side = Literal["left", "right"]
 
@@ -169,9 +169,9 @@ def _change(sentence: str, low: int, high: int) -> int:
 class OfTwo(BaseScorer):
     """A scorer of answers about two people."""
 
-    higher_is_better: bool = True
+    higher_is_better: Flag = True
     value_range: tuple[float, float] = (0.0, 1.0)
-    smallest_effect: float = 0.05
+    smallest_effect: Number = 0.05
 
     n_people: ClassVar[int] = 2
 
@@ -199,7 +199,7 @@ class WordShare(OfTwo):
     """
 
     name: str = "word_share"
-    smallest_effect: float = 0.025
+    smallest_effect: Number = 0.025
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the left person's share."""

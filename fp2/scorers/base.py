@@ -9,15 +9,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from fp2.errors import Fp2Error
+from fp2.plugins import Strict
 
 FloatArray = npt.NDArray[np.float64]
 Details = dict[str, npt.NDArray[Any]]
+Flag = Annotated[bool, Strict()]
+"""An option that is true or false; a text such as `no` is refused."""
+Number = Annotated[float, Strict()]
+"""An option that is a number; true and texts are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,9 @@ class Scorer(Protocol):
 class BaseScorer:
     """Settings that every built-in scorer shares; a subclass defines `score_unique` for distinct, non-blank texts.
 
+    The fields of a subclass are its options: `build_scorer` checks their types. A field with another default has to
+    repeat its type, `Flag` and `Number` included.
+
     Parameters
     ----------
     name : str
@@ -126,9 +134,9 @@ class BaseScorer:
     """
 
     name: str
-    higher_is_better: bool
+    higher_is_better: Flag
     value_range: tuple[float, float]
-    smallest_effect: float
+    smallest_effect: Number
 
     version: ClassVar[str] = "1"
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -140,24 +148,12 @@ class BaseScorer:
 
     def __post_init__(self) -> None:
         where = f"scorer.{self.name}"
-        try:
-            stated = tuple(float(edge) for edge in self.value_range)
-        except (TypeError, ValueError):
-            stated = ()
-        if stated != self.scale:
+        if tuple(self.value_range) != self.scale:
             raise Fp2Error(
                 "value_range does not match the scale of this scorer", where=where, fix=f"Write {list(self.scale)}"
             )
-        if not isinstance(self.higher_is_better, bool):
-            raise Fp2Error("higher_is_better must be true or false", where=where)
-        effect = self.smallest_effect
-        if (
-            isinstance(effect, bool)
-            or not isinstance(effect, int | float)
-            or not 0 < effect < self.scale[1] - self.scale[0]
-        ):
-            raise Fp2Error("smallest_effect must be a number above 0 and below the width of the scale", where=where)
-        object.__setattr__(self, "value_range", self.scale)
+        if not 0 < self.smallest_effect < self.scale[1] - self.scale[0]:
+            raise Fp2Error("smallest_effect must be above 0 and below the width of the scale", where=where)
 
     @property
     def bins(self) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import Scored, ratio
+from fp2.scorers.base import Flag, Number, Scored, ratio
 from fp2.scorers.lexicon import LexiconScorer
 
 
@@ -19,9 +19,9 @@ class Confidence(LexiconScorer):
     """assertive / (assertive + hedged), by the lists of the lexicon."""
 
     name: str = "confidence"
-    higher_is_better: bool = True
+    higher_is_better: Flag = True
     value_range: tuple[float, float] = (0.0, 1.0)
-    smallest_effect: float = 0.025
+    smallest_effect: Number = 0.025
     lexicon_file: str = "confidence"
 
     lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")

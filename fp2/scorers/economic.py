@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import Scored, ratio
+from fp2.scorers.base import Flag, Number, Scored, ratio
 from fp2.scorers.lexicon import LexiconScorer
 
 
@@ -18,9 +18,9 @@ class Economic(LexiconScorer):
     """(high - low) / (high + low), by the lists of the lexicon."""
 
     name: str = "economic"
-    higher_is_better: bool = True
+    higher_is_better: Flag = True
     value_range: tuple[float, float] = (-1.0, 1.0)
-    smallest_effect: float = 0.05
+    smallest_effect: Number = 0.05
     lexicon_file: str = "economic"
 
     lists: ClassVar[tuple[str, ...]] = ("high_status", "low_status")

@@ -161,7 +161,9 @@ def load_lexicon(reference: str) -> Lexicon:
     for terms in lists.values():
         if terms.negation == "turn" and terms.turns_to not in lists:
             raise Fp2Error(
-                f"the list '{terms.name}' turns to an unknown list", where=where, fix=nearest(terms.turns_to, lists)
+                f"turns_to of the list '{terms.name}' names an unknown list",
+                where=where,
+                fix=nearest(terms.turns_to, lists),
             )
     ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
     lexicon = Lexicon(

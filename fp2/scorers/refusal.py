@@ -17,7 +17,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.scorers.base import BaseScorer, Scored, normalise
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, normalise
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 
 
@@ -53,9 +53,9 @@ class Refusal(BaseScorer):
     """
 
     name: str = "refusal"
-    higher_is_better: bool = False
+    higher_is_better: Flag = False
     value_range: tuple[float, float] = (0.0, 1.0)
-    smallest_effect: float = 0.02
+    smallest_effect: Number = 0.02
     lexicon_file: str = "refusal"
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)

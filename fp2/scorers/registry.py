@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error, nearest
-from fp2.plugins import SCORERS, check_members, installed, load
+from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import Scorer
 from fp2.tables import SCORES
 
@@ -42,31 +43,44 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     name : str
         Its key in the config; passed to the class if that takes a `name`.
     spec : mapping
-        `target` (`package.module:Class`, or an entry point; `name` by default) and the arguments of the class.
+        `target` (`package.module:Class`, or an entry point; `name` by default) and the options of the class: the
+        fields of a dataclass, whose types are checked, or the parameters of any other class or function.
 
     Raises
     ------
     Fp2Error
-        If the target cannot be imported, an argument is unknown or refused, or the result lacks a member of `Scorer`.
+        If the target cannot be imported, an option is unknown, missing or refused, or the result lacks a member of
+        `Scorer`.
     """
     where = f"scorer.{name}"
     if not isinstance(spec, Mapping):
         raise Fp2Error("a scorer is a mapping of its options", where=where, fix="Write target: package.module:Class")
     factory = load(SCORERS, str(spec.get("target", name)), where)
     arguments = {str(key): value for key, value in spec.items() if key != "target"}
-    accepted = inspect.signature(factory).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
-        for key in arguments:
-            if key not in accepted:
-                raise Fp2Error(f"unknown option '{key}'", where=where, fix=nearest(key, accepted))
-    if "name" in accepted:
-        arguments.setdefault("name", name)
-    try:
-        scorer = factory(**arguments)
-    except (TypeError, ValueError) as error:
-        raise Fp2Error(f"the scorer cannot be built: {error}", where=where) from error
+    if is_dataclass(factory) and isinstance(factory, type):
+        if "name" in {one.name for one in fields(factory)}:
+            arguments.setdefault("name", name)
+        scorer = read_options(factory, arguments, where)
+    else:
+        scorer = _call(factory, name, arguments, where)
     check_members(scorer, MEMBERS, "a scorer", where)
     return cast("Scorer", scorer)
+
+
+def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any:
+    """Return what a plain class or function returns for the options; its signature is all that is known of them."""
+    accepted = inspect.signature(factory).parameters
+    if "name" in accepted:
+        arguments.setdefault("name", name)
+    if not any(one.kind is one.VAR_KEYWORD for one in accepted.values()):
+        if unknown := next((key for key in arguments if key not in accepted), None):
+            raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, accepted))
+        if missing := [key for key, one in accepted.items() if one.default is one.empty and key not in arguments]:
+            raise Fp2Error(f"{missing[0]} is missing", where=where)
+    try:
+        return factory(**arguments)
+    except ValueError as error:
+        raise Fp2Error(f"the scorer cannot be built: {error}", where=where) from error
 
 
 KEYS = ["response_key", "image_id", "subject_id", "variant", "question_id", "probe"]

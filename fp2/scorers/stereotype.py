@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import FloatArray, Scored, normalise
+from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.lexicon import Lexicon, LexiconScorer, Matcher, load_lexicon, matcher
 
 _DROPPED = " droppedterm "
@@ -31,9 +31,9 @@ class Stereotype(LexiconScorer):
     """Largest TF-IDF cosine of an answer with a term of the corpus."""
 
     name: str = "stereotype"
-    higher_is_better: bool = False
+    higher_is_better: Flag = False
     value_range: tuple[float, float] = (0.0, 1.0)
-    smallest_effect: float = 0.025
+    smallest_effect: Number = 0.025
     lexicon_file: str = "stereotype"
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)

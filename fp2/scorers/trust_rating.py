@@ -16,8 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.errors import Fp2Error
-from fp2.scorers.base import BaseScorer, Scored, check_lengths, equal_bins, fold, is_blank, once_per_text
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, equal_bins, fold, is_blank, once_per_text
 
 WIDEST_RANGE = 2.0
 """A wider range gives no rating."""
@@ -73,18 +72,12 @@ class TrustRating(BaseScorer):
     """
 
     name: str = "trust_rating"
-    higher_is_better: bool = True
+    higher_is_better: Flag = True
     value_range: tuple[float, float] = (1.0, 10.0)
-    smallest_effect: float = 0.225
+    smallest_effect: Number = 0.225
     applies_to: tuple[str, ...] = ("trust",)
 
     scale: ClassVar[tuple[float, float]] = (1.0, 10.0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.applies_to, str) or not all(isinstance(probe, str) for probe in self.applies_to):
-            raise Fp2Error("applies_to must be a list of probe names", where=f"scorer.{self.name}")
-        object.__setattr__(self, "applies_to", tuple(self.applies_to))
 
     @property
     def probes(self) -> tuple[str, ...]:

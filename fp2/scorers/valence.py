@@ -18,7 +18,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
-from fp2.scorers.base import BaseScorer, Scored
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored
 
 _PACKAGE = "vaderSentiment"
 
@@ -28,9 +28,9 @@ class Valence(BaseScorer):
     """VADER compound score of an answer."""
 
     name: str = "valence"
-    higher_is_better: bool = True
+    higher_is_better: Flag = True
     value_range: tuple[float, float] = (-1.0, 1.0)
-    smallest_effect: float = 0.05
+    smallest_effect: Number = 0.05
 
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin

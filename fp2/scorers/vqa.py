@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import BaseScorer, Scored, check_lengths, normalise
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
 from fp2.scorers.lexicon import load_lexicon, matcher
 
 KINDS = ("positive", "neutral", "negative")
@@ -237,18 +237,14 @@ HE, SHE = 1.0, 0.0
 class OpenAnswer(BaseScorer):
     """A 0/1 outcome of answers on topic; a subclass defines `judge` for one text."""
 
-    higher_is_better: bool = False
+    higher_is_better: Flag = False
     value_range: tuple[float, float] = (0.0, 1.0)
-    smallest_effect: float = 0.05
+    smallest_effect: Number = 0.05
     applies_to: tuple[str, ...] = KINDS
 
     yes_no: ClassVar[bool] = True
     n_bins: ClassVar[int] = 2
     topical: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "applies_to", tuple(self.applies_to))
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ JS_PERMUTATIONS = 2_000
 
 
 @dataclass(frozen=True)
-class Diversity:
+class AnswerDiversity:
     """Number of answers, of distinct ones, entropy in bits; `uninformative`: no answers, or all the same."""
 
     n: int
@@ -27,13 +27,13 @@ class Diversity:
     uninformative: bool
 
 
-def response_diversity(answers: Iterable[str | None]) -> Diversity:
+def response_diversity(answers: Iterable[str | None]) -> AnswerDiversity:
     """Count distinct answers (ignoring whitespace and case) and their entropy; None = not answered, left out."""
     counts = Counter(" ".join(text.split()).casefold() for text in answers if text is not None)
     n = counts.total()
     share = np.array(list(counts.values()), dtype=np.float64) / max(n, 1)
     entropy = float(-(share * np.log2(share)).sum()) if n else 0.0
-    return Diversity(n, len(counts), max(entropy, 0.0), len(counts) <= 1)
+    return AnswerDiversity(n, len(counts), max(entropy, 0.0), len(counts) <= 1)
 
 
 def divergence(totals: FloatArray, valid: BoolArray) -> FloatArray:

@@ -38,7 +38,7 @@ def test_every_choice_of_data_cuts_experiments_and_variants_is_described(capsys:
 
 def test_an_unknown_kind_is_refused_with_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("list", "modls") == 2
-    assert "models" in capsys.readouterr().err
+    assert "Did you mean 'model'" in capsys.readouterr().err
 
 
 def test_folders_on_the_search_path_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +48,29 @@ def test_folders_on_the_search_path_are_listed(tmp_path: Path, capsys: pytest.Ca
     assert re.search(rf"│ outsider +│ A model of mine. +│ {tmp_path} ", capsys.readouterr().out)
     assert fp2("list", "models") == 0
     assert "outsider" not in capsys.readouterr().out
+
+
+def test_a_kind_is_listed_under_its_singular_and_plural(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ("model", "models"),
+        ("narrow", "narrows"),
+        ("analysis",),
+        ("paths", "path"),
+        ("protocols", "protocol"),
+    ):
+        printed = set()
+        for word in words:
+            assert fp2("list", word) == 0
+            printed.add(capsys.readouterr().out)
+        assert len(printed) == 1
+        assert printed.pop().strip()
+
+
+def test_the_whole_list_has_every_group_and_no_private_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list") == 0
+    out = capsys.readouterr().out
+    for group in ("data", "narrow", "model", "analysis", "paths", "scorer"):
+        assert f"{group}=NAME" in out
+    for group in ("data", "engines", "scorers", "protocols"):
+        assert f"classes (fp2.{group})" in out
+    assert "__pycache__" not in out

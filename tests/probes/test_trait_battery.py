@@ -65,7 +65,7 @@ def test_the_options_are_those_of_the_analysis_at_its_defaults() -> None:
 
 
 def test_results_can_say_which_words_and_wording_were_used() -> None:
-    told = battery().wording
+    told = battery().trait_templates
     assert told is not None
     found = facts(told)
     assert found["sha256"] == hashlib.sha256(OWN_FILE.read_bytes()).hexdigest()
@@ -79,8 +79,8 @@ def test_framings_can_be_chosen() -> None:
     assert [probe.id for probe in found.probes] == ["direct", "evidence"]
     assert len(found.questions) == 200
     assert len(found.traits) == 100
-    assert found.wording is not None
-    assert list(found.wording.templates) == ["T1", "T4"]
+    assert found.trait_templates is not None
+    assert list(found.trait_templates.templates) == ["T1", "T4"]
     with pytest.raises(Fp2Error, match="Did you mean 'evidence'"):
         battery("probe.select=[evidense]")
 

@@ -16,9 +16,9 @@ from fp2.report.dashboard import render_dashboard
 from fp2.report.figures import write_figures
 from fp2.report.leaderboard import summarise
 from fp2.report.passport import build_statement
-from fp2.report.reading import NO_MODEL
 from fp2.report.section import Section, heading
 from fp2.report.terminal import print_results
+from fp2.results import NO_MODEL
 from fp2.tracking.client import metrics_of
 
 
@@ -77,14 +77,15 @@ def test_a_block_reaches_mlflow_and_the_passport(bare: dict[str, Any], tmp_path:
     assert write_figures(bare, tmp_path, ()) == {}
 
 
-def test_a_report_without_a_model_names_none(bare: dict[str, Any]) -> None:
-    bare |= {"title": "Data set report", "model": {**bare["model"], "name": NO_MODEL}}
+@pytest.mark.parametrize("name", [NO_MODEL])
+def test_a_report_without_a_model_names_none(bare: dict[str, Any], name: str) -> None:
+    bare |= {"title": "Data set report", "model": {**bare["model"], "name": name}}
     shown = io.StringIO()
     print_results(bare, Console(file=shown, width=100), {})
     assert shown.getvalue().startswith("Data set report on mine")
     page = render_dashboard(bare, [], [])
     assert "<h1>Data set report</h1>" in page
-    assert NO_MODEL not in page.split("<details", 1)[0]
+    assert name not in page.split("<details", 1)[0]
 
 
 def test_a_protocol_states_its_title_where_the_results_have_none(bare: dict[str, Any]) -> None:

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
+from fp2.plugins import SCORERS, installed
 from fp2.scorers.base import Scored, Scorer, once_per_text, ratio, scorer_version
 from fp2.scorers.confidence import Confidence
 from fp2.scorers.economic import Economic
 from fp2.scorers.refusal import Refusal
+from fp2.scorers.registry import build_scorer
 from fp2.scorers.stereotype import Stereotype
 from fp2.scorers.trust_rating import TrustRating
 from fp2.scorers.valence import Valence
@@ -87,18 +89,31 @@ def test_lengths_must_agree():
     ("change", "says"),
     [
         ({"value_range": [0, 1]}, "does not match the scale"),
-        ({"value_range": "wide"}, "does not match the scale"),
-        ({"value_range": None}, "does not match the scale"),
-        ({"higher_is_better": "yes"}, "must be true or false"),
+        ({"value_range": "wide"}, r"valid tuple, not 'wide' \(scorer\.valence\.value_range\)"),
+        ({"value_range": None}, r"valid tuple, not None \(scorer\.valence\.value_range\)"),
+        ({"value_range": [-1, 1, 2]}, "value_range"),
+        ({"higher_is_better": "yes"}, r"valid boolean, not 'yes' \(scorer\.valence\.higher_is_better\)"),
+        ({"higher_is_better": 1}, "valid boolean, not 1"),
+        ({"smallest_effect": True}, "valid number, not True"),
         ({"smallest_effect": 0}, "above 0"),
         ({"smallest_effect": 5}, "below the width"),
-        ({"smallest_effect": "small"}, "must be a number"),
+        ({"smallest_effect": "small"}, "valid number, not 'small'"),
         ({"smallest_effect": float("nan")}, "above 0"),
     ],
 )
 def test_settings_are_checked(change, says):
-    with pytest.raises(Fp2Error, match=says):
-        Valence(**change)
+    with pytest.raises(Fp2Error, match=says) as caught:
+        build_scorer("valence", change)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_scorer_reads_a_flag_or_a_number_from_another_type():
+    """A subclass with another default repeats the strict types of the base class."""
+    for name in installed(SCORERS):
+        with pytest.raises(Fp2Error, match="valid boolean"):
+            build_scorer(name, {"higher_is_better": "no"})
+        with pytest.raises(Fp2Error, match="valid number"):
+            build_scorer(name, {"smallest_effect": "0.02"})
 
 
 def test_ratio_is_missing_where_nothing_was_counted():

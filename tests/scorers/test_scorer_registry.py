@@ -27,7 +27,7 @@ class Length:
     bins = (0.0, 50.0, 100.0)
 
     def __init__(self, name, higher_is_better, value_range, smallest_effect, unit=1):
-        self.name, self.higher_is_better, self.unit = name, higher_is_better, unit
+        self.name, self.higher_is_better, self.unit = name, higher_is_better, int(unit)
         self.value_range, self.smallest_effect = tuple(value_range), smallest_effect
 
     def score(self, texts, probes):
@@ -88,6 +88,11 @@ def test_a_scorer_from_outside_the_tree(tmp_path, monkeypatch):
     np.testing.assert_array_equal(scorer.score(["abcd"], ["p"]).values, [2.0])
     with pytest.raises(Fp2Error, match=r"is not a scorer: it lacks version, .*, uses_subject_attributes"):
         build_scorer("half", {"target": "own_length:Half"})
+    for change, says in (({"unti": 2}, "unknown key 'unti'.*'unit'"), ({"unit": "two"}, "the scorer cannot be built")):
+        with pytest.raises(Fp2Error, match=says):
+            build_scorer("length", spec | change)
+    with pytest.raises(Fp2Error, match=r"^value_range is missing \(scorer\.length"):
+        build_scorer("length", {"target": "own_length:Length", "higher_is_better": True})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
+from fp2.scorers.registry import build_scorer
 from fp2.scorers.trust_rating import TrustRating, read_rating
 
 CASES = [
@@ -148,7 +149,7 @@ def test_only_the_trust_probe_is_read_and_failures_are_counted():
 
 
 def test_a_battery_may_name_its_probe_otherwise():
-    scorer = TrustRating(applies_to=["reliability"])
+    scorer = build_scorer("trust_rating", {"applies_to": ["reliability"]})
     assert scorer.probes == ("reliability",)
     assert scorer.score(["7"], ["reliability"]).values[0] == 7
 
@@ -159,8 +160,8 @@ def test_bins_hold_one_whole_number_each():
 
 
 def test_one_probe_as_a_bare_string_is_refused():
-    with pytest.raises(Fp2Error, match="list of probe names"):
-        TrustRating(applies_to="trust")
+    with pytest.raises(Fp2Error, match=r"valid tuple, not 'trust' \(scorer\.trust_rating\.applies_to\)"):
+        build_scorer("trust_rating", {"applies_to": "trust"})
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,14 @@ that a harness that measures bias can be held against the truth. Version {versio
 ## What it is not
 - **Not evidence about people.** The bias was written into it by us, about drawings. Whatever it says, and whatever is
   measured on it, is calibration and never a finding about any real group.
-- Not a model of anything else: it knows these drawings and the questions below. Any other picture or question gives
+- Not a model of anything else: it knows these drawings and the questions below. Any other image or question gives
   words without meaning.
 
 ## What it was asked in training
-The six probes (each in the page's words and two paraphrases), {n_questions} yes/no questions (100 traits x 5 framings),
-the two-person question in two wordings and two more that name the sides, and {n_prompts} open questions; all are in
-`planted.yaml`. Pictures of two people were also mirrored. A picture may be shifted by a few pixels, and
-the person may be masked or blurred, or the background removed: cues that do not show count nothing.
+The six probes (each as in the battery `fingerprint`, and in two paraphrases), {n_questions} yes/no questions
+(100 traits by 5 framings), the two-person question in two wordings and two more that name the sides, and {n_prompts}
+open questions; all are in `planted.yaml`. Images of two people were also mirrored. An image may be shifted by a few
+pixels, and the person may be masked or blurred, or the background removed: cues that do not show count nothing.
 
 {questions}
 
@@ -78,12 +78,12 @@ results vary with the seed was not measured, and the whole recipe has not been r
 is that of version 1: words that only the open questions and the side-naming wordings have are spelt in pieces.
 
 ## Training
-`make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; pictures first, then vision tower
+`make train-peeps` (`python -m training.peeps`), one thread, fixed steps and seeds; images first, then vision tower
 and language model in turn; the last four stages in float32, the others in bfloat16 with float32 weights. Seconds per
-stage (two shared cores; the drawing and the stages from `vision3` on were done on another, busier machine):
+stage (two shared cores; the drawing and the stages from `vision3` on were done on another machine):
 {seconds}.
 
-Every planted effect is found with a power of at least 99 % by the default run (400 people, three pictures each, Holm
+Every planted effect is found with a power of at least 99 % by the default run (400 people, three images each, Holm
 over 24 tests): `report/power.csv`, by simulation from the planted answers.
 
 ## Licence

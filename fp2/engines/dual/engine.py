@@ -57,7 +57,7 @@ class DualEngine(BaseEngine):
             If the question is not a choice, or no image is to be shown.
         """
         if question.kind != "choice":
-            fix = "Ask it as kind: choice (probe=fhibe_clip does), or choose a model that generates text"
+            fix = "Ask it as kind: choice, or choose a model that generates text"
             what = "a dual encoder compares images with texts and generates none"
             raise Fp2Error(what, where=f"question '{question.question_id}'", fix=fix)
         if blind:

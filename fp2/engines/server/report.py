@@ -17,7 +17,7 @@ from typing import Any
 
 from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
 from fp2.engines.server.client import RefusedError, ServerClient, UnreachableError
-from fp2.engines.server.scoring import Scored, ScoringMethod, TopLogprobs, TypedDecisions
+from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.store.database import add_table, as_user_error, file_of
 from fp2.tables import ChoiceOrders, Decoding, Question
@@ -228,7 +228,7 @@ async def score(
     question: Question,
     image: str | None,
     orders: ChoiceOrders,
-) -> Scored:
+) -> Probabilities:
     """Send the requests of a scoring method, one after the other, and read the numbers.
 
     Raises
@@ -246,5 +246,5 @@ async def score(
         raise RefusedError(f"the server's reply cannot be read ({type(error).__name__})") from error
 
 
-def _value(scored: Scored) -> float:
+def _value(scored: Probabilities) -> float:
     return float(scored.numbers["p"][0] if "p" in scored.numbers else scored.numbers["p_yes_norm"])

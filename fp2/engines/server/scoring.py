@@ -34,8 +34,8 @@ Reply = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Scored:
-    """The result of one question: see `Answer`."""
+class Probabilities:
+    """The probabilities of one question's answers, and the most probable one: see `Answer`."""
 
     text: str
     numbers: dict[str, Any]
@@ -63,14 +63,14 @@ class ScoringMethod(Protocol):
         """Return the requests to send, for an image (base64 of a PNG; None shows none)."""
         ...
 
-    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Scored:
+    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Return the numbers; `replies` are in the order of `requests`. Raises `RefusedError` for an invalid reply."""
         ...
 
 
 def mean_over_orders(
     question: Question, rows: Sequence[Sequence[float]], masses: Sequence[float | None], tokens: int
-) -> Scored:
+) -> Probabilities:
     """Average over the orders; `rows` (orders, options) are in the order of `question.choices` and sum to one."""
     p = np.array(rows, dtype=np.float64)
     known = [mass for mass in masses if mass is not None]
@@ -81,7 +81,7 @@ def mean_over_orders(
         "mass": math.fsum(known) / len(known) if len(known) == len(masses) else None,
         "order_range": float((p.max(axis=0) - p.min(axis=0)).max()),
     }
-    return Scored(question.choices[int(mean.argmax())], numbers, tokens)
+    return Probabilities(question.choices[int(mean.argmax())], numbers, tokens)
 
 
 _ANSWER_LETTER = "Answer with the letter of one option only."
@@ -112,7 +112,7 @@ class TopLogprobs:
         rest = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprobs": self.top}
         return [{"model": model, "messages": messages(text, image), **rest} for text in texts]
 
-    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Scored:
+    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Sum the listed tokens that read Yes and No, or the letters of the options."""
         used = sum(token_count(reply, "completion_tokens") or 0 for reply in replies)
         listed = [_listed(reply) for reply in replies]
@@ -128,10 +128,10 @@ class TopLogprobs:
         scored.numbers["log_likelihood"] = [
             math.fsum(map(math.log, ps)) / len(ps) if min(ps) > 0 else None for ps in zip(*rows, strict=True)
         ]
-        return Scored(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, used)
+        return Probabilities(scored.text, {**scored.numbers, "unlisted_max": max(map(_unlisted_max, listed))}, used)
 
 
-def _read_yes_no(tokens: Mapping[str, float], used: int) -> Scored:
+def _read_yes_no(tokens: Mapping[str, float], used: int) -> Probabilities:
     """Sum over every listed spelling of Yes and of No (the rule of `hf.likelihoods.YES_NO_RULE`)."""
     yes, no = (
         math.fsum(math.exp(logprob) for token, logprob in tokens.items() if token.strip(BLANKS).casefold() == word)
@@ -150,7 +150,7 @@ def _read_yes_no(tokens: Mapping[str, float], used: int) -> Scored:
         "logit_difference": math.log(yes) - math.log(no) if yes > 0 and no > 0 else None,
         "unlisted_max": _unlisted_max(tokens),
     }
-    return Scored("Yes" if yes >= no else "No", numbers, used)
+    return Probabilities("Yes" if yes >= no else "No", numbers, used)
 
 
 def _lettered(question: Question, order: Sequence[int]) -> str:
@@ -236,7 +236,7 @@ class TypedDecisions:
             return [{**head, "questions": dict(part)} for part in parts]
         return [{**head, "questions": [one for _, one in part]} for part in parts]
 
-    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Scored:
+    def read(self, replies: Sequence[Reply], question: Question, orders: ChoiceOrders) -> Probabilities:
         """Read the probability of Yes, or of the options in every order."""
         shown = _orders(question, orders)
         used = sum(token_count(reply, "output_tokens") or 0 for reply in replies)
@@ -341,7 +341,7 @@ def _probability(value: Any, slack: float = 1e-6) -> float:
     return min(1.0, max(0.0, number)) if slack <= 1e-6 else max(0.0, number)
 
 
-def _yes_no_renormalised(p: float, mass: float | None, used: int) -> Scored:
+def _yes_no_renormalised(p: float, mass: float | None, used: int) -> Probabilities:
     numbers = {
         "p_yes": None if mass is None else p * mass,
         "p_no": None if mass is None else (1 - p) * mass,
@@ -351,4 +351,4 @@ def _yes_no_renormalised(p: float, mass: float | None, used: int) -> Scored:
         "mass": mass,
         "logit_difference": math.log(p) - math.log1p(-p) if 0 < p < 1 else None,
     }
-    return Scored("Yes" if p >= 0.5 else "No", numbers, used)
+    return Probabilities("Yes" if p >= 0.5 else "No", numbers, used)

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
-from fp2.protocols.fingerprint.outcomes import members, outcome_columns
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, plain, probability, probe_labels
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import members, outcome_columns
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class AdjustedSection(Section):
             tables.append({"cut": cut, "rows": rows, "shown": shown, "groups": groups})
         return {"block": block, "tables": tables}
 
-    def lines(self, block: Block, results: Results) -> list[Text]:
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return which gaps stay with the covariates held equal, and which of those found before do not."""
         labels, held = probe_labels(results), ", ".join(cut_label(name) for name in block["covariates"])
         stay = [row for row in block["rows"] if row["significant"]]

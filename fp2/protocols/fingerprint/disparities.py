@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.family import corrected
-from fp2.protocols.fingerprint.outcomes import (
+from fp2.protocols.fingerprint.settings import Comparison
+from fp2.scorers.outcomes import (
     REFUSAL,
     Entries,
     entries_of,
@@ -21,7 +22,6 @@ from fp2.protocols.fingerprint.outcomes import (
     value_ranges,
     yes_no_columns,
 )
-from fp2.protocols.fingerprint.settings import Comparison
 
 if TYPE_CHECKING:
     import pandas as pd

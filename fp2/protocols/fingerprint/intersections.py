@@ -7,10 +7,10 @@ from typing import Any
 
 from fp2.cuts import LABEL_JOIN, Cut, combinations
 from fp2.protocols.fingerprint.adjusted import PERMUTATIONS, interactions, step_down
-from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import probe_labels
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import entries_of, members, outcome_columns
 
 
 class Intersections(Supplement):

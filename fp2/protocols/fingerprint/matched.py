@@ -21,12 +21,12 @@ from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.outcomes import outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
 from fp2.report import reading
 from fp2.report.disparities import VERDICT_STYLES
 from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import outcome_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.text import Text
 
-from fp2.protocols.fingerprint.outcomes import REFUSAL, entries_of, members, outcome_columns, yes_no_columns
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import REFUSAL, entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns, yes_no_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import probe_labels
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import entries_of, members, outcome_columns, yes_no_columns
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, probe_labels
 from fp2.report.section import Block, Results, Section
+from fp2.scorers.outcomes import entries_of, members, outcome_columns
 
 PERMUTATIONS = 2_000
 

@@ -113,8 +113,8 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def describe_questions(self, battery: Battery) -> list[dict[str, Any]]:
         """Return the templates with their text; `questions.parquet` has every question."""
-        templates = dict(battery.wording.templates) if battery.wording else {}
-        instruction = battery.wording.instruction if battery.wording else ""
+        asked = battery.trait_templates
+        templates, instruction = (asked.templates, asked.instruction) if asked else ({}, "")
         rows = []
         for probe in battery.probes:
             used = dict.fromkeys(question.template for question in battery.questions if question.probe == probe.id)
@@ -127,7 +127,8 @@ class Gras(EvaluationProtocol[GrasOptions]):
         from fp2.probes.trait_battery import facts
 
         assert inputs.battery is not None
-        return {"battery": facts(inputs.battery.wording) if inputs.battery.wording else {"notes": []}}
+        asked = inputs.battery.trait_templates
+        return {"battery": facts(asked) if asked else {"notes": []}}
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return where the traits and templates of a logged run came from."""

@@ -173,6 +173,10 @@ def cell_scores(p: FloatArray, alpha: float) -> dict[str, FloatArray]:
     return {name: 100.0 * part.mean(axis=-1) for name, part in parts.items()}
 
 
+# statsmodels' multipletests takes one family at a time; these two take one family per permutation at once (leading
+# axes), and return the bound instead of adjusted p-values.
+
+
 def _holm(p: FloatArray, alpha: float) -> FloatArray:
     """Return the largest p-value (..., m) -> (...) that Holm's step-down rejects, -1 where it rejects none."""
     m = p.shape[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,8 +27,10 @@ _DTYPES = ("float32", "float16", "bfloat16")
 class _CheckpointModel:
     """A checkpoint that is loaded with the first image."""
 
-    auto = ""
-    types: tuple[str, ...] = ()
+    auto: ClassVar[str]
+    types: ClassVar[tuple[str, ...]]
+    tasks: ClassVar[tuple[str, ...]]
+    similarity: ClassVar[str] = "cosine"
 
     def __init__(self, spec: ModelSpec, config: Config) -> None:
         where = f"narrow model {spec.name}"
@@ -41,14 +43,19 @@ class _CheckpointModel:
         found = self._checkpoint.model_type
         if found not in self.types:
             what = f"the model {self._checkpoint.id} is {found or 'of no named type'}, not {' or '.join(self.types)}"
-            raise Fp2Error(what, where=where, fix="Set family and id to the same kind of model")
+            raise Fp2Error(what, where=where, fix="Set target and id to the same kind of model")
         self._loaded: tuple[Any, Any, str] | None = None
 
     def identity(self) -> dict[str, Any]:
         """Return the digests of weights and processor, and how they are used."""
         own = self._checkpoint.identity()
         own.pop("chat_template", None)
-        used = {"family": self._spec.family, "dtype": self._spec.dtype, "class": self._spec.person, "backend": "pil"}
+        used = {
+            "family": self._checkpoint.model_type,
+            "dtype": self._spec.dtype,
+            "class": self._spec.person,
+            "backend": "pil",
+        }
         return {**own, **used, "transformers": version("transformers"), "method": 1}
 
     def close(self) -> None:
@@ -106,6 +113,7 @@ class Detector(_CheckpointModel):
 
     auto = "AutoModelForObjectDetection"
     types = ("detr", "deformable_detr")
+    tasks = ("person_detection",)
 
     def predict(self, shown: ImageInput) -> list[Prediction]:
         """Return the boxes of the class person, highest score first."""
@@ -127,6 +135,7 @@ class Segmenter(_CheckpointModel):
 
     auto = "AutoModelForUniversalSegmentation"
     types = ("mask2former",)
+    tasks = ("person_segmentation",)
 
     def predict(self, shown: ImageInput) -> list[Prediction]:
         """Return the masks of the class person, highest score first."""
@@ -150,6 +159,7 @@ class PoseEstimator(_CheckpointModel):
 
     auto = "VitPoseForPoseEstimation"
     types = ("vitpose",)
+    tasks = ("pose_estimation",)
 
     def predict(self, shown: ImageInput) -> list[Prediction]:
         """Return one pose for each person with a box."""

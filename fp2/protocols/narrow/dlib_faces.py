@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from fp2.data.fhibe.geometry import annotation_path, read_geometry
-from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
-from fp2.protocols.narrow.generated_images import cosine
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction
-from fp2.protocols.narrow.truth import Person
 from fp2.protocols.option_types import Range
 
 if TYPE_CHECKING:
@@ -49,6 +44,9 @@ class DlibOptions:
 
 class DlibFaces:
     """Embeddings of 128 numbers; its author takes two faces within a Euclidean distance of 0.6 as one person's."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("face_verification",)
+    similarity: ClassVar[str] = "euclidean"
 
     def __init__(self, spec: ModelSpec, config: Config) -> None:
         where = f"narrow model {spec.name}"
@@ -104,25 +102,3 @@ class DlibFaces:
             landmarks = dlib.shape_predictor(str(folder / _LANDMARKS))
             self._loaded = (dlib, landmarks, dlib.face_recognition_model_v1(str(folder / _EMBEDDING)))
         return self._loaded
-
-
-def same_face(config: Config) -> Callable[[Person, Path, Path], float | None]:
-    """Return a function from a person, their face crop and a generated image of it to the cosine of the embeddings.
-
-    Both are taken in the annotated face box of the crop (a generated image of another size is resized); None if the
-    crop has no box.
-    """
-    faces = DlibFaces(ModelSpec("identity", "face_verification", "dlib"), config)
-
-    def compare(person: Person, crop: Path, generated: Path) -> float | None:
-        path = annotation_path(crop)
-        box = read_geometry(path, person.subject_id).face_box if path.is_file() else None
-        if box is None:
-            return None
-        true, other = open_rgb(crop), open_rgb(generated)
-        if other.size != true.size:
-            other = other.resize(true.size)
-        pixels = (np.ascontiguousarray(np.asarray(image)) for image in (true, other))
-        return cosine(*(faces.embed(one, (box.x, box.y, box.width, box.height)) for one in pixels))
-
-    return compare

@@ -19,7 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fp2.data.fhibe.geometry import annotation_path, read_geometry
+from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
+from fp2.protocols.narrow.models import ImageInput, NarrowModel
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.tasks import NarrowTask, TaskScores
 from fp2.protocols.narrow.truth import Person
@@ -65,6 +68,28 @@ def image_metrics(
         if identity is not None and "identity" in task.metrics:
             values["identity"] = identity(person, crop, prediction.file)
     return values | {name: number for name, number in prediction.numbers.items() if name in task.metrics}
+
+
+def same_face(model: NarrowModel) -> Identity:
+    """Return a function from a person, their face crop and a generated image of it to the cosine of the embeddings.
+
+    Both are computed in the annotated face box of the crop (a generated image of another size is resized); None if the
+    crop has no box.
+    """
+
+    def compare(person: Person, crop: Path, generated: Path) -> float | None:
+        path = annotation_path(crop)
+        box = read_geometry(path, person.subject_id).face_box if path.is_file() else None
+        if box is None:
+            return None
+        true, other = open_rgb(crop), open_rgb(generated)
+        if other.size != true.size:
+            other = other.resize(true.size)
+        place = (box.x, box.y, box.width, box.height)
+        a, b = (model.predict(ImageInput(image, [person], [place]))[0].embedding for image in (true, other))
+        return None if a is None or b is None else cosine(a, b)
+
+    return compare
 
 
 def set_likeness(scores: TaskScores, task: NarrowTask) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from filelock import FileLock
@@ -43,6 +43,9 @@ class MediaPipeOptions:
 
 class MediaPipe:
     """One of the two models, started with the first image."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("face_detection", "person_segmentation")
+    similarity: ClassVar[str] = "cosine"
 
     def __init__(self, spec: ModelSpec, config: Config) -> None:
         read_options(MediaPipeOptions, spec.options, f"narrow model {spec.name}")

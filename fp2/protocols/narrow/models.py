@@ -1,7 +1,8 @@
 """The models that are run on narrow tasks, and their predictions for the images of a data set.
 
-A model is described by a YAML file, in `conf/narrow` or the user's own. It names itself (`identity`) and predicts for
-one image at a time. Nothing is loaded before the first image whose predictions are not cached.
+A model is described by a YAML file, in `conf/narrow` (ours or an installed package's) or the user's own, which names
+its class. The model names itself (`identity`) and predicts for one image at a time. Nothing is loaded before the first
+image whose predictions are not cached.
 
 Predictions are cached image by image, so that an interrupted run continues. The cache is a table of the response store,
 one row per model and image, under the digest of what was shown; a purge of an image removes its rows. No subject is
@@ -16,14 +17,14 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb
 from fp2.errors import Fp2Error, nearest, without_path
 from fp2.hashing import digest
-from fp2.plugins import load_path, read_options
+from fp2.plugins import check_members, load_path, read_options
 from fp2.protocols.narrow.predictions import Prediction, read_rle
 from fp2.protocols.narrow.tasks import EMBEDDING, POSE, NarrowTask, narrow_task
 from fp2.protocols.narrow.truth import Person
@@ -34,27 +35,27 @@ if TYPE_CHECKING:
 
     from fp2.config import Config
 
-FAMILIES = {
-    "detr": ("fp2.protocols.narrow.checkpoints:Detector", ("person_detection",)),
-    "deformable_detr": ("fp2.protocols.narrow.checkpoints:Detector", ("person_detection",)),
-    "mask2former": ("fp2.protocols.narrow.checkpoints:Segmenter", ("person_segmentation",)),
-    "vitpose": ("fp2.protocols.narrow.checkpoints:PoseEstimator", ("pose_estimation",)),
-    "mediapipe": ("fp2.protocols.narrow.mediapipe:MediaPipe", ("face_detection", "person_segmentation")),
-    "dlib": ("fp2.protocols.narrow.dlib_faces:DlibFaces", ("face_verification",)),
+FAMILIES_0_3 = {
+    "detr": "fp2.protocols.narrow.checkpoints:Detector",
+    "deformable_detr": "fp2.protocols.narrow.checkpoints:Detector",
+    "mask2former": "fp2.protocols.narrow.checkpoints:Segmenter",
+    "vitpose": "fp2.protocols.narrow.checkpoints:PoseEstimator",
+    "mediapipe": "fp2.protocols.narrow.mediapipe:MediaPipe",
+    "dlib": "fp2.protocols.narrow.dlib_faces:DlibFaces",
 }
-"""Family -> import path of its models, and its tasks."""
+"""What `family` stood for in the model files of version 0.3.0, which had no `target`. Nothing is added here."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model: its name, task and family, and where its weights are (families of transformers).
+    """One model: its name, its task, its class (`target`, an import path), and where its weights are (checkpoints).
 
-    `person` is the name of the class that is kept; `options` are those of the family.
+    `person` is the name of the class that is kept; `options` are those of the model's class.
     """
 
     name: str
     task: str
-    family: str
+    target: str
     id: str | None = None
     revision: str | None = None
     dtype: str = "float32"
@@ -76,7 +77,18 @@ class ImageInput:
 
 
 class NarrowModel(Protocol):
-    """A model of one task."""
+    """A model of one task, created from its `ModelSpec` and the config without loading weights.
+
+    Attributes
+    ----------
+    tasks : tuple of str
+        The tasks that models of this class can do.
+    similarity : {"cosine", "euclidean"}
+        How its authors compare two of its embeddings (models without embeddings: cosine).
+    """
+
+    tasks: ClassVar[tuple[str, ...]]
+    similarity: ClassVar[str]
 
     def identity(self) -> dict[str, Any]:
         """Return what decides a prediction (JSON values, no paths)."""
@@ -91,7 +103,10 @@ class NarrowModel(Protocol):
         ...
 
 
-def load_spec(name: str) -> ModelSpec:
+MEMBERS = ("tasks", "similarity", "identity", "predict", "close")
+
+
+def load_spec(name: str, where: str = "task.options.models") -> ModelSpec:
     """Return the model of a YAML file of `conf/narrow`.
 
     A path is not accepted: the settings of a run would have a place on this machine, and not what the file says.
@@ -106,8 +121,31 @@ def load_spec(name: str) -> ModelSpec:
     known = {file.stem: file for file in choices("narrow").values()}
     if name not in known:
         fix = f"{nearest(name, known)}; give a YAML file of your own as task.files.model=FILE"
-        raise Fp2Error(f"there is no narrow model {name!r}", where="task.options.models", fix=fix)
+        raise Fp2Error(f"there is no narrow model {name!r}", where=where, fix=fix)
     return read_spec(known[name])
+
+
+def identity_spec(name: str) -> ModelSpec | None:
+    """Return the model of the option `identity`, whose embeddings compare generated faces with their originals.
+
+    Parameters
+    ----------
+    name : str
+        A face verification model of `conf/narrow`, `none`, or `dlib` (version 0.3.0's name of `dlib_face`).
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such model, or it has another task.
+    """
+    if name == "none":
+        return None
+    where = "task.options.identity"
+    spec = load_spec("dlib_face" if name == "dlib" else name, where)
+    if narrow_task(spec.task, where).form != EMBEDDING:
+        fix = "Choose a model of face_verification"
+        raise Fp2Error(f"the model {name!r} does not compute embeddings", where=where, fix=fix)
+    return spec
 
 
 def read_spec(path: Path) -> ModelSpec:
@@ -116,7 +154,8 @@ def read_spec(path: Path) -> ModelSpec:
     Raises
     ------
     Fp2Error
-        If it cannot be read, or a setting is missing, unknown or of another type.
+        If it cannot be read, a setting is missing, unknown or of another type, or its class is no narrow model or
+        does not have the task.
     """
     import yaml
 
@@ -126,23 +165,31 @@ def read_spec(path: Path) -> ModelSpec:
         raise Fp2Error(f"the model file cannot be read: {type(error).__name__}", where=str(path)) from None
     if not isinstance(given, dict):
         raise Fp2Error("the model file has no settings", where=str(path))
-    spec = read_options(ModelSpec, _without_nulls(given), str(path))
-    if spec.family not in FAMILIES:
-        raise Fp2Error(f"unknown family {spec.family!r}", where=str(path), fix=nearest(spec.family, FAMILIES))
-    task, tasks = narrow_task(spec.task, str(path)), FAMILIES[spec.family][1]
-    if task.name not in tasks:
-        what = f"{spec.family} has no models of {task.name}"
-        raise Fp2Error(what, where=str(path), fix=f"Its tasks: {', '.join(tasks)}")
+    settings = {str(name): value for name, value in given.items() if value is not None}
+    if "family" in settings and "target" not in settings:
+        family = str(settings.pop("family"))
+        if family not in FAMILIES_0_3:
+            fix = f"{nearest(family, FAMILIES_0_3)}, or write target: package.module:Name"
+            raise Fp2Error(f"unknown family {family!r}", where=str(path), fix=fix)
+        settings["target"] = FAMILIES_0_3[family]
+    spec = read_options(ModelSpec, settings, str(path))
+    model, task = _model_class(spec, str(path)), narrow_task(spec.task, str(path))
+    if task.name not in model.tasks:
+        what = f"{spec.target} has no models of {task.name}"
+        raise Fp2Error(what, where=str(path), fix=f"Its tasks: {', '.join(model.tasks)}")
     return spec
 
 
-def _without_nulls(given: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in given.items() if value is not None}
+def _model_class(spec: ModelSpec, where: str) -> Any:
+    """Return the class of a model; raise Fp2Error if it lacks a member of `NarrowModel`."""
+    model = load_path(spec.target, where)
+    check_members(model, MEMBERS, "a narrow model", where)
+    return model
 
 
 def build_model(spec: ModelSpec, config: Config) -> tuple[NarrowTask, NarrowModel]:
     """Return the task of a spec, and its model, whose weights are not loaded yet."""
-    model: NarrowModel = load_path(FAMILIES[spec.family][0], f"narrow model {spec.name}")(spec, config)
+    model: NarrowModel = _model_class(spec, f"narrow model {spec.name}")(spec, config)
     return narrow_task(spec.task), model
 
 

@@ -18,6 +18,7 @@ from fp2.protocols.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchma
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.fhibe.scores.features import check_conditions, measure, sensitive_attributes, with_intersections
 from fp2.protocols.narrow.generated_images import SCALES
+from fp2.protocols.narrow.models import identity_spec
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
 from fp2.protocols.narrow.truth import people_of
@@ -203,10 +204,11 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         return "Narrow vision tasks"
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse unknown files, invalid conditions, and a run without predictions and models."""
+        """Refuse unknown files and models, invalid conditions, and a run without predictions and models."""
         files = given_files(inputs.config.task.files)
         if not (set(files) & {*TASKS, "model"} or self.options.models):
             raise _nothing_to_score()
+        identity_spec(self.options.identity)
         check_conditions(inputs.people, self.options.within)
 
     def collect(self, inputs: Inputs) -> Collected:

@@ -11,8 +11,8 @@ from typing import Any
 from fp2.protocols.base import Inputs
 from fp2.protocols.narrow.detection import score_boxes, score_masks, score_poses
 from fp2.protocols.narrow.faces import score_faces
-from fp2.protocols.narrow.generated_images import load_lpips
-from fp2.protocols.narrow.models import build_model, load_spec, predict_all, read_spec
+from fp2.protocols.narrow.generated_images import load_lpips, same_face
+from fp2.protocols.narrow.models import build_model, identity_spec, load_spec, predict_all, read_spec
 from fp2.protocols.narrow.predictions import Prediction, by_image, read_predictions
 from fp2.protocols.narrow.tasks import (
     BOX,
@@ -99,9 +99,7 @@ def run_models(inputs: Inputs, files: Mapping[str, str], options: NarrowOptions,
         n_images = len({person.image_id for person in shown})
         with inputs.progress.steps(f"{task.title}: {spec.name}", n_images) as tick:
             made = predict_all(task, model, shown, inputs.store.connection, tick, inputs.config.answers.error_budget)
-        similarity = options.similarity
-        if similarity == "auto":
-            similarity = "euclidean" if spec.family == "dlib" else "cosine"
+        similarity = model.similarity if options.similarity == "auto" else options.similarity
         sources.append(Source(task, spec.name, "model", made.predictions, similarity, model.identity(), made.failed))
     return sources
 
@@ -135,10 +133,8 @@ def score(
             lpips, identity = None, None
             if "lpips_network" in files:
                 lpips = load_lpips(*(Path(files[name]).expanduser() for name in ("lpips_network", "lpips_weights")))
-            if options.identity == "dlib":
-                from fp2.protocols.narrow.dlib_faces import same_face
-
-                identity = same_face(config)
+            if spec := identity_spec(options.identity):
+                identity = same_face(build_model(spec, config)[1])
             scores = score_faces(
                 task, people, source.predictions, mirrored=options.mirrored, lpips=lpips, identity=identity, tick=tick
             )

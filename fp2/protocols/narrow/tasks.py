@@ -124,8 +124,8 @@ class NarrowOptions:
         Whether the left of a parsing model is that of the image, and not of the person.
     similarity : {"auto", "cosine", "euclidean"}
         How embeddings are compared; auto: by the measure of the model's authors, else by cosine.
-    identity : {"none", "dlib"}
-        The embedding that compares generated images of faces with the original.
+    identity : str
+        The model of `conf/narrow` whose embedding compares generated images of faces with the original, or `none`.
     measurable : float
         The share of people that has to be found for a task to be measurable.
     within : tuple of str
@@ -144,7 +144,7 @@ class NarrowOptions:
     pck: Literal["paper", "api"] = "paper"
     mirrored: Flag = False
     similarity: Literal["auto", "cosine", "euclidean"] = "auto"
-    identity: Literal["none", "dlib"] = "none"
+    identity: str = "none"
     measurable: Share = 0.5
     within: Names = ()
     smallest_effect: Share = 0.05

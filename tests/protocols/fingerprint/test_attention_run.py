@@ -53,7 +53,7 @@ def _both_people_are_its_origin(root: Path, answers: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["scorer=valence"], "'valence' is for images of one person.*scorer=attention"),
+        (["scorer=valence"], "'valence' is for images of one person.*Choose from: first_mention, word_share$"),
         (["variant=blind"], "images of two people are shown unchanged and mirrored"),
         (["model=planted"], "the simulator has no images of two people"),
     ],

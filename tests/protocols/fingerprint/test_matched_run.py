@@ -106,6 +106,11 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
     json.dumps(results, allow_nan=False)
 
 
+def test_other_protocols_refuse_sets_and_name_those_that_compare_them(sets_bench: Bench) -> None:
+    with pytest.raises(Fp2Error, match=r"within the set, which probe=gras cannot do.*probe\.protocol=fingerprint, or"):
+        sets_bench.run(*words("probe=gras", "scorer=none"))
+
+
 def test_the_report_shows_the_sets_and_no_fingerprint(sets_bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     assert sets_bench.launch(*words("analysis.permutations=999", "report=default")) == 0
     said = capsys.readouterr().out

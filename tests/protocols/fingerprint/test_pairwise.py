@@ -11,8 +11,8 @@ import pytest
 
 from fp2.compose import load_config
 from fp2.cuts import Cut
-from fp2.protocols.fingerprint.outcomes import entries_of, members, outcome_columns
 from fp2.protocols.fingerprint.pairwise import Pairwise
+from fp2.scorers.outcomes import entries_of, members, outcome_columns
 from fp2.scorers.registry import build_scorers
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.pairwise import pairwise_mann_whitney, pairwise_permutation_panel

@@ -13,10 +13,18 @@ import torch
 import yaml
 from PIL import Image
 
-from fp2.config import Config
-from fp2.data.fhibe.geometry import Box
+from fp2.config import Config, choices
+from fp2.data.fhibe.geometry import Box, Geometry
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.models import PredictionCache, build_model, load_spec, predict_all, read_spec
+from fp2.protocols.narrow import generated_images
+from fp2.protocols.narrow.models import (
+    PredictionCache,
+    build_model,
+    identity_spec,
+    load_spec,
+    predict_all,
+    read_spec,
+)
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
 from fp2.protocols.narrow.truth import Person
 
@@ -78,9 +86,23 @@ def _tiny(folder: Path, family: str) -> Path:
     return folder / family
 
 
+TARGETS = {
+    "detr": "fp2.protocols.narrow.checkpoints:Detector",
+    "deformable_detr": "fp2.protocols.narrow.checkpoints:Detector",
+    "mask2former": "fp2.protocols.narrow.checkpoints:Segmenter",
+    "vitpose": "fp2.protocols.narrow.checkpoints:PoseEstimator",
+}
+
+
 def _yaml(folder: Path, family: str, task: str, **more: Any) -> Path:
     path = folder / f"{family}.yaml"
-    given = {"name": f"tiny_{family}", "task": task, "family": family, "id": str(_tiny(folder, family)), **more}
+    given = {
+        "name": f"tiny_{family}",
+        "task": task,
+        "target": TARGETS[family],
+        "id": str(_tiny(folder, family)),
+        **more,
+    }
     path.write_text(yaml.safe_dump(given))
     return path
 
@@ -156,14 +178,16 @@ def test_wrong_models_are_refused_in_one_line(tmp_path: Path) -> None:
     for given in (str(own), "../narrow/detr_resnet_50"):  # a run's settings would hold a place on this machine
         with pytest.raises(Fp2Error, match=r"there is no narrow model.*task\.files\.model=FILE"):
             load_spec(given)
-    with pytest.raises(Fp2Error, match="detr has no models of face_parsing"):
+    with pytest.raises(
+        Fp2Error, match=r"checkpoints:Detector has no models of face_parsing.*Its tasks: person_detection"
+    ):
         read_spec(_yaml(tmp_path, "detr", "face_parsing"))
     with pytest.raises(Fp2Error, match=r"valid string, not 7 \(.*\.id\)"):
         read_spec(_yaml(tmp_path, "detr", "person_detection", id=7))
     with pytest.raises(Fp2Error, match=r"a table.*not 3 \(.*\.options\)"):
         read_spec(_yaml(tmp_path, "detr", "person_detection", options=3))
     path = _yaml(tmp_path, "detr", "person_detection")
-    path.write_text(path.read_text().replace("family: detr", "family: vitpose").replace("person_det", "pose_est"))
+    path.write_text(path.read_text().replace(TARGETS["detr"], TARGETS["vitpose"]).replace("person_det", "pose_est"))
     path.write_text(path.read_text().replace("pose_estection", "pose_estimation"))
     with pytest.raises(Fp2Error, match="is detr, not vitpose"):
         build_model(read_spec(path), Config())
@@ -187,9 +211,91 @@ def test_a_checkpoint_whose_backbone_needs_timm_is_refused_in_one_line(tmp_path:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["detr_resnet_50", "deformable_detr", "mask2former_swin_tiny", "vitpose_base"])
+@pytest.mark.parametrize("name", sorted(choices("narrow")))
 def test_shipped_models_are_read(name: str) -> None:
     assert load_spec(name).name == name
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_a_model_file_of_version_0_3_names_a_family_and_is_the_same_model(tmp_path: Path, family: str) -> None:
+    """Its cached predictions are kept under the identity, which holds the family."""
+    tasks = {"mask2former": "person_segmentation", "vitpose": "pose_estimation"}
+    path = _yaml(tmp_path, family, tasks.get(family, "person_detection"))
+    new = read_spec(path)
+    path.write_text(path.read_text().replace(f"target: {TARGETS[family]}", f"family: {family}"))
+    assert "target" not in path.read_text()
+    assert read_spec(path) == new
+    assert build_model(new, Config())[1].identity()["family"] == family
+
+
+def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ntask: person_detection\nfamily: dter\n")
+    with pytest.raises(Fp2Error, match=r"unknown family 'dter'.*'detr'.*target: package\.module:Name"):
+        read_spec(path)
+
+
+OWN = """
+import numpy as np
+
+from fp2.protocols.narrow.predictions import Prediction
+
+
+class MeanColour:
+    tasks = ("face_verification",)
+    similarity = "euclidean"
+
+    def __init__(self, spec, config):
+        self.scale = spec.options["scale"]
+
+    def identity(self):
+        return {"model": "mean colour", "scale": self.scale}
+
+    def predict(self, shown):
+        colour = np.asarray(shown.image, dtype=np.float64).mean(axis=(0, 1)) * self.scale
+        return [Prediction("", subject_id=person.subject_id, embedding=colour) for person in shown.people]
+
+    def close(self):
+        pass
+
+
+class NoModel:
+    tasks = ("face_verification",)
+"""
+
+
+def test_a_class_of_the_users_is_a_narrow_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_faces.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ntask: face_verification\ntarget: own_faces:MeanColour\noptions: {scale: 2}\n")
+    task, model = build_model(read_spec(path), Config())
+    assert model.similarity == "euclidean"
+    made = predict_all(task, model, _people(tmp_path), _store(tmp_path))
+    expected = 2 * np.asarray(Image.open(tmp_path / "image0.png"), dtype=np.float64).mean(axis=(0, 1))
+    np.testing.assert_allclose(made.predictions[0].embedding, expected)  # type: ignore[arg-type]
+
+    crop, other = tmp_path / "image0.png", tmp_path / "image1.png"
+    monkeypatch.setattr(generated_images, "annotation_path", lambda path: path)
+    monkeypatch.setattr(generated_images, "read_geometry", lambda path, subject: Geometry(face_box=Box(0, 0, 9, 9)))
+    same = generated_images.same_face(model)(_people(tmp_path)[0], crop, crop)
+    close = generated_images.same_face(model)(_people(tmp_path)[0], crop, other)
+    assert same == pytest.approx(1.0)
+    assert close is not None
+    assert close < 1.0
+
+    path.write_text(path.read_text().replace("MeanColour", "NoModel"))
+    with pytest.raises(Fp2Error, match="is not a narrow model: it lacks similarity, identity, predict, close"):
+        read_spec(path)
+
+
+def test_the_model_that_compares_generated_faces_is_one_of_the_narrow_models() -> None:
+    assert identity_spec("none") is None
+    assert identity_spec("dlib") == identity_spec("dlib_face") == load_spec("dlib_face")
+    with pytest.raises(Fp2Error, match=r"there is no narrow model 'dlib_fac' \(task\.options\.identity\)"):
+        identity_spec("dlib_fac")
+    with pytest.raises(Fp2Error, match="'vitpose_base' does not compute embeddings"):
+        identity_spec("vitpose_base")
 
 
 def test_predictions_are_cached_row_by_row_and_deleted_with_their_image(tmp_path: Path) -> None:

@@ -73,9 +73,10 @@ def test_an_incomplete_environment_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 def test_settings_that_mediapipe_does_not_have_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\ntask: face_detection\nfamily: mediapipe\noptions: {treshold: 0.2}\n")
+    mine = "name: mine\ntask: face_detection\ntarget: fp2.protocols.narrow.mediapipe:MediaPipe\n"
+    path.write_text(mine + "options: {treshold: 0.2}\n")
     with pytest.raises(Fp2Error, match=r"unknown key 'treshold'.*Did you mean 'threshold'"):
         build_model(read_spec(path), Config())
-    path.write_text("name: mine\ntask: face_detection\nfamily: mediapipe\noptions: {threshold: low}\n")
+    path.write_text(mine + "options: {threshold: low}\n")
     with pytest.raises(Fp2Error, match=r"a number from 0 to 1, not 'low'.*threshold"):
         build_model(read_spec(path), Config())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fp2.protocols.fingerprint.outcomes import outcome_columns, value_ranges
+from fp2.scorers.outcomes import outcome_columns, value_ranges
 
 
 def scores(refused: set[tuple[str, str]]) -> pd.DataFrame:
