@@ -113,9 +113,10 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.tracking.client import summaries, tracking_uri
+    from fp2.tracking.client import refuse_foreign_artifacts, summaries, tracking_uri
 
     try:
+        refuse_foreign_artifacts(config)
         n = len({row["run_id"] for row in summaries(config)})
     except Fp2Error as error:
         if "no MLflow store yet" in str(error):

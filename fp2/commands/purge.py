@@ -31,6 +31,7 @@ def run(
         If nothing is selected, or several kinds of selection are mixed.
     """
     from fp2.runs.purge import purge
+    from fp2.tracking.client import refuse_foreign_artifacts
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
@@ -39,6 +40,7 @@ def run(
             fix="--absent needs the newer release: fp2 purge --absent data=fhibe data.root=PATH",
         )
     config = load_config(overrides)
+    refuse_foreign_artifacts(config)
     absentees = _absentees(config) if absent else None
 
     def select(salt: bytes, known: list[RecordedImage]) -> Selection:

@@ -97,10 +97,11 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     Raises
     ------
     Fp2Error
-        If the store cannot be opened.
+        If the store cannot be opened, or was copied or moved with the project: its artifacts would go elsewhere.
     """
-    mlflow = _mlflow()
     uri = tracking_uri(config)
+    refuse_foreign_artifacts(config)
+    mlflow = _mlflow()
     with as_user_error(uri):
         experiment_id = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
@@ -270,6 +271,44 @@ def summaries(
     return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
+def refuse_foreign_artifacts(config: Config) -> None:
+    """Raise if a SQLite store sends artifacts to another folder, because the project was copied or moved.
+
+    MLflow stores absolute addresses, so a copy would write into, and purge, the artifacts of the original.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the other folder.
+    """
+    uri = tracking_uri(config)
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not path.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            moved = _misplaced(connection, path)
+    except sqlite3.Error:
+        return  # not a store, or one without tables: MLflow reports it when it opens it
+    if moved:
+        old = moved[0][2].removeprefix("file://")
+        raise Fp2Error(
+            f"the project was copied or moved: its MLflow store would write artifacts to {old}",
+            where=str(path),
+            fix="To use this folder, run: fp2 relocate",
+        )
+
+
+def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, str, str]]:
+    """Return (experiment, address here, stored address) of the experiments whose artifacts are outside the store."""
+    found = []
+    for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
+        here = (path.resolve().parent / "artifacts" / slug(name)).as_uri()
+        if old.endswith(f"/artifacts/{slug(name)}") and old != here:  # laid out by us, and not here
+            found.append((experiment, here, old))
+    return found
+
+
 def relocate(config: Config) -> int:
     """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
 
@@ -284,10 +323,7 @@ def relocate(config: Config) -> int:
         raise Fp2Error("there is no SQLite store to relocate", where=uri)
     changed = 0
     with closing(sqlite3.connect(path)) as connection, connection:
-        for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
-            new = (path.parent / "artifacts" / slug(name)).as_uri()
-            if not old.endswith(f"/artifacts/{slug(name)}") or old == new:
-                continue  # not laid out by us, or correct already
+        for experiment, new, old in _misplaced(connection, path):
             changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
             changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
     return changed

@@ -237,3 +237,21 @@ def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any
     assert summaries(config, "x' or '1' = '1") == []
     with pytest.raises(Fp2Error, match="sweep id"):
         logged[0].config('tracking.sweep_id="x\'y"')
+
+
+def test_a_copied_project_never_writes_into_the_original(
+    logged: tuple[Bench, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MLflow stores absolute addresses of artifacts: a copy refuses to run, says how to repair it, and then runs."""
+    original = logged[0]
+    copy = original.copied_to(tmp_path / "copy")
+    before = files_in(original.root / "mlruns" / "artifacts")
+    with pytest.raises(Fp2Error, match=r"copied or moved.*fp2 relocate"):
+        copy.run("tracking=mlflow")
+    assert fp2("purge", "--release", "1", "--yes", *copy.words("tracking=mlflow")) != 0
+    assert fp2("doctor", *copy.words("tracking=mlflow", "engine.device=cpu")) == 1
+    assert "BAD MLflow: the project was copied or moved" in " ".join(capsys.readouterr().out.split())
+    assert fp2("relocate", *copy.words("tracking=mlflow")) == 0
+    outcome = copy.run("tracking=mlflow")
+    assert files_in(original.root / "mlruns" / "artifacts") == before
+    assert list((copy.root / "mlruns" / "artifacts").rglob(f"{outcome.run_id}/artifacts/results.json"))
