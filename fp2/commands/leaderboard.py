@@ -142,7 +142,10 @@ def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
 
 
 def _name(row: LeaderboardRow) -> str:
-    marks = [row.variant, "partial" if not row.complete else None, "*" if row.calibration else None]
+    from fp2.report.reading import PRIMARY_SCORER, scorer_label
+
+    scorer = None if row.scorer == PRIMARY_SCORER else f"({scorer_label(row.scorer)})"
+    marks = [row.variant, scorer, "partial" if not row.complete else None, "*" if row.calibration else None]
     return " ".join([row.model, *(mark for mark in marks if mark)])
 
 

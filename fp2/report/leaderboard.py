@@ -13,7 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
+from fp2.report.reading import (
+    DASH,
+    PRIMARY_SCORER,
+    cut_label,
+    is_calibration,
+    model_name,
+    number,
+    plain,
+    primary_scorer,
+    probability,
+    scorer_label,
+    variant_name,
+)
 
 if TYPE_CHECKING:
     from fp2.runs.ranking import Ranking
@@ -31,6 +43,8 @@ class LeaderboardRow:
         The composite, its null mean, and the difference of both (not an estimate of the gap), in units of the scorer.
     variant : str or None
         Name of the image variant; None for unchanged images.
+    scorer : str
+        The primary scorer, in whose units the composite is; runs with different ones are ranked separately.
     refused : float or None
         Share of refusals among the answers.
     shrunken : float or None
@@ -62,6 +76,7 @@ class LeaderboardRow:
     rank_low: int | None = None
     rank_high: int | None = None
     ties: str | None = None
+    scorer: str = PRIMARY_SCORER
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,6 +99,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
             "refused": _refused(results["answers"]),
+            "scorer": primary_scorer(results),
         }
         for cut, composite in results["composites"].items()
     ]
@@ -94,11 +110,15 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the rows by cut (in order of appearance), variant and excess, smallest first and missing ones last."""
-    by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    """Return the rows by cut (in order of appearance), variant, primary scorer and excess.
+
+    The smallest excess comes first within these, a missing one last.
+    """
+    by_cut: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
     for summary in summaries:
-        by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
-    return [row for variants in by_cut.values() for name in sorted(variants) for row in _rank_cut(variants[name])]
+        board = (summary.get("variant") or "", str(summary.get("scorer", PRIMARY_SCORER)))
+        by_cut.setdefault(summary["cut"], {}).setdefault(board, []).append(summary)
+    return [row for boards in by_cut.values() for board in sorted(boards) for row in _rank_cut(boards[board])]
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
@@ -163,7 +183,12 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
     ]
     for row in rows:
-        known = ((row.variant, row.variant), ("partial", not row.complete), ("calibration", row.calibration))
+        known = (
+            (row.variant, row.variant),
+            (scorer_label(row.scorer), row.scorer != PRIMARY_SCORER),
+            ("partial", not row.complete),
+            ("calibration", row.calibration),
+        )
         marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
