@@ -8,6 +8,7 @@ pandas is imported only where a table is made, because this module is used while
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -256,6 +257,29 @@ def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
             cells = [[value for value in cell if value in kept[attribute]] for cell in cells]
         columns.append(cells)
     return list(zip(*columns, strict=True))
+
+
+def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
+    """Return a line for each cut in which subjects are in no group, or in several.
+
+    Of counterfactual sets nothing is returned: their images are in different groups on purpose.
+    """
+    notes = []
+    for cut in () if of_sets(people) else cuts:
+        table = memberships(people, Cut(cut.name, cut.by)).drop_duplicates(["subject_id", "group"])
+        n_groups = table.groupby("subject_id")["group"].size()
+        total = people["subject_id"].nunique()
+        lacking, several = total - len(n_groups), int((n_groups > 1).sum())
+        parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
+        parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
+        if parts:
+            notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
+    return notes
+
+
+def is_cut_note(line: str) -> bool:
+    """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
+    return re.match(r"Cut \S+: ", line) is not None
 
 
 def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:

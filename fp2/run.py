@@ -141,6 +141,7 @@ def _results(
     protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
 ) -> dict[str, Any]:
     """Analyse the tables and put the results together."""
+    from fp2.cuts import cut_notes
     from fp2.protocols.balance import balance_warnings
 
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
@@ -153,6 +154,7 @@ def _results(
     warnings = balance_warnings(counts.balance)
     for line in warnings:
         progress.note(line)
+    groups = cut_notes(found.tables.people, inputs.cuts)
     title = protocol.title(inputs)
     about = {
         **versions(config.analysis.severity),
@@ -167,7 +169,7 @@ def _results(
         "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
-            found.about["model"], [*warnings, *found.notes, *analysis.notes], text=found.text
+            found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes], text=found.text
         ),
     }  # fmt: skip
     return assemble(about, counts, analysis)

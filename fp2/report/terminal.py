@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from fp2.cuts import is_cut_note
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     is_calibration,
@@ -61,6 +62,8 @@ def print_results(
     for section in present(sections, results):
         for line in section.lines(results[section.name], results):
             console.print(line)
+    for line in filter(is_cut_note, results["limitations"]):
+        console.print(Text(plain(line), style="yellow"))
     if results["answers"]["planned"]:
         console.print(_answers_line(results))
     for name, path in (paths or {}).items():

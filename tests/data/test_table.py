@@ -187,3 +187,14 @@ def test_a_counterfactual_set_loads_with_its_sets(folder):
     people = load_table(write(folder, rows), {**COLUMNS, "set_id": "set"}).people
     assert people["set_id"].tolist()[:2] == ["s1", "s1"]
     assert people["set_id"].isna().tolist() == [False, False, True]
+
+
+def test_spellings_of_a_missing_value_are_no_group(tmp_path: Path) -> None:
+    """`nan` is what programs write for nothing; `NA` is Namibia, and `none` an answer."""
+    cells = ["f", "nan", "NaN", "<NA>", "#N/A", "N/A", "", "NA", "none", "f;nan"]
+    for number in range(len(cells)):
+        (tmp_path / f"{number}.png").write_bytes(b"")
+    table = tmp_path / "people.csv"
+    table.write_text("image,g\n" + "".join(f"{i}.png,{cell}\n" for i, cell in enumerate(cells)), encoding="utf-8")
+    people = load_table(table, {"image": "image", "g": "g"}).people
+    assert [list(cell) for cell in people["attr_g"]] == [["f"], *[[]] * 6, ["NA"], ["none"], ["f"]]

@@ -25,6 +25,8 @@ _SET = "set_id"
 _RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
+_MISSING = frozenset({"nan", "<na>", "nat", "n/a", "#n/a"})
+"""How programs write a missing value, in lower case. `NA` and `None` may be values: a country, an answer."""
 
 
 def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
@@ -37,8 +39,8 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
     - `box_x, box_y, box_w, box_h` and `face_x, face_y, face_w, face_h`: boxes in pixels; `person_mask`: the path of an
       image that is not black where the person is;
     - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
-    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age
-      in whole years is replaced by its age group.
+    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell and `nan`
+      are no value. An age in whole years is replaced by its age group.
 
     Raises
     ------
@@ -221,12 +223,13 @@ def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> No
 
 
 def _text(cell: Any) -> str:
-    """Return a scalar as stripped text; None and NaN are empty, and 34.0 is 34."""
+    """Return a scalar as stripped text; None, NaN and their spellings (`_MISSING`) are empty, and 34.0 is 34."""
     if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
-    return str(cell).strip()
+    text = str(cell).strip()
+    return "" if text.lower() in _MISSING else text
 
 
 def _values(cell: Any) -> list[str]:
@@ -234,7 +237,7 @@ def _values(cell: Any) -> list[str]:
     if isinstance(cell, list | tuple | set | np.ndarray):
         texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
     else:
-        texts = [part.strip() for part in _text(cell).split(_SEPARATOR)]
+        texts = [_text(part) for part in _text(cell).split(_SEPARATOR)]
     return [text for text in dict.fromkeys(texts) if text]
 
 
