@@ -8,6 +8,7 @@ pandas is imported only where a table is made, because this module is used while
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -280,6 +281,34 @@ def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
 def is_cut_note(line: str) -> bool:
     """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
     return re.match(r"Cut \S+: ", line) is not None
+
+
+def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[str]:
+    """Return a line for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
+
+    Raises
+    ------
+    Fp2Error
+        For a cut in which no subject is in a group.
+    """
+    notes = []
+    for cut, groups in group_sizes(people, cuts).items():
+        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
+        total = people["subject_id"].nunique()
+        if not sizes:
+            fix = "Choose an attribute with values, or see: fp2 data verify"
+            raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
+        if len(sizes) > 1 and sizes[1][0] >= least:
+            continue
+        shown = ", ".join(f"{name} {n}" for n, name in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+        remedy = "there is no second group"
+        if len(sizes) > 1:
+            needed = math.ceil(total * least / sizes[1][0])
+            remedy = f"about {needed:,} subjects in the same proportions would do, or a lower analysis.min_subjects"
+        notes.append(
+            f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
+        )
+    return notes
 
 
 def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:

@@ -18,6 +18,7 @@ from fp2.cuts import (
     n_lacking,
     parse_cut,
     resolve_cuts,
+    small_groups,
 )
 from fp2.errors import Fp2Error
 
@@ -246,3 +247,15 @@ def test_missing_values_and_several_groups_are_counted_beside_every_cut() -> Non
     assert not is_cut_note("Cut the cake: now")
     selected = Cut("gender", ("gender",), (("gender", ("f",)),))
     assert cut_notes(people, [selected]) == [first]  # a value that is not selected is not missing
+
+
+def test_groups_that_are_too_small_are_listed_with_the_number_of_subjects_that_would_do() -> None:
+    people = _people(region=[["N"]] * 6 + [["S"]] * 3 + [["W"]], empty=[[]] * 10)
+    cut = Cut("region", ("region",))
+    assert small_groups(people, [cut], 3) == []
+    (line,) = small_groups(people, [cut], 4)
+    assert "N 6, S 3, W 1" in line
+    assert "about 14 subjects" in line  # 3 of 10 are in the second group: 4 need 13.3
+    assert is_cut_note(line)
+    with pytest.raises(Fp2Error, match="none of the 10 subjects has a value"):
+        small_groups(people, [Cut("empty", ("empty",))], 2)

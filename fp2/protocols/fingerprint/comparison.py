@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fp2.cuts import small_groups
 from fp2.plugins import load_path
-from fp2.protocols.base import EvaluationProtocol, Job
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
@@ -67,6 +68,12 @@ class GroupComparison(EvaluationProtocol[Any]):
         own = [supplement.section for supplement in self.load_supplements() if supplement.section]
         return (*self.sections, *own)
 
+    def check(self, inputs: Inputs) -> None:
+        """Raise for a cut without groups, and say which cuts have too few subjects, before anything is asked."""
+        if not self.within_sets:
+            for line in small_groups(inputs.people, inputs.cuts, inputs.config.analysis.min_subjects):
+                inputs.progress.note(line)
+
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""
         comparison = self._comparison(job)
@@ -79,6 +86,12 @@ class GroupComparison(EvaluationProtocol[Any]):
     def follows(self, line: str) -> bool:
         """Whether a limitation is a warning of too few permutations."""
         return TOO_FEW in line
+
+    def _small_groups(self, run: ComparedRun) -> list[str]:
+        """Return which cuts have too few subjects; nothing of counterfactual sets, nor where nothing was answered."""
+        if self.within_sets or not run.disparities:
+            return []
+        return small_groups(run.people, run.cuts, run.comparison.min_subjects)
 
     def compare(self, run: ComparedRun, job: Job) -> Disparities:
         """Return the disparities, composites and coverage."""
@@ -113,5 +126,5 @@ class GroupComparison(EvaluationProtocol[Any]):
             disparities=found.disparities,
             composites=found.composites,
             coverage=found.coverage,
-            notes=too_few_permutations(found.disparities, comparison, blocks),
+            notes=[*self._small_groups(run), *too_few_permutations(found.disparities, comparison, blocks)],
         )
