@@ -104,9 +104,13 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     counts : Counts
         What follows from counting the tables.
     analysis : Analysis
-        What the protocol found. The composite and severity of the run are those of its first cut.
+        What the protocol found. The composite and severity of the run are those of its first cut; a partial run has no
+        severity.
     """
-    first = analysis.composites.get(about["cuts"][0], {}) if about["cuts"] else {}
+    composites = {cut: dict(row) for cut, row in analysis.composites.items()}
+    if not about["complete"]:  # which answers are missing depends on the order of asking
+        composites = {cut: {**row, "severity": None} for cut, row in composites.items()}
+    first = composites.get(about["cuts"][0], {}) if about["cuts"] else {}
     about = {**about, **analysis.about}
     head = {key: about[key] for key in (*ABOUT, *HISTORY) if key in about and key != "limitations"}
     return {
@@ -121,7 +125,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         "balance": list(counts.balance),
         "composite": first.get("value"),
         "severity": first.get("severity"),
-        "composites": dict(analysis.composites),
+        "composites": composites,
         "disparities": analysis.disparities,
         "diversity": list(counts.diversity),
         "analysis": dict(analysis.settings),

@@ -78,7 +78,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             sections = load_sections(protocol.section_targets())
             published = _published(inputs, found)
             write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
-            log_run(config, tracker, folder, results)
+            log_run(config, tracker, folder, results, interrupted=asked.interrupted)
     status, message = _ended(asked, results)
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, run_id, experiment, status, message, sections)

@@ -17,7 +17,7 @@ NO_MODEL = "nobody asked"
 """The model's name in results without a model; reports do not show it."""
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
-_OUTCOMES = ("refused", "failed", "answered")
+_OUTCOMES = ("refused", "failed", "not_asked", "answered")
 
 VERDICTS = {
     "biased": "biased",
@@ -219,4 +219,4 @@ def _answers(row: Mapping[str, Any], size: Mapping[str, Any], min_cell: int) -> 
     """Blank the answer counts of a small group."""
     if size.get("n_subjects", 0) >= min_cell:
         return {**row, "suppressed": False}
-    return {**row, **dict.fromkeys(_OUTCOMES), "suppressed": True}
+    return {**row, **dict.fromkeys(key for key in _OUTCOMES if key in row), "suppressed": True}

@@ -76,4 +76,6 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
     """Return the counts of answers, and of model calls."""
     answers = results["answers"]
     words = [f"{answers[key]:,} {key}" for key in ("planned", "answered", "refused", "failed", "cached")]
+    if not_asked := answers.get("not_asked"):
+        words.insert(4, f"{not_asked:,} not asked")
     return Text(f"answers: {', '.join(words)}; {answers['model_calls']:,} model calls")

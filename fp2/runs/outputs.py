@@ -146,8 +146,10 @@ def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]
     return own + summaries(config, without=same)
 
 
-def log_run(config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any]) -> None:
-    """Log the run's files, numbers and tags, and end its MLflow run."""
+def log_run(
+    config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any], *, interrupted: bool = False
+) -> None:
+    """Log the run's files, numbers and tags, and end its MLflow run: KILLED if interrupted, FAILED if incomplete."""
     if tracker is None:
         return
     from fp2.hashing import sha256_file
@@ -166,4 +168,4 @@ def log_run(config: Config, tracker: Tracker | None, folder: Path, results: dict
                 "summary": json.dumps(summarise(results)),
             }
         )
-        tracker.finish("FINISHED" if results["complete"] else "FAILED")
+        tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

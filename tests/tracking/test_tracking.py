@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, files_in, fp2, results_of, run_child
+from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
 from fp2.errors import Fp2Error
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
@@ -255,3 +255,30 @@ def test_a_copied_project_never_writes_into_the_original(
     outcome = copy.run("tracking=mlflow")
     assert files_in(original.root / "mlruns" / "artifacts") == before
     assert list((copy.root / "mlruns" / "artifacts").rglob(f"{outcome.run_id}/artifacts/results.json"))
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_an_interrupted_run_is_killed_and_what_was_not_asked_did_not_fail(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2.engines.planted.engine import PlantedEngine
+
+    whole = PlantedEngine.answer
+
+    def interrupted(self: Any, tasks: Any) -> Any:
+        yield next(iter(whole(self, tasks)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PlantedEngine, "answer", interrupted)
+    assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default") != 0
+    (folder,) = bench.run_folders()
+    results = results_of(folder)
+    check_counts(results)
+    assert results["answers"]["failed"] == 0
+    assert results["answers"]["not_asked"] == 12 * 6
+    assert sum(row["failed"] for row in results["answers_by_group"]) == 0
+    assert "72 not asked" in capsys.readouterr().out
+    assert "72 not asked" in (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert results["composite"] is not None
+    assert results["severity"] is results["composites"]["gender"]["severity"] is None
+    assert client_of(bench).get_run(results["run_id"]).info.status == "KILLED"
