@@ -159,12 +159,15 @@ def purge(
     release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
     absent: Annotated[bool, typer.Option("--absent", help="All that is not in the release at data.root.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    drop_reports: Annotated[
+        bool, typer.Option("--drop-reports", help="Also where runs cannot be recomputed, and lose their reports.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Remove everything derived from a subject, an image or a release; recompute and sign what is left."""
     from fp2.commands.purge import run as remove
 
-    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, ctx.args))
+    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args))
 
 
 @data_app.command("verify", context_settings=OVERRIDES)
