@@ -208,6 +208,42 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
+MIN_PREFIX = 4
+
+
+def find_run(config: Config, word: str) -> str:
+    """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
+
+    Of runs with one config hash the newest is returned. Four characters are the shortest beginning.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no store or no such run, or several runs or config hashes begin with `word`.
+    """
+    uri = tracking_uri(config)
+    client = _client(_mlflow(), config)
+    found: list[tuple[str, str]] = []
+    with as_user_error(uri):
+        ids = [one.experiment_id for one in client.search_experiments()]
+        token: str | None = None
+        while len(word) >= MIN_PREFIX:
+            page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
+            found += [(run.info.run_id, run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page]
+            token = page.token
+            if not token:
+                break
+    runs = [run for run, _ in found if run.startswith(word)]
+    hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
+    if len(runs) + len(hashes) > 1 and word not in runs:
+        several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
+        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=uri)
+    if not runs and not hashes:
+        fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
+        raise Fp2Error(f"there is no run {word!r}", where=uri.rpartition("@")[2], fix=fix)
+    return word if word in runs else (runs or [run for run, config_hash in found if config_hash in hashes])[0]
+
+
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
     """Download the artifacts `names` of a logged run into `folder`.
 
