@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Inspect a data set.")
 app.add_typer(data_app, name="data")
+RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -61,7 +62,10 @@ def list_choices(
 
 
 @app.command(context_settings=OVERRIDES)
-def rerun(ctx: typer.Context, run_id: str) -> None:
+def rerun(
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
+) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
     from fp2.commands.rerun import rerun as again
 
@@ -70,7 +74,8 @@ def rerun(ctx: typer.Context, run_id: str) -> None:
 
 @app.command(context_settings=OVERRIDES)
 def rescore(
-    ctx: typer.Context, run_id: Annotated[str, typer.Argument(help="A run's id, or a folder with its files.")]
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
     from fp2.commands.rerun import rescore as again
@@ -81,7 +86,7 @@ def rescore(
 @app.command(context_settings=OVERRIDES)
 def compare(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help="A run's id, or a folder with its files.")],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
     second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
     json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,

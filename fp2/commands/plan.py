@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fp2.compose import build_protocol, compose_config, jobs_of
+from fp2.engines.checkpoint import CheckpointMissing
 from fp2.errors import Fp2Error
 from fp2.runs.inputs import load_inputs, plan_answers
 
@@ -49,7 +50,7 @@ def plan_run(overrides: Sequence[str]) -> None:
         For every mistake that `fp2 run` would refuse, except that data are missing.
     """
     console = Console()
-    jobs = jobs_of(overrides)
+    jobs = jobs_of(_without_flags(overrides))
     configs, lacking = zip(*(_config(job) for job in jobs), strict=True)
     if missing := _missing(configs[0]):
         _print_sizes(configs, missing, console)
@@ -59,10 +60,26 @@ def plan_run(overrides: Sequence[str]) -> None:
     for config in configs:
         try:
             _print_plan(config, console)
+        except CheckpointMissing as error:
+            _print_sizes([config], str(error), console, _count_images(config))
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
             console.print(f"{config.model.name}: {error}", soft_wrap=True, markup=False)
+
+
+def _without_flags(words: Sequence[str]) -> list[str]:
+    """Return the overrides without -m: several options of one key are a sweep anyway.
+
+    Raises
+    ------
+    Fp2Error
+        For any other flag.
+    """
+    for word in words:
+        if word.startswith("-") and word not in ("-m", "--multirun"):
+            raise Fp2Error(f"fp2 plan has no option {word}", where="command line", fix="It takes overrides: key=value")
+    return [word for word in words if not word.startswith("-")]
 
 
 def _config(job: Sequence[str]) -> tuple[Config, bool]:
@@ -101,8 +118,20 @@ def _missing(config: Config) -> str | None:
     return None
 
 
-def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
-    """Print what is known without the data."""
+def _count_images(config: Config) -> int:
+    """Return how many images a run is about, for a model that is not on this machine."""
+    from fp2.probes.battery import load_battery
+    from fp2.progress import Progress
+    from fp2.runs.inputs import load_people
+
+    battery = load_battery(asdict(config.probe))
+    protocol = build_protocol(config).for_battery(battery)
+    _, dataset = load_people(config, protocol, battery, Progress())
+    return int(dataset.people["image_id"].nunique())
+
+
+def _print_sizes(configs: Sequence[Config], missing: str, console: Console, n_images: int | None = None) -> None:
+    """Print what is known without the data, or without the model (`n_images`: of the data)."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
@@ -113,7 +142,8 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> N
         raise Fp2Error(f"{missing}, and task={first.task.name} asks no model", where="fp2 plan")
     battery = load_battery(asdict(first.probe))
     protocol = protocols[0].for_battery(battery)
-    images, per_image = first.data.limit, len(battery.questions) * protocol.n_variants(battery)
+    images = n_images or first.data.limit
+    per_image = len(battery.questions) * protocol.n_variants(battery)
     answers = None if images is None else images * per_image
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
     rows = {
@@ -129,7 +159,10 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> N
     _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
     if images is not None and _is_scored(battery):
         _print_computed(configs, battery, images, console)
-    console.print(f"{missing}: these are the sizes that the config asks for", soft_wrap=True, highlight=False)
+    lacking = missing.removesuffix(".")
+    console.print(
+        f"{lacking}: these are the sizes that the config asks for", soft_wrap=True, highlight=False, markup=False
+    )
 
 
 def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Console) -> None:

@@ -30,6 +30,10 @@ _OFFLINE_FIX = (
 )
 
 
+class CheckpointMissing(Fp2Error):
+    """A hub model that is not on this machine, which cannot reach the hub."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A model on this disk: its folder, what pins it, and what its small files say.
@@ -172,7 +176,7 @@ def _refuse_when_offline(name: str) -> None:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise Fp2Error(
+        raise CheckpointMissing(
             f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids downloading it",
             where="model.id",
             fix=_OFFLINE_FIX.format(id=name),
@@ -193,6 +197,7 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
     else:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         what, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)
+        return CheckpointMissing(what, where="model.id", fix=fix)
     return Fp2Error(what, where="model.id", fix=fix)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
+    from fp2.probes.battery import Battery
     from fp2.store.rows import ResponseStore
 
 Protocol = EvaluationProtocol[Any]
@@ -45,9 +46,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     asked = _load_battery(protocol, config, store) if protocol.asks else {}
     protocol = asked.pop("protocol", protocol)
     battery = asked.get("battery")
-    dataset = _load_dataset(config, progress)
-    protocol = protocol.for_people(dataset.people)
-    dataset = _choose(config, protocol, dataset, battery.people if battery else None)
+    protocol, dataset = load_people(config, protocol, battery, progress)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
     pixels, digest = _read_images(config, dataset.people, store, progress)
     for line in asked["engine"].notices if asked else ():
@@ -78,10 +77,21 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> d
     return {"protocol": protocol, "battery": battery, "scorers": scorers, "engine": engine}
 
 
-def _load_dataset(config: Config, progress: Progress) -> Dataset:
+def load_people(
+    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress
+) -> tuple[Protocol, Dataset]:
+    """Return the protocol that fits the people, and the data set with the images that the run is about.
+
+    Raises
+    ------
+    Fp2Error
+        If the data cannot be loaded, or nothing is left of them.
+    """
     from fp2.data.base import load_configured
 
-    return load_configured(config, progress)
+    dataset = load_configured(config, progress)
+    protocol = protocol.for_people(dataset.people)
+    return protocol, _choose(config, protocol, dataset, battery.people if battery else None)
 
 
 def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int | None) -> Dataset:
