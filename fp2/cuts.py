@@ -79,8 +79,9 @@ def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
 
 
 def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
-    """Return the error for an attribute that the data set lacks."""
-    return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=nearest(name, known))
+    """Return the error for an attribute that the data set lacks; those that cannot be a cut are not suggested."""
+    fix = nearest(name, set(known) - FINE_PLACE_AND_TIME)
+    return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=fix)
 
 
 def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | None = None) -> tuple[Cut, ...]:

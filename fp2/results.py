@@ -23,7 +23,10 @@ LIMITATIONS = (
 ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
-EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
+EMBEDDED = (
+    "The model is simulated, or effects were planted in it on purpose: the run is calibration, not a finding about "
+    "people."
+)
 
 
 @dataclass(frozen=True)

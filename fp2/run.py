@@ -113,7 +113,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
-    notes = [*dataset.notes, *protocol.notes(inputs)]
+    notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
     tables = RunTables(inputs.people, answers, scores)
     used = protocol.attributes()
     return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")

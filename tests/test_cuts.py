@@ -259,3 +259,10 @@ def test_groups_that_are_too_small_are_listed_with_the_number_of_subjects_that_w
     assert is_cut_note(line)
     with pytest.raises(Fp2Error, match="none of the 10 subjects has a value"):
         small_groups(people, [Cut("empty", ("empty",))], 2)
+
+
+def test_an_attribute_that_cannot_be_a_cut_is_not_suggested() -> None:
+    with pytest.raises(Fp2Error, match="no attribute 'location_countr'") as caught:
+        parse_cut("location_countr", ["region", "location_country", "user_hour_captured"])
+    assert "location_country" not in str(caught.value)
+    assert "region" in str(caught.value)

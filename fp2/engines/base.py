@@ -70,6 +70,11 @@ class Engine(Protocol):
         """What the user should know before anything is asked; for the terminal only."""
         ...
 
+    @property
+    def limitations(self) -> Sequence[str]:
+        """What a reader of the results has to know of the engine."""
+        ...
+
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer (JSON values); part of the response key."""
         ...
@@ -185,6 +190,11 @@ class BaseEngine:
 
     @property
     def notices(self) -> Sequence[str]:
+        """Nothing to report."""
+        return ()
+
+    @property
+    def limitations(self) -> Sequence[str]:
         """Nothing to report."""
         return ()
 

@@ -78,4 +78,7 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
     words = [f"{answers[key]:,} {key}" for key in ("planned", "answered", "refused", "failed", "cached")]
     if not_asked := answers.get("not_asked"):
         words.insert(4, f"{not_asked:,} not asked")
-    return Text(f"answers: {', '.join(words)}; {answers['model_calls']:,} model calls")
+    calls = f"{answers['model_calls']:,} model calls"
+    if answers["model_calls"] > answers["answered"] - answers["cached"]:
+        calls += " (passes, generate calls or requests, those of repeated attempts included)"
+    return Text(f"answers: {', '.join(words)}; {calls}")

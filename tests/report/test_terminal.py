@@ -93,3 +93,12 @@ def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> No
 def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
     results["composites"]["age"]["value"] = None
     assert "composite by age: – (no probe could be compared)" in printed(results, 100)
+
+
+def test_more_model_calls_than_answers_are_explained(results: dict[str, Any]) -> None:
+    from fp2.report.terminal import _answers_line
+
+    counts = {"planned": 20, "answered": 18, "refused": 0, "failed": 2, "cached": 0}
+    line = _answers_line({"answers": {**counts, "model_calls": 27}}).plain
+    assert line.endswith("27 model calls (passes, generate calls or requests, those of repeated attempts included)")
+    assert _answers_line({"answers": {**counts, "model_calls": 3}}).plain.endswith("3 model calls")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import os
@@ -113,9 +114,18 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
-    """Return a CSV or TSV file, every cell as text."""
+    """Return a CSV or TSV file, every cell as text.
+
+    A CSV file may be separated by semicolons or tabs, if its header is; a byte order mark makes it UTF-16.
+    """
+    with path.open("rb") as handle:
+        encoding = "utf-16" if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    if delimiter == ",":
+        with path.open(encoding=encoding, errors="replace", newline="") as handle:
+            first = handle.readline()
+        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
     header: list[str] = []
-    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter)]
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter, encoding=encoding)]
     return pd.DataFrame(rows, columns=header, dtype="object")
 
 
@@ -266,9 +276,10 @@ def read_rows(
     check_header: Callable[[list[str]], None],
     *,
     delimiter: str = ",",
+    encoding: str = "utf-8-sig",
     skip: Collection[str] = (),
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield `(row number, cells by column)` of a UTF-8 file with a header; blank lines do not count.
+    """Yield `(row number, cells by column)` of a file with a header; blank lines do not count.
 
     `check_header` is called once, before the first row, and raises if a column is lacking. Columns in `skip` are left
     out of the rows.
@@ -276,12 +287,12 @@ def read_rows(
     Raises
     ------
     Fp2Error
-        If the file is missing or not UTF-8 text, a column occurs twice, or a row has another length than the header.
+        If the file is missing or not text in this encoding, a column occurs twice, or a row has another length than the header.
     """
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
+        with path.open(encoding=encoding, newline="") as handle:
             lines = csv.reader(handle, delimiter=delimiter)
             header = next(lines, [])
             repeated = {name for name in header if header.count(name) > 1}
@@ -303,7 +314,10 @@ def read_rows(
                 yield number, {name: cells[place] for place, name in kept}
     except FileNotFoundError:
         raise Fp2Error("the table does not exist", where=str(path)) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeError as error:
+        fix = "Save it as UTF-8; a Latin-1 file, as Excel writes it: iconv -f windows-1252 -t utf-8 OLD.csv > NEW.csv"
+        raise Fp2Error(f"the table cannot be read: it is not UTF-8 text ({error})", where=str(path), fix=fix) from None
+    except (OSError, csv.Error) as error:
         raise Fp2Error(f"the table cannot be read: {error}", where=str(path)) from None
 
 
