@@ -28,7 +28,7 @@ from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, limitations, versions
-from fp2.runs.inputs import load_inputs, plan_answers
+from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Outcome, log_run, tracked, write_run
 from fp2.runs.recompute import count_tables, describe_scorers
@@ -46,8 +46,12 @@ class _Tables:
     text: bool
 
 
-def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome:
+def run(
+    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None
+) -> Outcome:
     """Run one evaluation and write everything it found into `folder`.
+
+    `given` are objects of the caller's, in place of what the config would build.
 
     Raises
     ------
@@ -59,7 +63,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
-        protocol, inputs, pixels = load_inputs(config, store, progress)
+        protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)

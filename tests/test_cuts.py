@@ -238,7 +238,11 @@ def _people(**attributes: list[list[str]]) -> pd.DataFrame:
 
 def test_missing_values_and_several_groups_are_counted_beside_every_cut() -> None:
     people = _people(gender=[["f"], ["m"], [], ["f", "m"], []], region=[["N"], ["N"], ["S"], ["S"], ["N"]])
-    gender, both, region = Cut("gender", ("gender",)), Cut("gender_x_region", ("gender", "region")), Cut("r", ("region",))
+    gender, both, region = (
+        Cut("gender", ("gender",)),
+        Cut("gender_x_region", ("gender", "region")),
+        Cut("r", ("region",)),
+    )
     first, second = cut_notes(people, [gender, both, region])
     assert "2 of 5 subjects have no value" in first
     assert "1 of 5 subjects are in several groups" in first

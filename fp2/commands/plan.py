@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fp2.compose import build_protocol, compose_config, jobs_of
-from fp2.engines.checkpoint import CheckpointMissing
+from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
 from fp2.runs.inputs import load_inputs, plan_answers
 
@@ -60,7 +60,7 @@ def plan_run(overrides: Sequence[str]) -> None:
     for config in configs:
         try:
             _print_plan(config, console)
-        except CheckpointMissing as error:
+        except CheckpointMissingError as error:
             _print_sizes([config], str(error), console, _count_images(config))
         except Fp2Error as error:
             if len(configs) == 1:

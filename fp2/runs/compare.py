@@ -17,9 +17,11 @@ from fp2.report.reading import MIN_CELL, is_calibration
 from fp2.runs.reader import LoggedRun, SharedLines, n_people, same_probes, shared_lines, short_names
 
 if TYPE_CHECKING:
+    from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.stats.core.numeric import BoolArray
 
+N_PERMUTATIONS = 10_000
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
 
 
@@ -32,6 +34,17 @@ class Settings:
     seed: int
     alpha: float = 0.05
     min_subjects: int = 10
+
+
+def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
+    """Return the settings of a comparison; the fewest subjects of a group are the largest of the runs'."""
+    return Settings(
+        n_permutations=config.analysis.permutations or N_PERMUTATIONS,
+        n_bootstrap=config.analysis.bootstrap,
+        seed=config.seed,
+        alpha=config.analysis.alpha,
+        min_subjects=max(int(run.results["analysis"]["min_subjects"]) for run in runs),
+    )
 
 
 def compare(
@@ -51,8 +64,10 @@ def compare(
     Raises
     ------
     Fp2Error
-        If they share no cut, scorer, probe or subject.
+        If they share no cut, scorer, probe or subject, or are the same run.
     """
+    if first.run_id == second.run_id:
+        raise Fp2Error("both are the same run", where=first.run_id)
     runs = (first, second)
     cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
     if missing := [run.primary for run in runs if run.primary != scorers[0]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.report.section import Section
     from fp2.tracking.client import Tracker
+
+
+def fresh_folder(outputs: Path) -> Path:
+    """Create an output folder that no other process uses."""
+    now = datetime.now()
+    day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
+    try:
+        day.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
+        folder.chmod(0o755)
+    except OSError as error:
+        raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
+    return folder
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,6 @@ def test_the_tables_of_other_programs_are_read(folder: Path, mark: str, encoding
 def test_a_latin_1_table_is_one_line_with_the_remedy(folder: Path) -> None:
     table = folder / "people.csv"
     table.write_bytes("file,who\na.png,Zoë\n".encode("latin-1"))
-    with pytest.raises(Fp2Error, match="Save it as UTF-8.*iconv") as caught:
+    with pytest.raises(Fp2Error, match=r"Save it as UTF-8.*iconv") as caught:
         load_table(table, {"image": "file", "subject": "who"})
     assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,16 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     people |= _regions(frame, columns, root, path)
     if _SET in columns:
         people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
-    known = {_IMAGE, _MASK, _SET, subject_key, *_BOXES[0], *_BOXES[1]}
-    for name in [name for name in columns if name not in known]:
+    for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
     return Dataset(path.stem, None, people_table(people), tuple(notes))
+
+
+def attribute_names(columns: Iterable[str]) -> list[str]:
+    """Return those of our names that are attributes: all that `load_table` does not define."""
+    known = {_IMAGE, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
+    return [name for name in columns if name not in known]
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -287,7 +292,8 @@ def read_rows(
     Raises
     ------
     Fp2Error
-        If the file is missing or not text in this encoding, a column occurs twice, or a row has another length than the header.
+        If the file is missing or not text in this encoding, a column occurs twice, or a row has another length than
+        the header.
     """
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
