@@ -113,7 +113,7 @@ def evaluate(
         if not isinstance(model, str):
             found = given_model(model, name)
             plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
-        if is_table:
+        if not isinstance(data, str):
             folder = Path(plain["paths"]["data"])
             spec, dataset = given_people(data, folder, columns, Path(image_root) if image_root else None)
             plain["data"] = {**spec, **{key: plain["data"][key] for key in _OF_EVERY_DATA_SET}}

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from fp2.stats.rows import DisparityRow
 
-_NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
-
 
 @dataclass(frozen=True, repr=False)
 class Run:
@@ -94,8 +92,9 @@ class Run:
         """One row per probe, scorer and cut (the columns of `disparities.parquet` without the nested ones)."""
         import pandas as pd
 
-        rows = self.results["disparities"]
-        return pd.DataFrame([{key: row[key] for key in row if key not in _NESTED} for row in rows])
+        from fp2.report.export import flat_rows
+
+        return pd.DataFrame(flat_rows(self.results))
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -262,7 +261,7 @@ class Comparison:
         found = self.distances
         primary = {block["primary"] for block in self.blocks}
         notes = "".join(f"<p>{escape(line)}</p>" for line in self.notes)
-        return found[found["scorer"].isin(primary)].to_html(index=False, escape=True, float_format="%.3f") + notes
+        return _html(found[found["scorer"].isin(list(primary))]) + notes
 
 
 @dataclass(frozen=True)
@@ -321,7 +320,12 @@ class Disparity:
             f"disparity {reading.number(self.value)} ({low} to {high}), null mean {reading.number(self.null_mean)}, "
             f"p {reading.probability(self.p_value)}: {reading.verdict_words(self.verdict)}"
         )
-        return f"<p>{escape(head)}</p>{self.groups.to_html(index=False, escape=True, float_format='%.3f')}"
+        return f"<p>{escape(head)}</p>{_html(self.groups)}"
+
+
+def _html(frame: pd.DataFrame) -> str:
+    """Return a table as HTML, its text escaped and its numbers with three decimals."""
+    return str(frame.to_html(index=False, escape=True, float_format=lambda value: f"{value:.3f}"))
 
 
 def _pair(block: Mapping[str, Any]) -> dict[str, str]:
@@ -343,7 +347,8 @@ def _picture(run: Run) -> str:
     import base64
     import io
 
-    drawn = run.radar().figure
+    drawn = run.radar().get_figure(root=True)
+    assert drawn is not None
     buffer = io.BytesIO()
     drawn.savefig(buffer, format="png", dpi=110)
     data = base64.b64encode(buffer.getvalue()).decode()

@@ -98,7 +98,8 @@ class DenseAnswers:
         """Whether the run ended before it came to each answer."""
         if NOT_ASKED not in self.reasons:
             return np.zeros(self.errors.shape, dtype=np.bool_)
-        return self.errors == self.reasons.index(NOT_ASKED)
+        not_asked: NDArray[np.bool_] = self.errors == self.reasons.index(NOT_ASKED)
+        return not_asked
 
     def where(self, kept: NDArray[np.bool_]) -> DenseAnswers:
         """Return the answers about the images that are marked."""

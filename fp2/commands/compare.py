@@ -18,6 +18,7 @@ from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
 MOST_PROBES = 8
+STANDARD_OUTPUT = Path("-")
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
     "under the null hypothesis too: compare it with its null mean. p: group labels are permuted across subjects, "
@@ -29,6 +30,8 @@ def compare_runs(
     first: str, second: str, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
     """Compare two runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
+
+    `json_path` may be "-": JSON is then printed in place of the tables.
 
     Raises
     ------
@@ -46,7 +49,11 @@ def compare_runs(
         settings = settings_of(config, runs)
         with progress.counter("Comparing") as report:
             block = compare(runs[0], runs[1], settings, _Steps(report).start)
-    _print(block, settings.alpha, Console())
+    if json_path == STANDARD_OUTPUT:
+        print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
+        json_path = None
+    else:
+        _print(block, settings.alpha, Console())
     _write(block, json_path, figure)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,8 +23,8 @@ CLASSES = {
 NOT_LISTED = frozenset({"__pycache__s"})
 
 
-def list_choices(what: str | None) -> None:
-    """Print what can be chosen: everything, or one kind (`models`, `data`, `protocols`, ...).
+def list_choices(what: str | None, as_json: bool = False) -> None:
+    """Print what can be chosen: everything, or one kind (`models`, `data`, `protocols`, ...); as tables, or as JSON.
 
     Raises
     ------
@@ -39,8 +40,19 @@ def list_choices(what: str | None) -> None:
     kinds = sorted({*groups, *CLASSES} - NOT_LISTED)
     if what is not None and _plural(what) not in kinds:
         raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, kinds))
+    chosen = [_plural(what)] if what else kinds
+    if as_json:
+        found = {
+            kind: [
+                *(_choices(groups[kind]) if kind in groups else ()),
+                *(_classes(CLASSES[kind]) if kind in CLASSES else ()),
+            ]
+            for kind in chosen
+        }
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
     console = Console()
-    for kind in [_plural(what)] if what else kinds:
+    for kind in chosen:
         if kind in groups:
             _print_choices(groups[kind], console)
         if kind in CLASSES:
@@ -56,10 +68,18 @@ def _print_choices(group: str, console: Console) -> None:
     table = Table(title=f"{group}=NAME", title_justify="left")
     for column in ("name", "description", "from"):
         table.add_column(column, overflow="fold")
-    folders = conf_folders()
-    for name, path in choices(group).items():
-        table.add_row(name, _first_comment(path), _source(path, folders))
+    for row in _choices(group):
+        table.add_row(*row.values())
     console.print(table)
+
+
+def _choices(group: str) -> list[dict[str, str]]:
+    """Return the YAML files of a config group: name, first comment line, and where each comes from."""
+    folders = conf_folders()
+    return [
+        {"name": name, "description": _first_comment(path), "from": _source(path, folders)}
+        for name, path in choices(group).items()
+    ]
 
 
 def _print_classes(group: str, console: Console) -> None:
@@ -67,10 +87,17 @@ def _print_classes(group: str, console: Console) -> None:
     table = Table(title=f"classes ({group})", title_justify="left")
     for column in ("name", "class", "from"):
         table.add_column(column, overflow="fold")
-    for name, point in sorted(plugins.installed(group).items()):
-        origin = f"{point.dist.name} {point.dist.version}" if point.dist else "?"
-        table.add_row(name, point.value, origin)
+    for row in _classes(group):
+        table.add_row(*row.values())
     console.print(table)
+
+
+def _classes(group: str) -> list[dict[str, str]]:
+    """Return the entry points of a group: name, class, and the distribution each comes from."""
+    return [
+        {"name": name, "class": point.value, "from": f"{point.dist.name} {point.dist.version}" if point.dist else "?"}
+        for name, point in sorted(plugins.installed(group).items())
+    ]
 
 
 def _first_comment(path: Path) -> str:

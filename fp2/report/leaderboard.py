@@ -167,7 +167,7 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: _harmless(value) for key, value in asdict(row).items()})
+        writer.writerow({key: without_formula(value) for key, value in asdict(row).items()})
     return stream.getvalue()
 
 
@@ -203,8 +203,8 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
             DASH if row.refused is None else f"{row.refused:.0%}",
             str(row.n_subjects),
         ]
-        lines.append("| " + " | ".join(map(_markdown, cells)) + " |")
-    lines += ["", *(f"- {_markdown(note)}" for note in notes)] if notes else []
+        lines.append("| " + " | ".join(map(escape_markdown, cells)) + " |")
+    lines += ["", *(f"- {escape_markdown(note)}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -217,14 +217,14 @@ def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
     ]
 
 
-def _harmless(value: Any) -> Any:
+def without_formula(value: Any) -> Any:
     """Keep a spreadsheet from reading text as a formula; numbers and missing values stay as they are."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape characters with a meaning in Markdown or HTML."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

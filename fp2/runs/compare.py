@@ -37,7 +37,15 @@ class Settings:
 
 
 def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
-    """Return the settings of a comparison; the fewest subjects of a group are the largest of the runs'."""
+    """Return the settings of comparing two runs; of their fewest subjects of a group, the larger number counts.
+
+    Raises
+    ------
+    Fp2Error
+        If both are the same run.
+    """
+    if runs[0].run_id == runs[1].run_id:
+        raise Fp2Error("both are the same run", where=runs[0].run_id)
     return Settings(
         n_permutations=config.analysis.permutations or N_PERMUTATIONS,
         n_bootstrap=config.analysis.bootstrap,
@@ -64,10 +72,8 @@ def compare(
     Raises
     ------
     Fp2Error
-        If they share no cut, scorer, probe or subject, or are the same run.
+        If they share no cut, scorer, probe or subject.
     """
-    if first.run_id == second.run_id:
-        raise Fp2Error("both are the same run", where=first.run_id)
     runs = (first, second)
     cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
     if missing := [run.primary for run in runs if run.primary != scorers[0]]:
