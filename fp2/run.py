@@ -24,7 +24,7 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, limitations, versions
@@ -65,6 +65,8 @@ def run(
     with ResponseStore(Path(config.paths.store)) as store:
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
+        if storage is not None and config.answers.max_cost is not None:
+            _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)
         tags = {
@@ -91,6 +93,18 @@ def run(
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
     """Return the keys under which anything derived from an image is stored; a task derives no answers."""
     return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
+
+
+def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
+    """Raise if what is left to ask is estimated to cost more than `cap`, or its price is unknown."""
+    from fp2.ask.cost import check_cost, expected_cost
+
+    assert inputs.engine is not None
+    assert inputs.battery is not None
+    if (price := inputs.engine.profile().price) is None:
+        fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
+        raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
+    check_cost(expected_cost(storage.forecast(), inputs.battery.questions, inputs.battery.decoding, price), cap)
 
 
 def _ask(storage: Storage, inputs: Inputs) -> Asked:

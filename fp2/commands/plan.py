@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost
 from fp2.compose import build_protocol, compose_config, jobs_of
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
@@ -239,6 +240,9 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
         "estimated time": _time(inputs, plan, forecast),
         "permutations": f"{permutations} and {resamples} resamples",
     }
+    assert inputs.engine is not None
+    if (price := inputs.engine.profile().price) is not None:
+        rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows
@@ -287,9 +291,6 @@ def _timed(plan: Plan, engine: Engine) -> float | None:
     return took
 
 
-TOKENS_A_WORD = 4 / 3
-TEMPLATE_TOKENS = 20
-"""Of a chat template around a question: an assumption, the same for every model."""
 STATED_SPEED = 100e12
 """Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
 
