@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +46,8 @@ def _main(argv: list[str]) -> int:
         return 0
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     config = check_overrides(expanded, sweep=sweep)
+    from fp2.runs.outputs import fresh_folder
+
     folder = fresh_folder(Path(config.paths.outputs))
     sweep_id = config.tracking.sweep_id or f"{folder.parent.name.replace('-', '')}-{folder.name}"
     variables = {"FP2_RUN_DIR": str(folder), "FP2_SWEEP_ID": sweep_id}  # read by config.yaml, in worker processes too
@@ -58,19 +58,6 @@ def _main(argv: list[str]) -> int:
         for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id)
-
-
-def fresh_folder(outputs: Path) -> Path:
-    """Create an output folder that no other process uses."""
-    now = datetime.now()
-    day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
-    try:
-        day.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
-        folder.chmod(0o755)
-    except OSError as error:
-        raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
-    return folder
 
 
 def _hydra_main(argv: list[str]) -> None:

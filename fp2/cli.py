@@ -19,6 +19,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
 app.add_typer(data_app, name="data")
+RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
+Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -79,17 +81,19 @@ def list_choices(
         str | None,
         typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, experiments, ... (default: all)"),
     ] = None,
+    json: Json = False,
 ) -> None:
     """List what can be chosen, and which package or folder (hydra.searchpath=[file://...]) it comes from."""
     from fp2.commands.listing import list_choices as show
 
     words = [*([what] if what else []), *ctx.args]
-    show([word for word in words if "=" not in word], [word for word in words if "=" in word])
+    show([word for word in words if "=" not in word], [word for word in words if "=" in word], json)
 
 
 @app.command(context_settings=OVERRIDES)
 def rerun(
-    ctx: typer.Context, run_id: Annotated[str, typer.Argument(help="A run's id, or a folder with its files.")]
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
 ) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
     from fp2.commands.rerun import rerun as again
@@ -99,7 +103,8 @@ def rerun(
 
 @app.command(context_settings=OVERRIDES)
 def rescore(
-    ctx: typer.Context, run_id: Annotated[str, typer.Argument(help="A run's id, or a folder with its files.")]
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
     from fp2.commands.rerun import rescore as again
@@ -108,11 +113,73 @@ def rescore(
 
 
 @app.command(context_settings=OVERRIDES)
+def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
+    """Print the results of a run, as at its end."""
+    from fp2.commands.runs import show as print_run
+
+    print_run(run, ctx.args, json)
+
+
+@app.command(context_settings=OVERRIDES)
+def diff(
+    ctx: typer.Context,
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
+    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare its config with.")],
+    json: Json = False,
+) -> None:
+    """Print where the configs of two runs differ; the exit status is 1 if they do."""
+    from fp2.commands.runs import diff as print_difference
+
+    raise typer.Exit(print_difference(first, second, ctx.args, json))
+
+
+@app.command(context_settings=OVERRIDES)
+def gate(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    max_disparity: Annotated[float | None, typer.Option(help="Largest disparity of the primary scorer.")] = None,
+    min_subjects: Annotated[int | None, typer.Option(help="Fewest subjects of a group.")] = None,
+    max_refusal_gap: Annotated[
+        float | None, typer.Option(help="Largest difference of refusal rates between groups of a cut.")
+    ] = None,
+    allow_biased: Annotated[bool, typer.Option("--allow-biased", help="Accept the verdict 'biased'.")] = False,
+    allow_partial: Annotated[bool, typer.Option("--allow-partial", help="Accept a partial run.")] = False,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write a Markdown summary to this file.")] = None,
+    json: Json = False,
+) -> None:
+    """Check a run against conditions, for CI: exit status 0 if all are met. By default: complete, and no row biased."""
+    from fp2.commands.runs import gate as check
+    from fp2.report.gate import Limits
+
+    limits = Limits(max_disparity, min_subjects, max_refusal_gap, allow_biased, allow_partial)
+    raise typer.Exit(check(run, limits, ctx.args, junit, markdown, json))
+
+
+@app.command(context_settings=OVERRIDES)
+def export(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    csv: Annotated[Path | None, typer.Option(help="Write all disparities as CSV.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write all disparities as Parquet.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a LaTeX table.")] = None,
+    model_card: Annotated[
+        Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
+    ] = None,
+) -> None:
+    """Write the disparities of a run in other formats."""
+    from fp2.commands.runs import Exports
+    from fp2.commands.runs import export as write
+
+    write(run, Exports(csv, parquet, latex, model_card), ctx.args)
+
+
+@app.command(context_settings=OVERRIDES)
 def compare(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="A", help="A run's id, or a folder with its files.")],
+    first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
     second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
-    json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file; - prints it.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
 ) -> None:
     """Compare the fingerprints of two runs, on shared subjects or two samples: distance, interval, p-value."""
@@ -128,6 +195,7 @@ def leaderboard(
     csv: Annotated[Path | None, typer.Option(help="Write the rows as CSV.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the rows as a Markdown table.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the rank intervals to this PNG.")] = None,
+    json: Json = False,
 ) -> None:
     """Rank the finished runs of a sweep with rank intervals and ties; without an id all runs, without intervals."""
     from fp2.commands.leaderboard import Outputs, show
@@ -136,7 +204,7 @@ def leaderboard(
     if sweep_id is not None and "=" in sweep_id:  # no id given: the first word is an override
         words = [sweep_id, *words]
         sweep_id = None
-    show(sweep_id, words, Outputs(csv, markdown, figure))
+    show(sweep_id, words, Outputs(csv, markdown, figure, json))
 
 
 @app.command()
@@ -164,11 +232,11 @@ def keygen(
 
 
 @app.command(context_settings=OVERRIDES)
-def doctor(ctx: typer.Context) -> None:
+def doctor(ctx: typer.Context, json: Json = False) -> None:
     """Check the environment: versions, torchvision, device, disk, stores, drawing."""
     from fp2.commands.doctor import examine
 
-    raise typer.Exit(examine(ctx.args))
+    raise typer.Exit(examine(ctx.args, json))
 
 
 @app.command(context_settings=OVERRIDES)
@@ -188,12 +256,15 @@ def purge(
     release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
     absent: Annotated[bool, typer.Option("--absent", help="All that is not in the configured release.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
+    drop_reports: Annotated[
+        bool, typer.Option("--drop-reports", help="Also where runs cannot be recomputed, and lose their reports.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Remove everything derived from a subject, an image or a release; recompute and sign what is left."""
     from fp2.commands.purge import run as remove
 
-    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, ctx.args))
+    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args))
 
 
 @data_app.command("verify", context_settings=OVERRIDES)

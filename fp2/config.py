@@ -189,10 +189,14 @@ class PathsConfig:
 
 @dataclass
 class AnswersConfig:
-    """Attempts per answer in one run, and the failures that end it (a share up to 1, a count above)."""
+    """Attempts per answer in one run, and the failures that end it (a share up to 1, a count above).
+
+    `max_cost` is the most that the run may cost by estimate, in the currency of the engine's prices.
+    """
 
     attempts: Positive = 2
     error_budget: Annotated[float, Ge(0)] = 0.05
+    max_cost: Annotated[float, Ge(0)] | None = None
 
 
 @dataclass

@@ -8,6 +8,8 @@ pandas is imported only where a table is made, because this module is used while
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,8 +79,9 @@ def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
 
 
 def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
-    """Return the error for an attribute that the data set lacks."""
-    return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=nearest(name, known))
+    """Return the error for an attribute that the data set lacks; those that cannot be a cut are not suggested."""
+    fix = nearest(name, set(known) - FINE_PLACE_AND_TIME)
+    return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=fix)
 
 
 def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | None = None) -> tuple[Cut, ...]:
@@ -256,6 +259,57 @@ def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
             cells = [[value for value in cell if value in kept[attribute]] for cell in cells]
         columns.append(cells)
     return list(zip(*columns, strict=True))
+
+
+def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
+    """Return a line for each cut in which subjects are in no group, or in several.
+
+    Of counterfactual sets nothing is returned: their images are in different groups on purpose.
+    """
+    notes = []
+    for cut in () if of_sets(people) else cuts:
+        table = memberships(people, Cut(cut.name, cut.by)).drop_duplicates(["subject_id", "group"])
+        n_groups = table.groupby("subject_id")["group"].size()
+        total = people["subject_id"].nunique()
+        lacking, several = total - len(n_groups), int((n_groups > 1).sum())
+        parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
+        parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
+        if parts:
+            notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
+    return notes
+
+
+def is_cut_note(line: str) -> bool:
+    """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
+    return re.match(r"Cut \S+: ", line) is not None
+
+
+def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[str]:
+    """Return a line for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
+
+    Raises
+    ------
+    Fp2Error
+        For a cut in which no subject is in a group.
+    """
+    notes = []
+    for cut, groups in group_sizes(people, cuts).items():
+        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
+        total = people["subject_id"].nunique()
+        if not sizes:
+            fix = "Choose an attribute with values, or see: fp2 data verify"
+            raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
+        if len(sizes) > 1 and sizes[1][0] >= least:
+            continue
+        shown = ", ".join(f"{name} {n}" for n, name in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+        remedy = "there is no second group"
+        if len(sizes) > 1:
+            needed = math.ceil(total * least / sizes[1][0])
+            remedy = f"about {needed:,} subjects in the same proportions would do, or a lower analysis.min_subjects"
+        notes.append(
+            f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
+        )
+    return notes
 
 
 def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:

@@ -25,7 +25,10 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
-EMBEDDED = "Effects were planted in this model on purpose: the run is calibration, not a finding about people."
+EMBEDDED = (
+    "The model is simulated, or effects were planted in it on purpose: the run is calibration, not a finding about "
+    "people."
+)
 NO_MODEL = "nobody asked"
 """The model's name in results without a model; reports do not show it."""
 
@@ -130,9 +133,13 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     counts : Counts
         What follows from counting the tables.
     analysis : Analysis
-        What the protocol found. The composite and severity of the run are those of its first cut.
+        What the protocol found. The composite and severity of the run are those of its first cut; a partial run has no
+        severity.
     """
-    first = analysis.composites.get(about["cuts"][0], {}) if about["cuts"] else {}
+    composites = {cut: dict(row) for cut, row in analysis.composites.items()}
+    if not about["complete"]:  # which answers are missing depends on the order of asking
+        composites = {cut: {**row, "severity": None} for cut, row in composites.items()}
+    first = composites.get(about["cuts"][0], {}) if about["cuts"] else {}
     about = {**about, **analysis.about}
     head = {key: about[key] for key in (*ABOUT, *HISTORY) if key in about and key != "limitations"}
     return {
@@ -147,7 +154,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         "balance": list(counts.balance),
         "composite": first.get("value"),
         "severity": first.get("severity"),
-        "composites": dict(analysis.composites),
+        "composites": composites,
         "disparities": analysis.disparities,
         "diversity": list(counts.diversity),
         "analysis": dict(analysis.settings),

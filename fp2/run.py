@@ -26,11 +26,11 @@ from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import Engine
 from fp2.engines.build import engine_class
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import LOOKED_AT, assemble, limitations, versions
-from fp2.runs.inputs import load_inputs, plan_answers
+from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.local_paths import remember, write_config
 from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
 from fp2.runs.recompute import count_tables, describe_scorers
@@ -48,8 +48,12 @@ class _Tables:
     text: bool
 
 
-def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progress) -> Outcome:
+def run(
+    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None
+) -> Outcome:
     """Run one evaluation and write everything it found into `folder`.
+
+    `given` are objects of the caller's, in place of what the config would build.
 
     Raises
     ------
@@ -61,8 +65,10 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
     from fp2.store.rows import ResponseStore
 
     with ResponseStore(Path(config.paths.store)) as store:
-        protocol, inputs, pixels = load_inputs(config, store, progress)
+        protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
+        if storage is not None and config.answers.max_cost is not None:
+            _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)
         tags = {
@@ -82,7 +88,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             sections = load_sections(protocol.section_targets())
             published = _published(inputs, found)
             write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
-            log_run(config, tracker, folder, results)
+            log_run(config, tracker, folder, results, interrupted=asked.interrupted)
     status, message = _ended(asked, results)
     experiment = tracker.experiment_id if tracker else None
     return Outcome(results, folder, run_id, experiment, status, message, sections, protocol.all_methods())
@@ -91,6 +97,18 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
     """Return the keys under which anything derived from an image is stored; a task derives no answers."""
     return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
+
+
+def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
+    """Raise if what is left to ask is estimated to cost more than `cap`, or its price is unknown."""
+    from fp2.ask.cost import check_cost, expected_cost
+
+    assert inputs.engine is not None
+    assert inputs.battery is not None
+    if (price := inputs.engine.profile().price) is None:
+        fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
+        raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
+    check_cost(expected_cost(storage.forecast(), inputs.battery.questions, inputs.battery.decoding, price), cap)
 
 
 def _ask(storage: Storage, inputs: Inputs) -> Asked:
@@ -120,7 +138,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
-    notes = [*dataset.notes, *protocol.notes(inputs)]
+    notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
     tables = RunTables(people, answers, scores)
     used = protocol.attributes() | set(config.analysis.adjust)
     return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")
@@ -148,6 +166,7 @@ def _results(
     protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
 ) -> dict[str, Any]:
     """Analyse the tables and put the results together."""
+    from fp2.cuts import cut_notes
     from fp2.protocols.balance import balance_warnings
 
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress
@@ -160,6 +179,7 @@ def _results(
     warnings = balance_warnings(counts.balance)
     for line in warnings:
         progress.note(line)
+    groups = cut_notes(found.tables.people, inputs.cuts)
     earlier = found.about.get("earlier_looks")
     looked = [LOOKED_AT.format(n=earlier)] if earlier else []
     title = protocol.title(inputs)
@@ -176,7 +196,7 @@ def _results(
         "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
-            found.about["model"], [*warnings, *found.notes, *analysis.notes, *looked], text=found.text
+            found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked], text=found.text
         ),
     }  # fmt: skip
     return assemble(about, counts, analysis)

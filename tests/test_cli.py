@@ -42,3 +42,10 @@ def test_verify_inputs_reads_every_image_again(bench: Bench) -> None:
         assert seen == []
         assert fp2("run", "--verify-inputs", *bench.words()) == 0
     assert len(seen) == 72
+
+
+@pytest.mark.parametrize("command", ["rerun", "rescore"])
+def test_the_help_shows_how_overrides_are_written(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Square brackets are not swallowed as markup."""
+    assert fp2(command, "--help") == 0
+    assert "RUN_ID [KEY=VALUE]..." in capsys.readouterr().out

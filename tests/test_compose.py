@@ -214,3 +214,9 @@ def test_every_key_of_version_0_3_is_accepted_as_an_override(choice: str) -> Non
         for key in RELEASED_KEYS[choice]
     ]
     assert load_config([*chosen, *given, *needs]) == load_config([*chosen, *needs])
+
+
+@pytest.mark.parametrize("entry", ["file:///no/such/folder", "/no/such/folder", "pkg://no_such_package.conf"])
+def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
+    with pytest.raises(Fp2Error, match=r"(folder does not exist|no package).*hydra\.searchpath"):
+        load_config([f"hydra.searchpath=[{entry}]"])

@@ -9,7 +9,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.cuts import Cut, expand_overrides, memberships, n_lacking, parse_cut, resolve_cuts
+from fp2.cuts import (
+    Cut,
+    cut_notes,
+    expand_overrides,
+    is_cut_note,
+    memberships,
+    n_lacking,
+    parse_cut,
+    resolve_cuts,
+    small_groups,
+)
 from fp2.errors import Fp2Error
 
 KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
@@ -211,3 +221,52 @@ def test_groups_are_the_product_of_the_attributes_values():
     people = pd.DataFrame({"image_id": ["i"], "subject_id": ["s"], "attr_a": [["1", "2"]], "attr_b": [["x", "y", "z"]]})
     groups = memberships(people, Cut("ab", ("a", "b")))["group"].tolist()
     assert groups == [f"{a} x {b}" for a, b in itertools.product("12", "xyz")]
+
+
+def _people(**attributes: list[list[str]]) -> pd.DataFrame:
+    from fp2.data.base import people_table
+
+    n = len(next(iter(attributes.values())))
+    return people_table(
+        {
+            "image_id": [f"i{k}" for k in range(n)], "subject_id": [f"s{k}" for k in range(n)],
+            "image_path": [f"/i{k}.png" for k in range(n)], "is_primary": [True] * n, "n_people": [1] * n,
+            **{f"attr_{name}": values for name, values in attributes.items()},
+        }
+    )  # fmt: skip
+
+
+def test_missing_values_and_several_groups_are_counted_beside_every_cut() -> None:
+    people = _people(gender=[["f"], ["m"], [], ["f", "m"], []], region=[["N"], ["N"], ["S"], ["S"], ["N"]])
+    gender, both, region = (
+        Cut("gender", ("gender",)),
+        Cut("gender_x_region", ("gender", "region")),
+        Cut("r", ("region",)),
+    )
+    first, second = cut_notes(people, [gender, both, region])
+    assert "2 of 5 subjects have no value" in first
+    assert "1 of 5 subjects are in several groups" in first
+    assert second.startswith("Cut gender_x_region: 2 of 5")
+    assert is_cut_note(first)
+    assert not is_cut_note("Cut the cake: now")
+    selected = Cut("gender", ("gender",), (("gender", ("f",)),))
+    assert cut_notes(people, [selected]) == [first]  # a value that is not selected is not missing
+
+
+def test_groups_that_are_too_small_are_listed_with_the_number_of_subjects_that_would_do() -> None:
+    people = _people(region=[["N"]] * 6 + [["S"]] * 3 + [["W"]], empty=[[]] * 10)
+    cut = Cut("region", ("region",))
+    assert small_groups(people, [cut], 3) == []
+    (line,) = small_groups(people, [cut], 4)
+    assert "N 6, S 3, W 1" in line
+    assert "about 14 subjects" in line  # 3 of 10 are in the second group: 4 need 13.3
+    assert is_cut_note(line)
+    with pytest.raises(Fp2Error, match="none of the 10 subjects has a value"):
+        small_groups(people, [Cut("empty", ("empty",))], 2)
+
+
+def test_an_attribute_that_cannot_be_a_cut_is_not_suggested() -> None:
+    with pytest.raises(Fp2Error, match="no attribute 'location_countr'") as caught:
+        parse_cut("location_countr", ["region", "location_country", "user_hour_captured"])
+    assert "location_country" not in str(caught.value)
+    assert "region" in str(caught.value)

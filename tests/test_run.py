@@ -265,3 +265,16 @@ def test_the_command_of_the_readme(own_root: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "by gender" in done.stdout
     assert (own_root / ".fp2" / "responses.sqlite").is_file()
+
+
+def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any scorer gives a headline; `analysis.primary` counts where the run has that scorer."""
+    assert bench.launch("scorer=refusal") == 0
+    results = results_of(bench.run_folders()[-1])
+    assert results["analysis"]["primary"] == "refusal"
+    assert results["composite"] is not None
+    assert results["severity"] is not None
+    assert "no probe could be compared" not in capsys.readouterr().out
+    both = bench.run("scorer=[refusal,valence]").results
+    assert both["analysis"]["primary"] == "valence"
+    assert bench.config("scorer=refusal").analysis.primary == "valence"  # the config hash stays

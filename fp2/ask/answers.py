@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2 import artifacts
+from fp2.ask.loop import NOT_ASKED
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.rows import response_set
@@ -32,11 +33,14 @@ class Answers(Protocol):
         ...
 
     def counts(self, model_calls: int) -> dict[str, int]:
-        """Return planned = answered + failed; refused and cached (both among the answered); and the model calls."""
+        """Return planned = answered + failed + not_asked; refused and cached (among the answered); the model calls.
+
+        `not_asked` is there where a run ended before it came to some answers.
+        """
         ...
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
-        """Return planned, answered, refused and failed answers per cut and group (missingness can differ by group)."""
+        """Return the same per cut and group, without cached answers and calls (missingness can differ by group)."""
         ...
 
     def refusal_rates(self) -> list[dict[str, Any]]:
@@ -222,13 +226,15 @@ class RowAnswers:
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
         answered = self.frame["status"] == "answered"
+        not_asked = int((self.frame["error"] == NOT_ASKED).sum())
         return {
             "planned": len(self.frame),
             "answered": int(answered.sum()),
             "refused": int(self.frame["refused"].sum()),
-            "failed": len(self.frame) - int(answered.sum()),
+            "failed": len(self.frame) - int(answered.sum()) - not_asked,
             "cached": int((self.frame["cached"] & answered).sum()),
             "model_calls": model_calls,
+            **({"not_asked": not_asked} if not_asked else {}),
         }
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
@@ -236,7 +242,8 @@ class RowAnswers:
         from fp2.cuts import memberships, varying
 
         table = self.frame[["image_id", "subject_id", "status", "refused"]].copy()
-        table["failed"] = table["status"] != "answered"
+        table["not_asked"] = self.frame["error"] == NOT_ASKED
+        table["failed"] = (table["status"] != "answered") & ~table["not_asked"]
         keys = ["image_id", "subject_id"]
         if (people["n_people"] == 2).any():  # one answer about two people counts for both
             table, keys = table.drop(columns="subject_id"), ["image_id"]
@@ -244,9 +251,10 @@ class RowAnswers:
         for cut in cuts:
             merged = table.merge(memberships(varying(people, cut), cut), on=keys)
             for group, part in merged.groupby("group", sort=True):
-                failed = int(part["failed"].sum())
-                counts = {"planned": len(part), "answered": len(part) - failed}
+                failed, not_asked = int(part["failed"].sum()), int(part["not_asked"].sum())
+                counts = {"planned": len(part), "answered": len(part) - failed - not_asked}
                 counts |= {"refused": int(part["refused"].sum()), "failed": failed}
+                counts |= {"not_asked": not_asked} if not_asked else {}
                 out.append({"cut": cut.name, "group": str(group), **counts})
         return out
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2 import artifacts
+from fp2.ask.loop import NOT_ASKED
 from fp2.errors import Fp2Error
 from fp2.tables import CONTROLS, ORIGINAL, YES_NO_NUMBERS
 
@@ -92,6 +93,14 @@ class DenseAnswers:
         """Which answers there are, (n, traits, templates)."""
         return self.errors < 0
 
+    @property
+    def not_asked(self) -> NDArray[np.bool_]:
+        """Whether the run ended before it came to each answer."""
+        if NOT_ASKED not in self.reasons:
+            return np.zeros(self.errors.shape, dtype=np.bool_)
+        not_asked: NDArray[np.bool_] = self.errors == self.reasons.index(NOT_ASKED)
+        return not_asked
+
     def where(self, kept: NDArray[np.bool_]) -> DenseAnswers:
         """Return the answers about the images that are marked."""
         columns = {name: values[kept] for name, values in self.columns.items()}
@@ -110,14 +119,15 @@ class DenseAnswers:
 
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
-        n_answered = int(self.answered.sum())
+        n_answered, n_not_asked = int(self.answered.sum()), int(self.not_asked.sum())
         return {
             "planned": int(self.errors.size),
             "answered": n_answered,
             "refused": 0,
-            "failed": int(self.errors.size) - n_answered,
+            "failed": int(self.errors.size) - n_answered - n_not_asked,
             "cached": int((self.cached & self.answered).sum()),
             "model_calls": model_calls,
+            **({"not_asked": n_not_asked} if n_not_asked else {}),
         }
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
@@ -127,13 +137,17 @@ class DenseAnswers:
         from fp2.cuts import memberships
 
         answered = self.answered.sum(axis=(1, 2))
-        table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids, "answered": answered})
+        not_asked = self.not_asked.sum(axis=(1, 2))
+        table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids})
+        table = table.assign(answered=answered, not_asked=not_asked)
         rows = []
         for cut in cuts:
             merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
             for group, part in merged.groupby("group", sort=True):
                 planned, done = len(part) * self.per_image, int(part["answered"].sum())
-                row = {"planned": planned, "answered": done, "refused": 0, "failed": planned - done}
+                left = int(part["not_asked"].sum())
+                row = {"planned": planned, "answered": done, "refused": 0, "failed": planned - done - left}
+                row |= {"not_asked": left} if left else {}
                 rows.append({"cut": cut.name, "group": str(group), **row})
         return rows
 

@@ -31,6 +31,8 @@ class Forecast:
         Mean time that a stored answer took; None without any.
     disk : str
         What store and run folder will take, in words.
+    tokens : float or None
+        Mean tokens that a stored answer took; None where that is unknown.
     """
 
     stored: int
@@ -38,6 +40,7 @@ class Forecast:
     left: int
     seconds: float | None
     disk: str
+    tokens: float | None = None
 
 
 class Storage(Protocol):

@@ -101,7 +101,10 @@ class RowStorage:
         left = len(keys) - len(found)
         timed = [answer.seconds for answer in found.values() if answer.seconds > 0]
         seconds = sum(timed) / len(timed) if timed else None
-        return Forecast(len(found), len(failures), left, seconds, f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB")
+        counted = [answer.tokens for answer in found.values() if answer.tokens > 0]
+        tokens = sum(counted) / len(counted) if counted else None
+        disk = f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB"
+        return Forecast(len(found), len(failures), left, seconds, disk, tokens)
 
     def load(self) -> int:
         """Read which answers the store has; return how many planned ones."""

@@ -17,8 +17,8 @@ from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
-N_PERMUTATIONS = 10_000
 MOST_PROBES = 8
+STANDARD_OUTPUT = Path("-")
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
     "under the null hypothesis too: compare it with its null mean. p: {test}, "
@@ -35,31 +35,29 @@ def compare_runs(
 ) -> None:
     """Compare two runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
 
+    `json_path` may be "-": JSON is then printed in place of the tables.
+
     Raises
     ------
     Fp2Error
         If a run cannot be read, or the two have no cut, scorer or probe in common.
     """
     from fp2.progress import Progress
-    from fp2.runs.compare import Settings, compare
+    from fp2.runs.compare import compare, settings_of
     from fp2.runs.reader import read_run
 
     config = load_config(overrides)
     progress = Progress()
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         runs = [read_run(word, config, Path(scratch)) for word in (first, second)]
-        if runs[0].run_id == runs[1].run_id:
-            raise Fp2Error("both are the same run", where=runs[0].run_id)
-        settings = Settings(
-            n_permutations=config.analysis.permutations or N_PERMUTATIONS,
-            n_bootstrap=config.analysis.bootstrap,
-            seed=config.seed,
-            alpha=config.analysis.alpha,
-            min_subjects=max(int(run.results["analysis"]["min_subjects"]) for run in runs),
-        )
+        settings = settings_of(config, runs)
         with progress.counter("Comparing") as report:
             block = compare(runs[0], runs[1], settings, _Steps(report).start)
-    _print(block, settings.alpha, Console())
+    if json_path == STANDARD_OUTPUT:
+        print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
+        json_path = None
+    else:
+        _print(block, settings.alpha, Console())
     _write(block, json_path, figure)
 
 

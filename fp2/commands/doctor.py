@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import shutil
 import sys
 import tomllib
@@ -19,8 +20,8 @@ Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
 
 
-def examine(overrides: Sequence[str]) -> int:
-    """Print one line per check; return 0 if all pass, else 1."""
+def examine(overrides: Sequence[str], as_json: bool = False) -> int:
+    """Print one line per check, or all as JSON; return 0 if all pass, else 1."""
     config = load_config(overrides)
     console = Console()
     checks: tuple[Callable[[Config], Check], ...] = (
@@ -34,7 +35,9 @@ def examine(overrides: Sequence[str]) -> int:
         _drawing,
     )
     results = [check(config) for check in checks]
-    for well, line in results:
+    if as_json:
+        print(json.dumps([{"ok": well, "line": line} for well, line in results], indent=2))
+    for well, line in results if not as_json else ():
         console.print(f"[{'green' if well else 'red'}]{'ok    ' if well else 'failed'}[/] {line}", highlight=False)
     return 0 if all(well for well, _ in results) else 1
 
@@ -113,9 +116,10 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.tracking.client import summaries, tracking_uri
+    from fp2.tracking.client import refuse_foreign_artifacts, summaries, tracking_uri
 
     try:
+        refuse_foreign_artifacts(config)
         n = len({row["run_id"] for row in summaries(config)})
     except Fp2Error as error:
         if "no MLflow store yet" in str(error):

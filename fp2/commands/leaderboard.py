@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,12 @@ PLAIN_LEGEND = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """Files that the leaderboard is also written to."""
+    """Files that the leaderboard is also written to; `json`: it is printed as JSON in place of a table."""
 
     csv: Path | None = None
     markdown: Path | None = None
     figure: Path | None = None
+    json: bool = False
 
 
 def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None = None) -> None:
@@ -61,6 +63,10 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found))
     ranked, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [NAME_A_SWEEP])
     rows = with_places(rank(found), ranked)
+    if outputs.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "notes": list(notes)}, indent=2, ensure_ascii=False))
+        _write(rows, ranked, notes, outputs)
+        return
     console = Console()
     wide = Console(width=max(console.width, WIDTH))
     for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
@@ -144,7 +150,10 @@ def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
 
 
 def _name(row: LeaderboardRow) -> str:
-    marks = [row.variant, "partial" if not row.complete else None, "*" if row.calibration else None]
+    from fp2.report.reading import PRIMARY_SCORER, scorer_label
+
+    scorer = None if row.scorer == PRIMARY_SCORER else f"({scorer_label(row.scorer)})"
+    marks = [row.variant, scorer, "partial" if not row.complete else None, "*" if row.calibration else None]
     return " ".join([row.model, *(mark for mark in marks if mark)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,8 +25,8 @@ CLASSES = {
 """What is listed -> the entry-point group of the classes behind it."""
 
 
-def list_choices(whats: Sequence[str], overrides: Sequence[str] = ()) -> None:
-    """Print what can be chosen: everything, or some kinds (`models`, `data`, `protocols`, ...).
+def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: bool = False) -> None:
+    """Print what can be chosen: everything, or some kinds (`models`, `data`, `protocols`, ...); as tables, or as JSON.
 
     `overrides` may name folders of config groups (`hydra.searchpath=[file://...]`).
 
@@ -47,8 +48,20 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = ()) -> None:
         if _singular(what) not in kinds:
             names = sorted({*groups.values(), *CLASSES})
             raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, names))
+    chosen = [_singular(what) for what in whats] or kinds
+    if as_json:
+        plain = {**{_singular(kind): kind for kind in CLASSES}, **groups}
+        found = {
+            plain[kind]: [
+                *(_choices(groups[kind]) if kind in groups else ()),
+                *(_classes(classes[kind]) if kind in classes else ()),
+            ]
+            for kind in chosen
+        }
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
     console = Console()
-    for kind in [_singular(what) for what in whats] or kinds:
+    for kind in chosen:
         if kind in groups:
             _print_choices(groups[kind], console)
         if kind in classes:
@@ -65,10 +78,18 @@ def _print_choices(group: str, console: Console) -> None:
     table = Table(title=f"{group}=NAME", title_justify="left")
     for column in ("name", "description", "from"):
         table.add_column(column, overflow="fold")
-    folders = conf_folders()
-    for name, path in choices(group).items():
-        table.add_row(name, Text(_first_sentence(path)), _source(path, folders))  # text: brackets are no markup
+    for row in _choices(group):
+        table.add_row(*(Text(cell) for cell in row.values()))  # text: brackets are no markup
     console.print(table)
+
+
+def _choices(group: str) -> list[dict[str, str]]:
+    """Return the YAML files of a config group: name, first comment line, and where each comes from."""
+    folders = conf_folders()
+    return [
+        {"name": name, "description": _first_sentence(path), "from": _source(path, folders)}
+        for name, path in choices(group).items()
+    ]
 
 
 def _print_classes(group: str, console: Console) -> None:
@@ -76,10 +97,17 @@ def _print_classes(group: str, console: Console) -> None:
     table = Table(title=f"classes ({group})", title_justify="left")
     for column in ("name", "class", "from"):
         table.add_column(column, overflow="fold")
-    for name, point in sorted(plugins.installed(group).items()):
-        origin = f"{point.dist.name} {point.dist.version}" if point.dist else "?"
-        table.add_row(name, point.value, origin)
+    for row in _classes(group):
+        table.add_row(*row.values())
     console.print(table)
+
+
+def _classes(group: str) -> list[dict[str, str]]:
+    """Return the entry points of a group: name, class, and the distribution each comes from."""
+    return [
+        {"name": name, "class": point.value, "from": f"{point.dist.name} {point.dist.version}" if point.dist else "?"}
+        for name, point in sorted(plugins.installed(group).items())
+    ]
 
 
 def _first_sentence(path: Path) -> str:

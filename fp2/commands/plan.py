@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost
 from fp2.compose import build_protocol, compose_config, jobs_of
+from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
 from fp2.runs.inputs import load_inputs, plan_answers
 
@@ -49,7 +51,7 @@ def plan_run(overrides: Sequence[str]) -> None:
         For every mistake that `fp2 run` would refuse, except that data are missing.
     """
     console = Console()
-    jobs = jobs_of(overrides)
+    jobs = jobs_of(_without_flags(overrides))
     configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
     if missing := _missing(configs[0]):
         _print_sizes(configs, missing, console)
@@ -59,10 +61,26 @@ def plan_run(overrides: Sequence[str]) -> None:
     for config in configs:
         try:
             _print_plan(config, console)
+        except CheckpointMissingError as error:
+            _print_sizes([config], str(error), console, _count_images(config))
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
             console.print(f"{config.model.name}: {error}", soft_wrap=True, markup=False)
+
+
+def _without_flags(words: Sequence[str]) -> list[str]:
+    """Return the overrides without -m: several options of one key are a sweep anyway.
+
+    Raises
+    ------
+    Fp2Error
+        For any other flag.
+    """
+    for word in words:
+        if word.startswith("-") and word not in ("-m", "--multirun"):
+            raise Fp2Error(f"fp2 plan has no option {word}", where="command line", fix="It takes overrides: key=value")
+    return [word for word in words if not word.startswith("-")]
 
 
 def config_of(job: Sequence[str]) -> tuple[Config, bool]:
@@ -101,8 +119,20 @@ def _missing(config: Config) -> str | None:
     return None
 
 
-def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> None:
-    """Print what is known without the data."""
+def _count_images(config: Config) -> int:
+    """Return how many images a run is about, for a model that is not on this machine."""
+    from fp2.probes.battery import load_battery
+    from fp2.progress import Progress
+    from fp2.runs.inputs import load_people
+
+    battery = load_battery(asdict(config.probe))
+    protocol = build_protocol(config).for_battery(battery)
+    _, dataset = load_people(config, protocol, battery, Progress())
+    return int(dataset.people["image_id"].nunique())
+
+
+def _print_sizes(configs: Sequence[Config], missing: str, console: Console, n_images: int | None = None) -> None:
+    """Print what is known without the data, or without the model (`n_images`: of the data)."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
@@ -113,7 +143,8 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> N
         raise Fp2Error(f"{missing}, and task={first.task.name} asks no model", where="fp2 plan")
     battery = load_battery(asdict(first.probe))
     protocol = protocols[0].for_battery(battery)
-    images, per_image = first.data.limit, len(battery.questions) * protocol.n_variants(battery)
+    images = n_images or first.data.limit
+    per_image = len(battery.questions) * protocol.n_variants(battery)
     answers = None if images is None else images * per_image
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
     rows = {
@@ -129,7 +160,8 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console) -> N
     _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
     if images is not None and _is_scored(battery):
         _print_computed(configs, battery, images, console)
-    console.print(f"{missing}: sizes are computed from the config alone", soft_wrap=True, highlight=False)
+    lacking = missing.removesuffix(".")
+    console.print(f"{lacking}: sizes are computed from the config alone", soft_wrap=True, highlight=False, markup=False)
 
 
 def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Console) -> None:
@@ -207,6 +239,9 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
         "estimated time": _time(inputs, plan, forecast),
         "permutations": f"{permutations} and {resamples} resamples",
     }
+    assert inputs.engine is not None
+    if (price := inputs.engine.profile().price) is not None:
+        rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows
@@ -257,9 +292,6 @@ def _timed(plan: Plan, engine: Engine) -> float | None:
     return took
 
 
-TOKENS_A_WORD = 4 / 3
-TEMPLATE_TOKENS = 20
-"""Of a chat template around a question: an assumption, the same for every model."""
 STATED_SPEED = 100e12
 """Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
 

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 def run(
     subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
-    overrides: Sequence[str],
+    drop_reports: bool, overrides: Sequence[str],
 ) -> int:  # fmt: skip
     """Print what would be removed, ask, remove it, and print what was removed; return the exit status.
 
     Raises
     ------
     Fp2Error
-        If nothing is selected, or several kinds of selection are mixed.
+        If nothing is selected, or several kinds of selection are mixed; or, unless `drop_reports`, if a run cannot be
+        recomputed, which would cost it its results, figures and passport.
     """
     from fp2.runs.purge import purge
+    from fp2.tracking.client import refuse_foreign_artifacts
 
     ways = [bool(subjects or images), release is not None, absent]
     if sum(ways) != 1:
@@ -39,6 +41,7 @@ def run(
             fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
         )
     config = load_config(overrides)
+    refuse_foreign_artifacts(config)
     absentees = _absentees(config) if absent else None
 
     def select(salt: bytes, known: list[RecordedImage]) -> Selection:
@@ -53,8 +56,13 @@ def run(
         print("nothing derived from them is stored here")
         return 0
     _report(found, "to remove")
+    for line in found.lost:
+        print(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
     if dry:
         return 0
+    if found.lost and not drop_reports:
+        fix = "Install or restore what they used, or add --drop-reports to remove their reports too"
+        raise Fp2Error(f"{len(found.lost)} run(s) cannot be recomputed; nothing was removed", fix=fix)
     if not yes and not typer.confirm("Remove all of this permanently?"):
         print("nothing was removed")
         return 1

@@ -133,9 +133,9 @@ def _drift(
 
 
 def _run(config: Config, overrides: Sequence[str]) -> Any:
-    from fp2.app import fresh_folder
     from fp2.progress import Progress
     from fp2.run import run
+    from fp2.runs.outputs import fresh_folder
 
     return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
@@ -261,9 +261,10 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
     Fp2Error
         If the run cannot be read or its answers cannot be scored again.
     """
-    from fp2.app import fresh_folder, places_of
+    from fp2.app import places_of
     from fp2.progress import Progress
     from fp2.report.terminal import print_results
+    from fp2.runs.outputs import fresh_folder
     from fp2.runs.reader import run_folder
     from fp2.runs.rescore import composable
     from fp2.runs.rescore import rescore as again

@@ -53,11 +53,30 @@ def _with_plugins(overrides: list[str]) -> list[str]:
     given = [word for word in overrides if word.startswith(SEARCH_PATH)]
     inner = [part.strip(" '\"") for word in given for part in word.removeprefix(SEARCH_PATH).strip("[] ").split(",")]
     entries = list(filter(None, inner))
+    for entry in entries:
+        _check_search_path(entry)
     set_search_path(entries)
     ours = [f"pkg://{package}" for package in conf_packages().values()]
     if not ours:
         return overrides
     return [*(word for word in overrides if word not in given), f"{SEARCH_PATH}[{','.join([*entries, *ours])}]"]
+
+
+def _check_search_path(entry: str) -> None:
+    """Raise for a folder or package of config groups that does not exist: Hydra passes over it."""
+    from importlib.util import find_spec
+
+    kind, found, place = entry.partition("://")
+    kind, place = (kind, place) if found else ("file", entry)
+    if kind == "file" and not Path(place).expanduser().is_dir():
+        raise Fp2Error("the folder does not exist", where=f"{SEARCH_PATH}{entry}", fix="Give the path of a folder")
+    if kind == "pkg":
+        try:
+            there = find_spec(place.replace("/", "."))
+        except (ImportError, ValueError):
+            there = None
+        if there is None:
+            raise Fp2Error(f"there is no package {place!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
 
 
 def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:

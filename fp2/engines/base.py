@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Positive = Annotated[int, Ge(1)]
 Seconds = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
 FORBID_EXTRA: Any = {"extra": "forbid"}
 """The `__pydantic_config__` of options: an unknown key is an error."""
 NEVER, SOMETIMES = "never", "sometimes"
@@ -38,6 +39,14 @@ ABSENT = "not installed"
 """The version of a package that is missing. No answer is stored under it: loading the model reports what is missing."""
 BLANKS = "\u0120\u2581\u010a\u0109 "
 """How vocabularies write a blank, a line break or a tab before a word."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a server asks for a million tokens in and out, in one currency."""
+
+    input: float
+    output: float
 
 
 @dataclass(frozen=True)
@@ -51,10 +60,13 @@ class ModelProfile:
         decides; None where the engine cannot say.
     weight_bytes : int, optional
         Size of the weights on this disk; None where they are not here.
+    price : Price, optional
+        What its answers cost, where that is known.
     """
 
     sharing: str | None = None
     weight_bytes: int | None = None
+    price: Price | None = None
 
 
 class Engine(Protocol):
@@ -68,6 +80,11 @@ class Engine(Protocol):
     @property
     def notices(self) -> Sequence[str]:
         """What the user should know before anything is asked; for the terminal only."""
+        ...
+
+    @property
+    def limitations(self) -> Sequence[str]:
+        """What a reader of the results has to know of the engine."""
         ...
 
     def identity(self) -> dict[str, Any]:
@@ -199,6 +216,11 @@ class BaseEngine:
 
     @property
     def notices(self) -> Sequence[str]:
+        """Nothing to report."""
+        return ()
+
+    @property
+    def limitations(self) -> Sequence[str]:
         """Nothing to report."""
         return ()
 

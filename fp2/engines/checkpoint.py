@@ -30,6 +30,10 @@ _OFFLINE_FIX = (
 )
 
 
+class CheckpointMissingError(Fp2Error):
+    """A hub model that is not on this machine, which cannot reach the hub."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A model on this disk: its folder, what pins it, and what its small files say.
@@ -121,6 +125,11 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     return _read(name, path, path.name, None)
 
 
+def read_small_files(name: str, path: Path, weights_digest: str) -> Checkpoint:
+    """Return the checkpoint of a model in memory, whose config and processor were saved in the folder `path`."""
+    return _read(name, path, None, weights_digest)
+
+
 def with_weights(checkpoint: Checkpoint) -> Path:
     """Return the folder of a checkpoint with its weights, which are fetched for a hub model.
 
@@ -172,7 +181,7 @@ def _refuse_when_offline(name: str) -> None:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        raise Fp2Error(
+        raise CheckpointMissingError(
             f"the model {name} is not in the local cache, and HF_HUB_OFFLINE forbids downloading it",
             where="model.id",
             fix=_OFFLINE_FIX.format(id=name),
@@ -193,6 +202,7 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
     else:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         what, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)
+        return CheckpointMissingError(what, where="model.id", fix=fix)
     return Fp2Error(what, where="model.id", fix=fix)
 
 

@@ -14,7 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
+from fp2.report.reading import (
+    DASH,
+    PRIMARY_SCORER,
+    cut_label,
+    is_calibration,
+    model_name,
+    number,
+    plain,
+    primary_scorer,
+    probability,
+    scorer_label,
+    variant_name,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ class LeaderboardRow:
         The composite, its null mean, and the difference of both (not an estimate of the gap), in units of the scorer.
     variant : str or None
         Name of the image variant; None for unchanged images.
+    scorer : str
+        The primary scorer, in whose units the composite is; runs with different ones are ranked separately.
     refused : float or None
         Share of refusals among the answers.
     difference : float or None
@@ -91,6 +105,7 @@ class LeaderboardRow:
     rank_high: int | None = None
     ties: str | None = None
     magnitude: float | None = None
+    scorer: str = PRIMARY_SCORER
 
 
 def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -114,6 +129,7 @@ def summarise(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "variant": variant_name(results),
             "refused": _refused(results["answers"]),
             "magnitude": composite.get("magnitude"),
+            "scorer": primary_scorer(results),
         }
         for cut, composite in results["composites"].items()
     ]
@@ -124,11 +140,15 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the rows by cut (in order of appearance), variant and magnitude, smallest first and missing ones last."""
-    by_cut: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    """Return the rows by cut (in order of appearance), variant, primary scorer and magnitude.
+
+    The smallest magnitude comes first within these, a missing one last.
+    """
+    by_cut: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
     for summary in summaries:
-        by_cut.setdefault(summary["cut"], {}).setdefault(summary.get("variant") or "", []).append(summary)
-    return [row for variants in by_cut.values() for name in sorted(variants) for row in _rank_cut(variants[name])]
+        board = (summary.get("variant") or "", str(summary.get("scorer", PRIMARY_SCORER)))
+        by_cut.setdefault(summary["cut"], {}).setdefault(board, []).append(summary)
+    return [row for boards in by_cut.values() for board in sorted(boards) for row in _rank_cut(boards[board])]
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
@@ -177,7 +197,7 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: _harmless(value) for key, value in asdict(row).items()})
+        writer.writerow({key: without_formula(value) for key, value in asdict(row).items()})
     return stream.getvalue()
 
 
@@ -193,7 +213,12 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
     ]
     for row in rows:
-        known = ((row.variant, row.variant), ("partial", not row.complete), ("calibration", row.calibration))
+        known = (
+            (row.variant, row.variant),
+            (scorer_label(row.scorer), row.scorer != PRIMARY_SCORER),
+            ("partial", not row.complete),
+            ("calibration", row.calibration),
+        )
         marks = [str(mark) for mark, there in known if there]
         cells = [
             DASH if row.rank is None else str(row.rank),
@@ -208,8 +233,8 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
             DASH if row.refused is None else f"{row.refused:.0%}",
             str(row.n_subjects),
         ]
-        lines.append("| " + " | ".join(map(_markdown, cells)) + " |")
-    lines += ["", *(f"- {_markdown(note)}" for note in notes)] if notes else []
+        lines.append("| " + " | ".join(map(escape_markdown, cells)) + " |")
+    lines += ["", *(f"- {escape_markdown(note)}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -227,14 +252,14 @@ def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
     ]
 
 
-def _harmless(value: Any) -> Any:
+def without_formula(value: Any) -> Any:
     """Keep a spreadsheet from reading text as a formula; numbers and missing values stay as they are."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape characters with a meaning in Markdown or HTML."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

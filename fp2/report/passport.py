@@ -37,6 +37,8 @@ from fp2.report.reading import suppress_small_cells
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:fp2:fingerprint2-bench/bias-passport/v1"
+PARTIAL_TYPE = f"{PREDICATE_TYPE}/PARTIAL"
+"""Of a run with planned answers that are missing."""
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
 EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
@@ -84,7 +86,7 @@ def build_statement(
     return {
         "_type": STATEMENT_TYPE,
         "subject": _file_subjects(artifacts) + _input_subjects(results),
-        "predicateType": PREDICATE_TYPE,
+        "predicateType": PREDICATE_TYPE if results["complete"] else PARTIAL_TYPE,
         "predicate": _predicate(suppress_small_cells(results), extra),
     }
 

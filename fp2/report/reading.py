@@ -16,7 +16,7 @@ PRIMARY_SCORER = "valence"
 DASH = "–"
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
-_OUTCOMES = ("refused", "failed", "answered")
+_OUTCOMES = ("refused", "failed", "not_asked", "answered")
 
 VERDICTS = {
     "biased": "biased",
@@ -227,4 +227,4 @@ def _answers(row: Mapping[str, Any], size: Mapping[str, Any], min_cell: int) -> 
     """Blank the answer counts of a small group."""
     if size.get("n_subjects", 0) >= min_cell:
         return {**row, "suppressed": False}
-    return {**row, **dict.fromkeys(_OUTCOMES), "suppressed": True}
+    return {**row, **dict.fromkeys(key for key in _OUTCOMES if key in row), "suppressed": True}

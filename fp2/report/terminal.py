@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fp2.config import ReportConfig
+from fp2.cuts import is_cut_note
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     is_calibration,
@@ -67,6 +68,8 @@ def print_results(
     for section in present(sections, results):
         for line in section.lines(results[section.name], results, min_cell):
             console.print(line)
+    for line in filter(is_cut_note, results["limitations"]):
+        console.print(Text(plain(line), style="yellow"))
     if results["answers"]["planned"]:
         console.print(_answers_line(results))
     for name, path in (paths or {}).items():
@@ -79,4 +82,9 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
     """Return the counts of answers, and of model calls."""
     answers = results["answers"]
     words = [f"{answers[key]:,} {key}" for key in ("planned", "answered", "refused", "failed", "cached")]
-    return Text(f"answers: {', '.join(words)}; {answers['model_calls']:,} model calls")
+    if not_asked := answers.get("not_asked"):
+        words.insert(4, f"{not_asked:,} not asked")
+    calls = f"{answers['model_calls']:,} model calls"
+    if answers["model_calls"] > answers["answered"] - answers["cached"]:
+        calls += " (passes, generate calls or requests, those of repeated attempts included)"
+    return Text(f"answers: {', '.join(words)}; {calls}")

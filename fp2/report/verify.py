@@ -24,6 +24,7 @@ from fp2.report.keys import load_public_key
 from fp2.report.passport import (
     BUNDLE_SUBJECT,
     DATASET_SUBJECT,
+    PARTIAL_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
     STATEMENT_TYPE,
@@ -158,8 +159,11 @@ def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | N
     except (ValueError, KeyError, TypeError, RecursionError):
         outcome.failures.append("payload: is not an in-toto statement")
         return None
-    if kinds != (STATEMENT_TYPE, PREDICATE_TYPE) or not shaped:
+    if kinds not in ((STATEMENT_TYPE, PREDICATE_TYPE), (STATEMENT_TYPE, PARTIAL_TYPE)) or not shaped:
         outcome.failures.append(f"payload: is not a Bias Passport ({PREDICATE_TYPE})")
+        return None
+    if kinds[1] == PARTIAL_TYPE and statement["predicate"].get("complete") is not False:
+        outcome.failures.append("payload: the type says PARTIAL, and the run is complete")
         return None
     return dict(statement)
 
@@ -210,7 +214,7 @@ def _describe(
     """Add notes: a partial run, uncommitted code, earlier and later passports."""
     predicate = statement["predicate"]
     if predicate.get("complete") is not True:
-        outcome.notes.append("the run is partial (complete: false)")
+        outcome.notes.append("PARTIAL: the run is not complete, and its severity is withheld")
     if (predicate.get("generator") or {}).get("dirty"):
         outcome.notes.append("written by code with uncommitted changes (generator.dirty)")
     if earlier := (predicate.get("supersedes") or {}).get("sha256"):

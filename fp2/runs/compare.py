@@ -28,11 +28,13 @@ from fp2.runs.reader import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.stats.core.numeric import BoolArray
     from fp2.stats.distance import FingerprintDistance
     from fp2.stats.two_samples import Sample
 
+N_PERMUTATIONS = 10_000
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
 
 
@@ -45,6 +47,25 @@ class Settings:
     seed: int
     alpha: float = 0.05
     min_subjects: int = 10
+
+
+def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
+    """Return the settings of comparing two runs; of their fewest subjects of a group, the larger number counts.
+
+    Raises
+    ------
+    Fp2Error
+        If both are the same run.
+    """
+    if runs[0].run_id == runs[1].run_id:
+        raise Fp2Error("both are the same run", where=runs[0].run_id)
+    return Settings(
+        n_permutations=config.analysis.permutations or N_PERMUTATIONS,
+        n_bootstrap=config.analysis.bootstrap,
+        seed=config.seed,
+        alpha=config.analysis.alpha,
+        min_subjects=max(int(run.results["analysis"]["min_subjects"]) for run in runs),
+    )
 
 
 def compare(

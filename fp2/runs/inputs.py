@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +19,43 @@ if TYPE_CHECKING:
 
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
+    from fp2.engines.base import Engine
+    from fp2.probes.battery import Battery
+    from fp2.scorers.base import Scorer
     from fp2.store.rows import ResponseStore
+    from fp2.tables import Decoding
 
 Protocol = EvaluationProtocol[Any]
 Pixels = Mapping[Path, "PixelDigest"]
 
 
-def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tuple[Protocol, Inputs, Pixels]:
+@dataclass(frozen=True)
+class Given:
+    """Objects of the caller's, which take the place of what the config would build.
+
+    Attributes
+    ----------
+    engine : callable, optional
+        Returns the engine for a battery's decoding.
+    dataset : Dataset, optional
+    scorers : mapping
+        Scorers by the name that they have in the config.
+    """
+
+    engine: Callable[[Decoding], Engine] | None = None
+    dataset: Dataset | None = None
+    scorers: Mapping[str, Scorer] = field(default_factory=dict)
+
+
+def load_inputs(
+    config: Config, store: ResponseStore, progress: Progress, given: Given | None = None
+) -> tuple[Protocol, Inputs, Pixels]:
     """Load everything that a run needs and check it; no model is loaded.
+
+    Parameters
+    ----------
+    given : Given, optional
+        Objects in place of what the config would build.
 
     Returns
     -------
@@ -41,13 +70,12 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
+    given = given or Given()
     protocol = build_protocol(config)
-    asked = _load_battery(protocol, config, store) if protocol.asks else {}
+    asked = _load_battery(protocol, config, store, given) if protocol.asks else {}
     protocol = asked.pop("protocol", protocol)
     battery = asked.get("battery")
-    dataset = _load_dataset(config, progress)
-    protocol = protocol.for_people(dataset.people)
-    dataset = _choose(config, protocol, dataset, battery.people if battery else None)
+    protocol, dataset = load_people(config, protocol, battery, progress, given.dataset)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
     pixels, digest = _read_images(config, dataset.people, store, progress)
     for line in asked["engine"].notices if asked else ():
@@ -58,7 +86,7 @@ def load_inputs(config: Config, store: ResponseStore, progress: Progress) -> tup
     return protocol, inputs, pixels
 
 
-def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> dict[str, Any]:
+def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, given: Given) -> dict[str, Any]:
     """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
@@ -68,21 +96,36 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore) -> d
     protocol = protocol.for_battery(battery)
     protocol.check_battery(battery, config)
     needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
-    scorers = build_scorers(config.scorer) if needed else {}
+    scorers = {**build_scorers(config.scorer), **given.scorers} if needed else {}
     protocol.check_scorers(battery, scorers)
-    engine = build_engine(
-        asdict(config.model), asdict(config.engine), battery.decoding, store, verify_files=config.verify_inputs
-    )
+    if given.engine is not None:
+        engine = given.engine(battery.decoding)
+    else:
+        model, options = asdict(config.model), asdict(config.engine)
+        engine = build_engine(model, options, battery.decoding, store, verify_files=config.verify_inputs)
     engine.identity()
     for question in battery.questions:
         engine.method(question)  # raises for a kind of question that the engine cannot ask
     return {"protocol": protocol, "battery": battery, "scorers": scorers, "engine": engine}
 
 
-def _load_dataset(config: Config, progress: Progress) -> Dataset:
+def load_people(
+    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, given: Dataset | None = None
+) -> tuple[Protocol, Dataset]:
+    """Return the protocol that fits the people, and the data set with the images that the run is about.
+
+    `given` takes the place of the configured data set.
+
+    Raises
+    ------
+    Fp2Error
+        If the data cannot be loaded, or nothing is left of them.
+    """
     from fp2.data.base import load_configured
 
-    return load_configured(config, progress)
+    dataset = given or load_configured(config, progress)
+    protocol = protocol.for_people(dataset.people)
+    return protocol, _choose(config, protocol, dataset, battery.people if battery else None)
 
 
 def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int | None) -> Dataset:

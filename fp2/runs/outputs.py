@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,19 @@ if TYPE_CHECKING:
     from fp2.report.section import Section
     from fp2.results import Method
     from fp2.tracking.client import Tracker
+
+
+def fresh_folder(outputs: Path) -> Path:
+    """Create an output folder that no other process uses."""
+    now = datetime.now()
+    day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
+    try:
+        day.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
+        folder.chmod(0o755)
+    except OSError as error:
+        raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
+    return folder
 
 
 @dataclass(frozen=True)
@@ -162,8 +177,10 @@ def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]
     return own + summaries(config, without=same)
 
 
-def log_run(config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any]) -> None:
-    """Log the run's files, numbers and tags, and end its MLflow run."""
+def log_run(
+    config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any], *, interrupted: bool = False
+) -> None:
+    """Log the run's files, numbers and tags, and end its MLflow run: KILLED if interrupted, FAILED if incomplete."""
     if tracker is None:
         return
     from fp2.hashing import sha256_file
@@ -182,4 +199,4 @@ def log_run(config: Config, tracker: Tracker | None, folder: Path, results: dict
                 "summary": json.dumps(summarise(results)),
             }
         )
-        tracker.finish("FINISHED" if results["complete"] else "FAILED")
+        tracker.finish("KILLED" if interrupted else "FINISHED" if results["complete"] else "FAILED")

@@ -20,7 +20,7 @@ from fp2.ask.answers import RunTables, read_tables
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
-from fp2.runs.recompute import reissue, strip
+from fp2.runs.recompute import logged_config, logged_protocol, reissue, strip
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 
@@ -34,11 +34,16 @@ WRITTEN_OUT = "hf"  # below `paths.data`: images that were extracted from a data
 
 @dataclass
 class Purged:
-    """What was removed (or would be): rows of the store by table, one line per run, and the number of people."""
+    """What was removed (or would be): rows of the store by table, one line per run, and the number of people.
+
+    `lost` is one line per run that cannot be recomputed: it loses its results, figures and passport. Only a dry purge
+    fills it.
+    """
 
     store: dict[str, int] = field(default_factory=dict)
     runs: list[str] = field(default_factory=list)
     people: int = 0
+    lost: list[str] = field(default_factory=list)
 
     @property
     def anything(self) -> bool:
@@ -57,6 +62,7 @@ class _Work:
     gone_keys: set[str]
     dry: bool
     people: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
 
     def drop(self, tables: RunTables, known: bool) -> tuple[RunTables, int]:
         """Return the tables without the selected rows, and how many people that removes; collect their answers' keys.
@@ -115,7 +121,7 @@ def purge(
             done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
             done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
             done.store = _purge_store(store, work)
-        done.people = len(work.people)
+        done.people, done.lost = len(work.people), list(work.lost.values())
     return done
 
 
@@ -148,12 +154,25 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     if not (n_people or n_answers or started or len(before.people) > len(tables.people)):
         return None
     what = f"{folder}: {n_people} people and {n_answers} answers"
+    if work.dry and results is not None and not tables.people.empty:
+        _check_recomputable(folder, tables, results, work)
     if work.dry or look:
         return what
     if tables.people.empty:
         shutil.rmtree(folder)
         return f"{what}, all that it had: the run was removed"
     return f"{what}: {_rewrite(folder, tables, work, results, n_people)}"
+
+
+def _check_recomputable(folder: Path, tables: RunTables, results: dict[str, Any], work: _Work) -> None:
+    """Record why a run cannot be recomputed: a plug-in or a file that it used is not here."""
+    from fp2.report.section import load_sections
+
+    try:
+        protocol, _ = logged_protocol(logged_config(folder, work.here, results["run_id"]), tables.people)
+        load_sections(protocol.section_targets())
+    except Fp2Error as error:
+        work.lost[str(results["run_id"])] = f"run {results['run_id']}: {error}"
 
 
 def _rewrite(folder: Path, tables: RunTables, work: _Work, results: dict[str, Any] | None, n_people: int) -> str:

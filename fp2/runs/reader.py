@@ -108,8 +108,8 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     Parameters
     ----------
     word : str
-        A folder with the files of a run, or the id of a run in the MLflow store, whose files are downloaded into a new
-        folder below `scratch`.
+        A folder with the files of a run, or the id or config hash of a run in the MLflow store or in an output folder,
+        or the beginning of one; files of the store are downloaded into a new folder below `scratch`.
     needed, optional : sequence of str
         The files to download; a run may lack optional ones.
 
@@ -118,20 +118,51 @@ def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], op
     Fp2Error
         If the folder has no results, or there is no such run, or it lacks a needed file.
     """
-    from fp2.tracking.client import download
+    from fp2.tracking.client import download, find_run
 
     folder = Path(word)
     if (folder / artifacts.RESULTS).is_file():
         return folder
     if folder.is_dir():
         raise Fp2Error("this folder is not a run's", where=str(folder), fix=f"It lacks {artifacts.RESULTS}")
-    folder = scratch / word.replace("/", "_")
+    try:
+        word = find_run(here, word)
+    except Fp2Error:
+        if (local := _local_folder(word, here)) is None:
+            raise
+        return local
+    folder = scratch / word
     folder.mkdir(parents=True, exist_ok=True)
     download(here, word, needed, folder)
     for name in optional:
         with suppress(Fp2Error):
             download(here, word, (name,), folder)
     return folder
+
+
+def _local_folder(word: str, here: Config) -> Path | None:
+    """Return the newest output folder of the run that `word` names, for runs that were not logged to MLflow.
+
+    Raises
+    ------
+    Fp2Error
+        If several runs or config hashes begin with `word`.
+    """
+    from fp2.tracking.client import MIN_PREFIX
+
+    if len(word) < MIN_PREFIX:
+        return None
+    found: dict[str, Path] = {}
+    paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            results = json.loads(path.read_text(encoding="utf-8"))
+            for name in (str(results["run_id"]), str(results["config_hash"])):
+                if name.startswith(word):
+                    found.setdefault(name, path.parent)
+    if len(found) > 1 and word not in found:
+        raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(found)}", where=str(here.paths.outputs))
+    return found.get(word) or next(iter(found.values()), None)
 
 
 def _no_tables(word: str) -> Fp2Error:

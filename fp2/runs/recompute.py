@@ -152,13 +152,16 @@ def recompute(
     """
     from dataclasses import replace
 
+    from fp2.cuts import cut_notes, is_cut_note
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)
     counts = replace(counts, balance=later_block(counts.balance, job.cuts, before["balance"]))
-    lines = [line for line in before["limitations"] if not is_balance_warning(line) and not protocol.follows(line)]
-    lines += [line for line in (*balance_warnings(counts.balance), *analysis.notes) if line not in lines]
+    replaced = (is_balance_warning, is_cut_note, protocol.follows)
+    lines = [line for line in before["limitations"] if not any(is_new(line) for is_new in replaced)]
+    groups = cut_notes(tables.people, job.cuts)
+    lines += [line for line in (*balance_warnings(counts.balance), *groups, *analysis.notes) if line not in lines]
     return counts, analysis, lines
 
 

@@ -97,10 +97,11 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     Raises
     ------
     Fp2Error
-        If the store cannot be opened.
+        If the store cannot be opened, or was copied or moved with the project: its artifacts would go elsewhere.
     """
-    mlflow = _mlflow()
     uri = tracking_uri(config)
+    refuse_foreign_artifacts(config)
+    mlflow = _mlflow()
     with as_user_error(uri):
         experiment_id = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
@@ -207,6 +208,42 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     return {slug(key): float(value) for key, value in values.items() if value is not None}
 
 
+MIN_PREFIX = 4
+
+
+def find_run(config: Config, word: str) -> str:
+    """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
+
+    Of runs with one config hash the newest is returned. Four characters are the shortest beginning.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no store or no such run, or several runs or config hashes begin with `word`.
+    """
+    uri = tracking_uri(config)
+    client = _client(_mlflow(), config)
+    found: list[tuple[str, str]] = []
+    with as_user_error(uri):
+        ids = [one.experiment_id for one in client.search_experiments()]
+        token: str | None = None
+        while len(word) >= MIN_PREFIX:
+            page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
+            found += [(run.info.run_id, run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page]
+            token = page.token
+            if not token:
+                break
+    runs = [run for run, _ in found if run.startswith(word)]
+    hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
+    if len(runs) + len(hashes) > 1 and word not in runs:
+        several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
+        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=uri)
+    if not runs and not hashes:
+        fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
+        raise Fp2Error(f"there is no run {word!r}", where=uri.rpartition("@")[2], fix=fix)
+    return word if word in runs else (runs or [run for run, config_hash in found if config_hash in hashes])[0]
+
+
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
     """Download the artifacts `names` of a logged run into `folder`.
 
@@ -294,6 +331,44 @@ def earlier_looks(config: Config, digests: Mapping[str, str | None]) -> int:
     return len(hashes - {digests["config_hash"]})
 
 
+def refuse_foreign_artifacts(config: Config) -> None:
+    """Raise if a SQLite store sends artifacts to another folder, because the project was copied or moved.
+
+    MLflow stores absolute addresses, so a copy would write into, and purge, the artifacts of the original.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the other folder.
+    """
+    uri = tracking_uri(config)
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not path.is_file():
+        return
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            moved = _misplaced(connection, path)
+    except sqlite3.Error:
+        return  # not a store, or one without tables: MLflow reports it when it opens it
+    if moved:
+        old = moved[0][2].removeprefix("file://")
+        raise Fp2Error(
+            f"the project was copied or moved: its MLflow store would write artifacts to {old}",
+            where=str(path),
+            fix="To use this folder, run: fp2 relocate",
+        )
+
+
+def _misplaced(connection: sqlite3.Connection, path: Path) -> list[tuple[str, str, str]]:
+    """Return (experiment, address here, stored address) of the experiments whose artifacts are outside the store."""
+    found = []
+    for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
+        here = (path.resolve().parent / "artifacts" / slug(name)).as_uri()
+        if old.endswith(f"/artifacts/{slug(name)}") and old != here:  # laid out by us, and not here
+            found.append((experiment, here, old))
+    return found
+
+
 def relocate(config: Config) -> int:
     """Correct the artifact addresses of a SQLite store that was moved; return how many were changed.
 
@@ -308,10 +383,7 @@ def relocate(config: Config) -> int:
         raise Fp2Error("there is no SQLite store to relocate", where=uri)
     changed = 0
     with closing(sqlite3.connect(path)) as connection, connection:
-        for experiment, name, old in connection.execute(_EXPERIMENTS).fetchall():
-            new = (path.parent / "artifacts" / slug(name)).as_uri()
-            if not old.endswith(f"/artifacts/{slug(name)}") or old == new:
-                continue  # not laid out by us, or correct already
+        for experiment, new, old in _misplaced(connection, path):
             changed += connection.execute(_MOVE_EXPERIMENT, (new, experiment)).rowcount
             changed += connection.execute(_MOVE_RUNS, (new, len(old) + 1, experiment, len(old), old)).rowcount
     return changed

@@ -173,6 +173,8 @@ def test_after_an_interruption_only_the_rest_is_asked(store: ResponseStore, one_
     assert done.asked.interrupted
     assert not done.asked.complete
     assert done.answers.counts(0)["answered"] == 18
+    assert done.answers.counts(0)["failed"] == 0
+    assert done.answers.counts(0)["not_asked"] == 18
     assert done.answers.reasons == (NOT_ASKED,)
     again = Scripted()
     rest = ask_all(again, store)

@@ -149,3 +149,22 @@ def test_the_page_is_the_run_that_its_experiment_describes(capsys: pytest.Captur
     assert [job[-1] for job in jobs_of(["experiment=page", "model=smolvlm2_2_2b"])] == ["model=smolvlm2_2_2b"]
     assert fp2("run", "experiment=page") == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_model_that_is_not_on_this_machine_is_planned_without_the_network(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert fp2("plan", *bench.words("model=qwen2_5_vl_3b")) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "answers per run │ 432" in out
+    assert "is not in the local cache" in out
+
+
+def test_a_sweep_is_planned_with_its_flag_and_other_flags_are_one_line(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fp2("plan", "-m", *bench.words("seed=1,2")) == 0
+    assert capsys.readouterr().out.count("answers planned") == 2
+    assert fp2("plan", "--fast", *bench.words()) == 2
+    assert "fp2 plan has no option --fast" in capsys.readouterr().err

@@ -237,3 +237,20 @@ def test_mistakes_are_said_in_one_line(root, tmp_path):
     for wrong in ({"n_subjects": 0}, {"size": 10}, {"kind": "animals"}, {"n_subjects": 3, "n_pairs": 2}):
         with pytest.raises(Fp2Error):
             PeepsSpec(**wrong)
+
+
+def test_drawing_shows_progress_at_once_and_stops_when_interrupted(tmp_path):
+    """Nothing is drawn any more after Ctrl-C: the workers do not finish what is queued."""
+    seen = []
+
+    def stop(done, total):
+        seen.append((done, total))
+        if done:
+            raise KeyboardInterrupt
+
+    spec = PeepsSpec(n_subjects=200, images_per_subject=4, n_pairs=0)
+    with pytest.raises(KeyboardInterrupt):
+        build_peeps(tmp_path / "people", spec, stop, workers=2)
+    assert seen[0] == (0, 800)
+    drawn = sum(1 for _ in tmp_path.rglob("*.png"))
+    assert 0 < drawn < 400

@@ -187,3 +187,32 @@ def test_a_counterfactual_set_loads_with_its_sets(folder):
     people = load_table(write(folder, rows), {**COLUMNS, "set_id": "set"}).people
     assert people["set_id"].tolist()[:2] == ["s1", "s1"]
     assert people["set_id"].isna().tolist() == [False, False, True]
+
+
+def test_spellings_of_a_missing_value_are_no_group(tmp_path: Path) -> None:
+    """`nan` is what programs write for nothing; `NA` is Namibia, and `none` an answer."""
+    cells = ["f", "nan", "NaN", "<NA>", "#N/A", "N/A", "", "NA", "none", "f;nan"]
+    for number in range(len(cells)):
+        (tmp_path / f"{number}.png").write_bytes(b"")
+    table = tmp_path / "people.csv"
+    table.write_text("image,g\n" + "".join(f"{i}.png,{cell}\n" for i, cell in enumerate(cells)), encoding="utf-8")
+    people = load_table(table, {"image": "image", "g": "g"}).people
+    assert [list(cell) for cell in people["attr_g"]] == [["f"], *[[]] * 6, ["NA"], ["none"], ["f"]]
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [(";", "utf-8"), ("\t", "utf-8"), (",", "utf-16"), (";", "utf-16")])
+def test_the_tables_of_other_programs_are_read(folder: Path, mark: str, encoding: str) -> None:
+    rows = [["file", "who", "sex"], ["a.png", "Zoë", "woman"], ["b.png", "p2", "man"]]
+    table = folder / "people.csv"
+    table.write_bytes("\r\n".join(mark.join(row) for row in rows).encode(encoding))
+    people = load_table(table, {"image": "file", "subject": "who", "gender": "sex"}).people
+    assert people["subject_id"].tolist() == ["Zoë", "p2"]
+    assert people["attr_gender"].tolist() == [["woman"], ["man"]]
+
+
+def test_a_latin_1_table_is_one_line_with_the_remedy(folder: Path) -> None:
+    table = folder / "people.csv"
+    table.write_bytes("file,who\na.png,Zoë\n".encode("latin-1"))
+    with pytest.raises(Fp2Error, match=r"Save it as UTF-8.*iconv") as caught:
+        load_table(table, {"image": "file", "subject": "who"})
+    assert "\n" not in str(caught.value)

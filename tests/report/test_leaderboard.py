@@ -90,3 +90,13 @@ def test_markdown_tells_who_refused_and_what_to_know_of_the_ranks(results: dict[
     place = [cell.strip() for cell in lines[0].split("|")].index("refused")
     assert {line.split("|")[place].strip() for line in lines[2:6]} == {"25%"}
     assert lines[6:] == ["", r"- a note on \*ranks\*", "- another"]
+
+
+def test_runs_with_different_primary_scorers_are_ranked_separately_and_named(
+    results: dict[str, Any], other_results: dict[str, Any]
+) -> None:
+    economic = {**other_results, "analysis": {**other_results["analysis"], "primary": "economic"}}
+    rows = leaderboard([results, economic])
+    by_cut = {row.cut for row in rows}
+    assert sorted(row.rank for row in rows if row.rank is not None) == [1] * 2 * len(by_cut)
+    assert "(economic" in to_markdown(rows)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
 from fp2.report.keys import SigningKey, generate_key
-from fp2.report.passport import build_statement, canonical_bytes, countersign, sign, write_passport
+from fp2.report.passport import PARTIAL_TYPE, build_statement, canonical_bytes, countersign, sign, write_passport
 from fp2.report.verify import payload_digest, verify_passport
 
 EXTRA = {"decoding": {"temperature": 0.0}, "seeds": {"analysis": 20261}, "issued": "2026-11-21T10:00:00+00:00"}
@@ -251,7 +251,12 @@ def test_a_partial_run_says_so(
     path = write_passport(tmp_path / "run", other_results, artifacts, EXTRA, key)
     outcome = verify_passport(path, [key.public_path])
     assert outcome.ok
-    assert "the run is partial (complete: false)" in outcome.notes
+    assert "PARTIAL: the run is not complete, and its severity is withheld" in outcome.notes
+    assert outcome.statement is not None
+    assert outcome.statement["predicateType"].endswith("/bias-passport/v1/PARTIAL")
+    statement = build_statement({**other_results, "complete": True}, artifacts, EXTRA)
+    path.write_text(json.dumps(sign({**statement, "predicateType": PARTIAL_TYPE}, key)), encoding="utf-8")
+    assert "PARTIAL, and the run is complete" in verify_passport(path, [key.public_path]).failures[0]
 
 
 def test_a_passport_knows_which_one_it_replaces(

@@ -46,3 +46,22 @@ def test_a_data_set_without_what_is_asked_about_is_one_line(bench: Bench, words:
     with pytest.raises(Fp2Error, match=said) as caught:
         bench.run(*words)
     assert "\n" not in str(caught.value)
+
+
+def test_a_cut_that_cannot_be_compared_is_found_before_anything_is_asked(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    people = pd.read_csv(bench.table, dtype="str")
+    people["nothing"] = ""
+    bench = bench.with_people(people)
+    columns = "data.columns={image: file, subject: person, gender: gender, nothing: nothing}"
+    with monkeypatch.context() as patch:
+        patch.setattr("fp2.engines.planted.engine.PlantedEngine.answer", lambda *a: pytest.fail("the model was asked"))
+        with pytest.raises(Fp2Error, match=r"none of the 36 subjects has a value \(cut nothing\)"):
+            bench.run(columns, "cut.each=[gender,nothing]")
+    assert bench.launch("analysis.min_subjects=19") == 0
+    shown = capsys.readouterr()
+    line = "fewer than two groups have 19 subjects (f 18, m 18): about 38 subjects"
+    assert line in shown.err[: shown.err.index("Asking")]
+    assert line in " ".join(shown.out.split())

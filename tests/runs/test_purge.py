@@ -224,12 +224,20 @@ def test_answers_to_another_persons_image_go_with_that_person(bench: Bench) -> N
     assert results["answers"]["planned"] == 432 - 24
 
 
-def test_a_run_that_cannot_be_computed_again_keeps_its_other_rows_and_nothing_that_was_computed(bench: Bench) -> None:
+def test_a_run_that_cannot_be_computed_again_is_purged_only_on_demand_and_keeps_its_other_rows(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     one = bench.run("report=default", folder="one")
     config = (one.folder / "config.yaml").read_text()
     (one.folder / "config.yaml").write_text(config.replace("fp2.scorers.valence", "fp2.scorers.vallence"))
     subject = people_of(bench)["person"].iloc[0]
-    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 0
+    before = every_byte(bench.outputs)
+    assert fp2("purge", "--subject", subject, "--dry-run", *bench.paths) == 0
+    assert f"would lose its results, figures and passport: run {one.run_id}: " in capsys.readouterr().out
+    assert fp2("purge", "--subject", subject, "--yes", *bench.paths) == 2
+    assert "nothing was removed" in capsys.readouterr().err
+    assert every_byte(bench.outputs) == before
+    assert fp2("purge", "--subject", subject, "--drop-reports", "--yes", *bench.paths) == 0
     left = {path.name for path in one.folder.iterdir()}
     assert left == {"config.yaml", "overrides.yaml", "people.parquet", "responses.parquet", "scores.parquet"}
     assert pd.read_parquet(one.folder / "people.parquet")["subject_id"].nunique() == 35

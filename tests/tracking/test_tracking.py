@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from bench import Bench, files_in, fp2, results_of, run_child
+from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
 from fp2.errors import Fp2Error
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
@@ -237,3 +237,48 @@ def test_a_sweep_id_that_could_be_a_query_finds_nothing(logged: tuple[Bench, Any
     assert summaries(config, "x' or '1' = '1") == []
     with pytest.raises(Fp2Error, match="sweep id"):
         logged[0].config('tracking.sweep_id="x\'y"')
+
+
+def test_a_copied_project_never_writes_into_the_original(
+    logged: tuple[Bench, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MLflow stores absolute addresses of artifacts: a copy refuses to run, says how to repair it, and then runs."""
+    original = logged[0]
+    copy = original.copied_to(tmp_path / "copy")
+    before = files_in(original.root / "mlruns" / "artifacts")
+    with pytest.raises(Fp2Error, match=r"copied or moved.*fp2 relocate"):
+        copy.run("tracking=mlflow")
+    assert fp2("purge", "--release", "1", "--yes", *copy.words("tracking=mlflow")) != 0
+    assert fp2("doctor", *copy.words("tracking=mlflow", "engine.device=cpu")) == 1
+    assert "BAD MLflow: the project was copied or moved" in " ".join(capsys.readouterr().out.split())
+    assert fp2("relocate", *copy.words("tracking=mlflow")) == 0
+    outcome = copy.run("tracking=mlflow")
+    assert files_in(original.root / "mlruns" / "artifacts") == before
+    assert list((copy.root / "mlruns" / "artifacts").rglob(f"{outcome.run_id}/artifacts/results.json"))
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_an_interrupted_run_is_killed_and_what_was_not_asked_did_not_fail(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2.engines.planted.engine import PlantedEngine
+
+    whole = PlantedEngine.answer
+
+    def interrupted(self: Any, tasks: Any) -> Any:
+        yield next(iter(whole(self, tasks)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PlantedEngine, "answer", interrupted)
+    assert bench.launch("tracking=mlflow", "engine.batch_size=60", "report=default") != 0
+    (folder,) = bench.run_folders()
+    results = results_of(folder)
+    check_counts(results)
+    assert results["answers"]["failed"] == 0
+    assert results["answers"]["not_asked"] == 12 * 6
+    assert sum(row["failed"] for row in results["answers_by_group"]) == 0
+    assert "72 not asked" in capsys.readouterr().out
+    assert "72 not asked" in (folder / "dashboard.html").read_text(encoding="utf-8")
+    assert results["composite"] is not None
+    assert results["severity"] is results["composites"]["gender"]["severity"] is None
+    assert client_of(bench).get_run(results["run_id"]).info.status == "KILLED"

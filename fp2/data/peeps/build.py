@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
+from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 
 from fp2.data.fhibe.vocab import DOWNSAMPLED_HEADER, FACE_HEADER
@@ -241,11 +242,16 @@ def _draw_all(root: Path, spec: PeepsSpec, progress: Progress | None, workers: i
     usual = 1 if len(chunks) < 4 else min(cpu_count(), _MOST_WORKERS)
     pool = Parallel(workers or usual, backend="loky", return_as="generator", idle_worker_timeout=_IDLE_SECONDS)
     rows: list[Rows] = []
+    if progress is not None:
+        progress(0, len(todo))
     try:
         for drawn in pool(delayed(_draw_chunk)(root, spec.size, chunk) for chunk in chunks):
             rows += drawn
             if progress is not None:
                 progress(len(rows), len(todo))
+    except KeyboardInterrupt:
+        get_reusable_executor().shutdown(wait=False, kill_workers=True)  # else they would finish what is queued
+        raise
     except BrokenProcessPool:
         fix = "Free some memory, or pass workers=1"
         raise Fp2Error("a process that draws people died, probably for lack of memory", fix=fix) from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ _SET = "set_id"
 _RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
+_MISSING = frozenset({"nan", "<na>", "nat", "n/a", "#n/a"})
+"""How programs write a missing value, in lower case. `NA` and `None` may be values: a country, an answer."""
 
 
 def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
@@ -37,8 +40,8 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
     - `box_x, box_y, box_w, box_h` and `face_x, face_y, face_w, face_h`: boxes in pixels; `person_mask`: the path of an
       image that is not black where the person is;
     - `set_id`: the counterfactual set, that is, the same scene with one attribute changed;
-    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell is no value. An age
-      in whole years is replaced by its age group.
+    - any attribute. A cell may hold several values, as a list or separated by ";"; an empty cell and `nan`
+      are no value. An age in whole years is replaced by its age group.
 
     Raises
     ------
@@ -75,11 +78,16 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     people |= _regions(frame, columns, root, path)
     if _SET in columns:
         people[_SET] = [_text(cell) or None for cell in frame[columns[_SET]].tolist()]
-    known = {_IMAGE, _MASK, _SET, subject_key, *_BOXES[0], *_BOXES[1]}
-    for name in [name for name in columns if name not in known]:
+    for name in attribute_names(columns):
         cells = [_values(cell) for cell in frame[columns[name]].tolist()]
         people[f"attr_{name}"] = list(_age_groups(cells, notes) if name == "age" else cells)
     return Dataset(path.stem, None, people_table(people), tuple(notes))
+
+
+def attribute_names(columns: Iterable[str]) -> list[str]:
+    """Return those of our names that are attributes: all that `load_table` does not define."""
+    known = {_IMAGE, _MASK, _SET, *_SUBJECT, *_BOXES[0], *_BOXES[1]}
+    return [name for name in columns if name not in known]
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -111,9 +119,18 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
-    """Return a CSV or TSV file, every cell as text."""
+    """Return a CSV or TSV file, every cell as text.
+
+    A CSV file may be separated by semicolons or tabs, if its header is; a byte order mark makes it UTF-16.
+    """
+    with path.open("rb") as handle:
+        encoding = "utf-16" if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    if delimiter == ",":
+        with path.open(encoding=encoding, errors="replace", newline="") as handle:
+            first = handle.readline()
+        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
     header: list[str] = []
-    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter)]
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter, encoding=encoding)]
     return pd.DataFrame(rows, columns=header, dtype="object")
 
 
@@ -221,12 +238,13 @@ def _check_pairs(image_ids: list[str], subject_ids: list[str], path: Path) -> No
 
 
 def _text(cell: Any) -> str:
-    """Return a scalar as stripped text; None and NaN are empty, and 34.0 is 34."""
+    """Return a scalar as stripped text; None, NaN and their spellings (`_MISSING`) are empty, and 34.0 is 34."""
     if cell is None or cell is pd.NA or cell is pd.NaT or (isinstance(cell, float | np.floating) and np.isnan(cell)):
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
-    return str(cell).strip()
+    text = str(cell).strip()
+    return "" if text.lower() in _MISSING else text
 
 
 def _values(cell: Any) -> list[str]:
@@ -234,7 +252,7 @@ def _values(cell: Any) -> list[str]:
     if isinstance(cell, list | tuple | set | np.ndarray):
         texts = [_text(item) for item in (sorted(cell, key=str) if isinstance(cell, set) else cell)]
     else:
-        texts = [part.strip() for part in _text(cell).split(_SEPARATOR)]
+        texts = [_text(part) for part in _text(cell).split(_SEPARATOR)]
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -263,9 +281,10 @@ def read_rows(
     check_header: Callable[[list[str]], None],
     *,
     delimiter: str = ",",
+    encoding: str = "utf-8-sig",
     skip: Collection[str] = (),
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield `(row number, cells by column)` of a UTF-8 file with a header; blank lines do not count.
+    """Yield `(row number, cells by column)` of a file with a header; blank lines do not count.
 
     `check_header` is called once, before the first row, and raises if a column is lacking. Columns in `skip` are left
     out of the rows.
@@ -273,12 +292,13 @@ def read_rows(
     Raises
     ------
     Fp2Error
-        If the file is missing or not UTF-8 text, a column occurs twice, or a row has another length than the header.
+        If the file is missing or not text in this encoding, a column occurs twice, or a row has another length than
+        the header.
     """
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
+        with path.open(encoding=encoding, newline="") as handle:
             lines = csv.reader(handle, delimiter=delimiter)
             header = next(lines, [])
             repeated = {name for name in header if header.count(name) > 1}
@@ -300,7 +320,10 @@ def read_rows(
                 yield number, {name: cells[place] for place, name in kept}
     except FileNotFoundError:
         raise Fp2Error("the table does not exist", where=str(path)) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeError as error:
+        fix = "Save it as UTF-8; a Latin-1 file, as Excel writes it: iconv -f windows-1252 -t utf-8 OLD.csv > NEW.csv"
+        raise Fp2Error(f"the table cannot be read: it is not UTF-8 text ({error})", where=str(path), fix=fix) from None
+    except (OSError, csv.Error) as error:
         raise Fp2Error(f"the table cannot be read: {error}", where=str(path)) from None
 
 

@@ -19,7 +19,7 @@ from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
-from fp2.engines.hf.model import NEEDS_ID, HfSpec, free_memory, is_out_of_memory
+from fp2.engines.hf.model import NEEDS_ID, HfSpec, LoadedModel, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
 from fp2.engines.hf.prompts import PromptFormat
@@ -194,13 +194,17 @@ class HfEngine(BaseEngine):
                 pending = []
         yield from self._generate(pending)
 
+    def _load(self) -> LoadedModel:
+        """Return model and processor on the device that the options name."""
+        return load(self.checkpoint, self.spec, resolve_device(self.options.device))
+
     @functools.cached_property
     def _session(self) -> Session:
         """The loaded model."""
         import torch
 
-        device = resolve_device(self.options.device)
-        loaded = load(self.checkpoint, self.spec, device)
+        loaded = self._load()
+        device = loaded.device
         small = loaded.model.num_parameters() < _SMALL_MODEL
         if threads := self.options.threads or default_threads(small):
             torch.set_num_threads(threads)

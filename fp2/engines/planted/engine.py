@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+NO_EFFECT = (
+    "The simulator has no effect planted (model.truth names no group): every difference between groups is chance."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlantedOptions(EngineOptions):
     """The options of `engine=planted`.
@@ -67,6 +72,16 @@ class PlantedEngine(BaseEngine):
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> PlantedEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         return cls(load_truth(model.get("truth")), batch_size=options.batch_size)
+
+    @property
+    def notices(self) -> list[str]:
+        """Whether there is an effect to find."""
+        return [] if self.truth.attributes else [NO_EFFECT]
+
+    @property
+    def limitations(self) -> list[str]:
+        """The same for the reader of the results."""
+        return self.notices
 
     def identity(self) -> dict[str, Any]:
         """Return the digest of the truth."""

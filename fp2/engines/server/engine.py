@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fp2.engines.base import (
     BaseEngine,
     EngineOptions,
+    ModelProfile,
+    NotNegative,
     Positive,
+    Price,
     Seconds,
     failed,
     open_image,
@@ -88,12 +91,21 @@ class ServerOptions(EngineOptions):
         Seconds without a sign of the server after which an attempt fails.
     attempts : int
         Attempts of a request before its answer fails.
+    price_input, price_output : float, optional
+        Price of a million tokens in and out, for estimates of cost: both or none.
     """
 
     scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
     concurrency: Positive = 8
     timeout: Seconds = 120.0
     attempts: Positive = 5
+    price_input: NotNegative | None = None
+    price_output: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        """Raise Fp2Error if only one price is given."""
+        if (self.price_input is None) != (self.price_output is None):
+            raise Fp2Error("a cost needs both prices", where="engine.price_input and engine.price_output")
 
 
 class OpenAICompatEngine(BaseEngine):
@@ -134,6 +146,13 @@ class OpenAICompatEngine(BaseEngine):
         self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
+
+    def profile(self) -> ModelProfile:
+        """Return the price, if it is given."""
+        chosen = self.options
+        if chosen.price_input is None or chosen.price_output is None:
+            return ModelProfile()
+        return ModelProfile(price=Price(chosen.price_input, chosen.price_output))
 
     @classmethod
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:

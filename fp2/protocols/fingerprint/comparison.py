@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fp2.cuts import small_groups
 from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
@@ -77,11 +78,14 @@ class GroupComparison(EvaluationProtocol[Any]):
         return (*self.methods, *(method for supplement in self.load_supplements() for method in supplement.methods))
 
     def check(self, inputs: Inputs) -> None:
-        """Raise for covariates that the data do not have, and for looks out of range."""
+        """Raise for covariates that the data lack, looks out of range and a cut without groups; note small groups."""
         from fp2.protocols.fingerprint.adjusted import check_covariates
 
         check_covariates(inputs.config.analysis.adjust, inputs.people)
         looks_of(inputs.config)
+        if not self.within_sets:
+            for line in small_groups(inputs.people, inputs.cuts, inputs.config.analysis.min_subjects):
+                inputs.progress.note(line)
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples are drawn for each cut."""
@@ -95,6 +99,12 @@ class GroupComparison(EvaluationProtocol[Any]):
     def follows(self, line: str) -> bool:
         """Whether a limitation is a warning of too few permutations, or says which look the run is."""
         return TOO_FEW in line or line.endswith(NOTE[-40:])
+
+    def _small_groups(self, run: ComparedRun) -> list[str]:
+        """Return which cuts have too few subjects; nothing of counterfactual sets, nor where nothing was answered."""
+        if self.within_sets or not run.disparities:
+            return []
+        return small_groups(run.people, run.cuts, run.comparison.min_subjects)
 
     def compare(self, run: ComparedRun, job: Job) -> Disparities:
         """Return the disparities, composites and coverage."""
@@ -133,5 +143,9 @@ class GroupComparison(EvaluationProtocol[Any]):
             disparities=found.disparities,
             composites=found.composites,
             coverage=found.coverage,
-            notes=[*too_few_permutations(found.disparities, comparison, blocks), *notes],
+            notes=[
+                *self._small_groups(run),
+                *too_few_permutations(found.disparities, comparison, blocks),
+                *notes,
+            ],
         )

@@ -91,10 +91,9 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
 
 
 def _primary(config: Config) -> str:
-    """Return the scorer of the composites: `analysis.primary`, or the first one for a battery about two people."""
-    if config.probe.people == 1 or config.analysis.primary in config.scorer:
-        return config.analysis.primary
-    return str(next(iter(config.scorer)))
+    """Return the scorer of the composites: `analysis.primary` if the run has it, else the first of its scorers."""
+    primary = config.analysis.primary
+    return primary if primary in config.scorer else str(next(iter(config.scorer), primary))
 
 
 @dataclass(frozen=True)

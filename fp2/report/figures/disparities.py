@@ -86,6 +86,13 @@ def radar(results: Results | Sequence[Results], path: Path, cuts: Sequence[str] 
         return save(drawn, path)
 
 
+def radar_axes(axes: Axes, results: Results, cut: str) -> None:
+    """Draw one cut of a run on polar axes of the caller's: see `radar`."""
+    rows = rows_of(results, cut)
+    end = axis_end([row[key] for row in rows.values() for key in ("raw", "null_p95")])
+    _radar_panel(axes, [results], cut, probe_labels(results), end)
+
+
 def _closed(values: Sequence[float]) -> list[float]:
     """Return the values with the first one again at the end."""
     return [*values, values[0]]
@@ -262,6 +269,33 @@ def _interval_legend(drawn: Figure) -> None:
     )
 
 
+def _large_groups(results: Results, cut: str, min_cell: int) -> list[str]:
+    """Return the groups of at least `min_cell` subjects, in order."""
+    sizes = results["dataset"]["groups"].get(cut, {})
+    return [g for g in group_order(results, cut) if sizes.get(g, {}).get("n_subjects", 0) >= min_cell]
+
+
+def heatmap_axes(axes: Axes, results: Results, cut: str, min_cell: int = MIN_CELL) -> tuple[Any, float, float]:
+    """Draw the heat map of one cut on axes of the caller's (see `heatmap`); return its colour map, low and high."""
+    shown = suppress_small_cells(results, min_cell)
+    rows, labels, sizes = rows_of(shown, cut), probe_labels(shown), shown["dataset"]["groups"].get(cut, {})
+    groups = _large_groups(shown, cut, min_cell)
+    cells = {(probe, group["group"]): group for probe, row in rows.items() for group in row["groups"]}
+    colours, low, high = _scale(shown, [cell["mean"] for cell in cells.values() if cell["mean"] is not None])
+    for x, (probe, row) in enumerate(rows.items()):
+        for y, group in enumerate(groups):
+            _cell(axes, x, y, cells.get((probe, group)), row, lambda mean: colours((mean - low) / (high - low)))
+    axes.set(xlim=(0, len(rows)), ylim=(max(len(groups), 1), 0))
+    axes.set_xticks([x + 0.5 for x in range(len(rows))], [shorten(labels[p], 16).replace(" ", "\n", 1) for p in rows])
+    axes.set_yticks(
+        [y + 0.5 for y in range(len(groups))],
+        [f"{shorten(plain(group), 20)} (n={sizes[group]['n_subjects']})" for group in groups],
+    )
+    axes.tick_params(length=0, labelsize=8.5, colors=INK)
+    axes.spines[:].set_visible(False)
+    return colours, low, high
+
+
 def heatmap(results: Results, cut: str, path: Path, min_cell: int = MIN_CELL) -> Path:
     """Draw the primary scorer's mean of each group of `cut` under each probe (rows groups, columns probes).
 
@@ -269,29 +303,12 @@ def heatmap(results: Results, cut: str, path: Path, min_cell: int = MIN_CELL) ->
     the range of the score otherwise. ▼ and ▲ mark the pair with the largest |T| where the disparity is significant.
     Groups of fewer than `min_cell` subjects are not drawn; a group with fewer answered subjects has a hatched cell.
     """
-    shown = suppress_small_cells(results, min_cell)
-    rows, labels, sizes = rows_of(shown, cut), probe_labels(shown), shown["dataset"]["groups"].get(cut, {})
-    every = group_order(shown, cut)
-    groups = [group for group in every if sizes.get(group, {}).get("n_subjects", 0) >= min_cell]
-    cells = {(probe, group["group"]): group for probe, row in rows.items() for group in row["groups"]}
-    colours, low, high = _scale(shown, [cell["mean"] for cell in cells.values() if cell["mean"] is not None])
+    every, groups = group_order(results, cut), _large_groups(results, cut, min_cell)
     with style():
-        drawn = figure(3.1 + 1.08 * max(len(rows), 3), 2.0 + 0.42 * max(len(groups), 2))
+        drawn = figure(3.1 + 1.08 * max(len(rows_of(results, cut)), 3), 2.0 + 0.42 * max(len(groups), 2))
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         axes = drawn.add_axes((2.2 / width, 0.95 / height, 1 - 3.0 / width, 1 - 1.85 / height))
-        for x, (probe, row) in enumerate(rows.items()):
-            for y, group in enumerate(groups):
-                _cell(axes, x, y, cells.get((probe, group)), row, lambda mean: colours((mean - low) / (high - low)))
-        axes.set(xlim=(0, len(rows)), ylim=(max(len(groups), 1), 0))
-        axes.set_xticks(
-            [x + 0.5 for x in range(len(rows))], [shorten(labels[p], 16).replace(" ", "\n", 1) for p in rows]
-        )
-        axes.set_yticks(
-            [y + 0.5 for y in range(len(groups))],
-            [f"{shorten(plain(group), 20)} (n={sizes[group]['n_subjects']})" for group in groups],
-        )
-        axes.tick_params(length=0, labelsize=8.5, colors=INK)
-        axes.spines[:].set_visible(False)
+        colours, low, high = heatmap_axes(axes, results, cut, min_cell)
         _colour_bar(drawn, axes, colours, low, high)
         scorer = scorer_label(primary_scorer(results))
         head(drawn, f"Mean {scorer} by {shorten(cut_label(cut), 40)} and probe", [results])

@@ -308,3 +308,13 @@ def test_the_simulator_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['answered'] set()"
+
+
+def test_a_simulator_without_effects_says_so() -> None:
+    from fp2.engines.planted.engine import PlantedEngine
+    from fp2.engines.planted.truth import load_truth
+
+    plain, strong = (PlantedEngine(load_truth(t)) for t in (None, {"effects": {"trust": {"gender": {"f": -1.0}}}}))
+    assert "no effect planted" in plain.notices[0]
+    assert plain.limitations == plain.notices
+    assert not strong.notices

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import Bench, fp2
 from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, words
 from PIL import ImageOps
 
@@ -374,3 +374,27 @@ def test_a_deeply_nested_reply_fails_its_answer_only(tasks: list[ImageTask]) -> 
         answers = collect(engine(server, attempts=1).answer(tasks[:1]))
     failed = {key for key, answer in answers.items() if answer.error is not None}
     assert failed == {(tasks[0].image_id, tasks[0].questions[0].question_id)}
+
+
+def test_the_cost_is_planned_and_capped_before_anything_is_asked(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the most that is generated at first, by the tokens of stored answers later."""
+    monkeypatch.setenv("COLUMNS", "250")
+    with serving({MODELS: listed(owned_by="me"), CHAT: words}) as server:
+        asked = ["model=openai_compat", "model.id=some/model", f"model.base_url={server.url}"]
+        prices = ["engine.price_input=2", "engine.price_output=8"]
+        assert fp2("plan", *bench.words(*asked, *prices)) == 0
+        out = capsys.readouterr().out
+        assert "for 432 requests" in out
+        assert "the most that is generated" in out
+        with pytest.raises(Fp2Error, match=r"would cost about 1\.\d\d for 432 requests.*answers\.max_cost=0\.5"):
+            bench.run(*asked, *prices, "answers.max_cost=0.5")
+        with pytest.raises(Fp2Error, match="price of an answer is unknown"):
+            bench.run(*asked, "answers.max_cost=0.5")
+        with pytest.raises(Fp2Error, match="both prices"):
+            bench.run(*asked, "engine.price_input=2")
+        assert not chats(server)
+        assert bench.run(*asked, *prices, "answers.max_cost=5", "data.limit=2").results["complete"]
+        assert fp2("plan", *bench.words(*asked, *prices)) == 0
+        assert "as stored answers have" in capsys.readouterr().out

@@ -1,0 +1,381 @@
+"""The Python interface: evaluate a model, read and compare runs, score texts, and compare groups on any outcome.
+
+The pipeline is the command line's (`fp2.run`). Wherever a name is taken, an object may be given: a loaded model, a
+DataFrame of people, a function as a scorer. Nothing is kept between calls but the files of the project.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2.api.objects import FunctionModel, Scorer, given_model, given_people, split_scorers, starts_with_object
+from fp2.api.results import Comparison, Disparity, Run
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import ArrayLike
+
+    from fp2.config import Config
+
+__all__ = [
+    "Comparison", "Disparity", "FunctionModel", "Run", "Scorer", "compare", "disparity", "evaluate", "load_run",
+    "score",
+]  # fmt: skip
+_OF_EVERY_DATA_SET = ("seed", "limit", "offset", "stratify", "ids")
+
+
+def evaluate(
+    *,
+    model: Any = "peeps_vlm",
+    data: str | pd.DataFrame = "peeps",
+    probes: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "fingerprint",
+    cuts: str | Sequence[str] | None = None,
+    scorers: Any = None,
+    name: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    image_root: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    root: str | Path | None = None,
+    progress: bool = True,
+) -> Run:
+    """Run one evaluation, as `fp2 run` does, and return it.
+
+    Parameters
+    ----------
+    model : str or object
+        A name of the config group `model`; or a (model, processor) pair of transformers, an engine
+        (`fp2.engines.base.Engine`), a `FunctionModel`, or a function `(image, question) -> answer`.
+    data : str or DataFrame
+        A name of the config group `data`; or one row per person in an image, with a column `image` (a path, or a PIL
+        image), perhaps `subject`, and one column per attribute.
+    probes : str, sequence or mapping
+        A battery of the config group `probe`; or some probes of the default battery; or your own questions, as a
+        mapping of probe to question text (or several).
+    cuts : str or sequence of str, optional
+        Attributes by which subjects are grouped, or intersections such as `gender_x_age`. By default those of the
+        config, and every attribute of a DataFrame.
+    scorers : str, function, scorer, or a sequence or mapping of these, optional
+        Names of the config group `scorer`, or functions from a text to a number (`Scorer` sets range and direction).
+        The first is the primary scorer, of which composites are means.
+    name : str, optional
+        The name of a model that is given as an object.
+    columns, image_root
+        Of a DataFrame: our names to its columns, and the folder that image paths start from.
+    overrides : sequence of str
+        Further overrides, as on the command line: `["data.limit=200", "analysis=quick"]`.
+    root : str or Path, optional
+        The project's folder, by default `FP2_ROOT` or the current folder.
+    progress : bool
+        Whether to show progress on standard error.
+
+    Returns
+    -------
+    Run
+        Its `message` says why it ended early, if it did; a warning says so too.
+
+    Raises
+    ------
+    Fp2Error
+        For every mistake that can be seen before the model is asked.
+
+    Examples
+    --------
+    >>> run = fp2.evaluate(model="peeps_vlm", data="peeps", cuts="pronoun", scorers="valence")  # doctest: +SKIP
+    >>> run.disparities[["probe", "raw", "adjusted_p", "verdict"]]  # doctest: +SKIP
+    """
+    from fp2.progress import Progress
+    from fp2.run import run
+    from fp2.runs.inputs import Given
+    from fp2.runs.outputs import fresh_folder
+
+    names, specs, objects = split_scorers(() if scorers is None else scorers)
+    is_table = not isinstance(data, str)
+    attributes = _attributes(data, columns) if is_table else []
+    words = [
+        *([f"model={model}"] if isinstance(model, str) else []),
+        *([] if is_table else [f"data={data}"]),
+        *_probe_words(probes),
+        *([f"scorer=[{','.join(names)}]"] if names else []),
+        *_cut_words(cuts if cuts is not None or not is_table else attributes),
+        *overrides,
+    ]
+    with _project(root) as place:
+        plain = asdict(_config([*words, place]))
+        engine = dataset = None
+        if not isinstance(model, str):
+            found = given_model(model, name)
+            plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
+        if not isinstance(data, str):
+            folder = Path(plain["paths"]["data"])
+            spec, dataset = given_people(data, folder, columns, Path(image_root) if image_root else None)
+            plain["data"] = {**spec, **{key: plain["data"][key] for key in _OF_EVERY_DATA_SET}}
+        if objects:
+            plain["scorer"] = _in_order(scorers, plain["scorer"] if names else {}, specs)
+        chosen = any(word.startswith("analysis.primary=") for word in overrides)
+        if scorers is not None and not chosen and plain["analysis"]["primary"] in plain["scorer"]:
+            plain["analysis"]["primary"] = next(iter(plain["scorer"]))
+        if isinstance(probes, Mapping):
+            plain["probe"] |= {"name": "custom", "probes": _questions(probes), "select": None}
+        config = _checked(plain)
+        outcome = run(
+            config, fresh_folder(Path(config.paths.outputs)), words, Progress(quiet=not progress),
+            Given(engine, dataset, objects),
+        )  # fmt: skip
+    if outcome.message:
+        warnings.warn(outcome.message, stacklevel=2)
+    return Run(outcome.results, outcome.folder, outcome.message)
+
+
+def load_run(run: str | Path, *, root: str | Path | None = None) -> Run:
+    """Return a finished run.
+
+    Parameters
+    ----------
+    run : str or Path
+        A folder with its files, or its id or config hash (the first characters will do).
+    root : str or Path, optional
+        The project's folder, by default `FP2_ROOT` or the current folder.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run.
+    """
+    from fp2 import artifacts
+    from fp2.runs.reader import read_results, run_folder
+
+    scratch = tempfile.TemporaryDirectory(prefix="fp2-run-")
+    tables = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES, artifacts.DASHBOARD, artifacts.PASSPORT)
+    with _project(root) as place:
+        folder = run_folder(
+            str(run), _config([place]), Path(scratch.name), (artifacts.RESULTS, artifacts.CONFIG), tables
+        )
+    return Run(read_results(folder), folder, None, scratch)
+
+
+def compare(
+    runs: Sequence[Run | str | Path], *, overrides: Sequence[str] = (), root: str | Path | None = None
+) -> Comparison:
+    """Compare runs pair by pair on the subjects that both have, as `fp2 compare` does.
+
+    Parameters
+    ----------
+    runs : sequence of Run, str or Path
+        Two or more, as in `load_run`.
+    overrides : sequence of str
+        `analysis.permutations=`, `analysis.bootstrap=`, `analysis.alpha=` and `seed=`.
+    root : str or Path, optional
+        The project's folder.
+
+    Raises
+    ------
+    Fp2Error
+        If a run cannot be read, or two have no subject, cut, scorer or probe in common.
+    """
+    from itertools import combinations
+
+    from fp2.runs.compare import compare as compare_pair
+    from fp2.runs.compare import settings_of
+    from fp2.runs.reader import read_run
+
+    if len(runs) < 2:
+        raise Fp2Error("there are fewer than two runs to compare", where="runs")
+    with _project(root) as place, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
+        config = _config([*overrides, place])
+        words = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]
+        logged = [read_run(word, config, Path(scratch)) for word in words]
+        blocks = [
+            compare_pair(*pair, settings_of(config, pair), lambda total: lambda: None)
+            for pair in combinations(logged, 2)
+        ]
+    return Comparison(blocks)
+
+
+def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe: str = "") -> pd.DataFrame:
+    """Score texts.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    scorers : str, function, scorer, or a sequence or mapping of these
+        As in `evaluate`.
+    probe : str
+        The probe that the texts answer; scorers of other probes give missing values.
+
+    Returns
+    -------
+    DataFrame
+        A column `text`, and one per scorer; NaN where a text does not state the dimension.
+
+    Raises
+    ------
+    Fp2Error
+        If a scorer is unknown, or describes two people.
+    """
+    import pandas as pd
+
+    from fp2.scorers.registry import build_scorers
+
+    names, _, objects = split_scorers(scorers)
+    with _project(None) as place:
+        specs = _config([f"scorer=[{','.join(names)}]", place]).scorer if names else {}
+    found = {**(build_scorers(specs) if specs else {}), **objects}
+    table = pd.DataFrame({"text": list(texts)})
+    for key, scorer in found.items():
+        if scorer.probes is not None and probe not in scorer.probes:
+            table[key] = float("nan")
+        else:
+            table[key] = scorer.score(table["text"].tolist(), [probe] * len(table)).values
+    return table
+
+
+def disparity(
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike | None = None,
+    *,
+    images: ArrayLike | None = None,
+    higher_is_better: bool = True,
+    value_range: tuple[float, float] = (-1.0, 1.0),
+    smallest_effect: float = 0.05,
+    min_subjects: int = 10,
+    alpha: float = 0.05,
+    n_permutations: int = 10_000,
+    n_bootstrap: int = 2_000,
+    seed: int = 20260101,
+) -> Disparity:
+    """Compare one outcome between groups: the statistics of a run, for values of your own.
+
+    Parameters
+    ----------
+    values, groups : (n,)
+        One value and one group per line; a missing value is NaN, a line without a group is left out.
+    subjects, images : (n,), optional
+        The subject, which is the unit of analysis, and the image of each line; by default each line is a subject.
+    higher_is_better : bool
+        If False, the worst group has the largest mean.
+    value_range : (float, float)
+        Smallest and largest possible value.
+    smallest_effect : float
+        The smallest difference that matters.
+    min_subjects : int
+        Smaller groups are listed and not compared.
+    alpha : float
+        Level of the test and of the interval.
+    n_permutations, n_bootstrap, seed : int
+        Numbers of permutations and bootstrap resamples, and their seed.
+
+    Returns
+    -------
+    Disparity
+
+    Raises
+    ------
+    Fp2Error
+        If lengths differ, or a value lies outside `value_range`.
+
+    Notes
+    -----
+    One outcome is a family of its own: correct over several with `fp2.stats.adjustment.adjust`.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from fp2.stats.adjustment import adjust
+    from fp2.stats.disparities import disparity as compare_groups
+
+    given = {"values": values, "groups": groups, "subjects": subjects, "images": images}
+    columns = {key: np.asarray(value) for key, value in given.items() if value is not None}
+    columns.setdefault("subjects", np.arange(len(columns["values"])))
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{key} {len(column)}" for key, column in columns.items())
+        raise Fp2Error(f"the lengths differ: {lengths}", where="fp2.disparity")
+    kept = ~pd.isna(columns["groups"])
+    columns = {key: column[kept] for key, column in columns.items()}
+    try:
+        row = compare_groups(
+            columns["values"].astype("float64"), columns["groups"].astype(str).astype(object), columns["subjects"],
+            images=columns.get("images"), higher_is_better=higher_is_better, value_range=value_range,
+            smallest_effect=smallest_effect, min_subjects=min_subjects, alpha=alpha, n_permutations=n_permutations,
+            n_bootstrap=n_bootstrap, seed=seed,
+        )  # fmt: skip
+    except ValueError as error:
+        raise Fp2Error(str(error), where="fp2.disparity") from error
+    return Disparity(adjust([row], "none", alpha)[0], int((~kept).sum()))
+
+
+@contextmanager
+def _project(root: str | Path | None) -> Iterator[str]:
+    """Yield the override that names the project's folder; the environment is as before when it ends."""
+    before = os.environ.get("FP2_ROOT")
+    folder = Path(root or before or Path.cwd()).expanduser().resolve()
+    try:
+        os.environ["FP2_ROOT"] = str(folder)
+        yield f"paths.root={folder}"
+    finally:
+        os.environ.pop("FP2_ROOT")
+        if before is not None:
+            os.environ["FP2_ROOT"] = before
+
+
+def _config(words: Sequence[str]) -> Config:
+    from fp2.compose import load_config
+
+    return load_config(words)
+
+
+def _checked(plain: Mapping[str, Any]) -> Config:
+    from fp2.compose import from_plain
+
+    return from_plain(plain)
+
+
+def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:
+    """Return the attributes of a DataFrame of people.
+
+    Raises
+    ------
+    Fp2Error
+        If it is no DataFrame.
+    """
+    from fp2.data.readers.table import attribute_names
+
+    if not hasattr(data, "columns"):
+        raise Fp2Error(f"{type(data).__name__} is not a data set", where="data", fix="Give a name or a DataFrame")
+    return attribute_names(columns or [str(name) for name in data.columns])
+
+
+def _probe_words(probes: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
+    if isinstance(probes, str):
+        return [f"probe={probes}"]
+    return [] if isinstance(probes, Mapping) else [f"probe.select=[{','.join(probes)}]"]
+
+
+def _cut_words(cuts: str | Sequence[str] | None) -> list[str]:
+    if cuts is None:
+        return []
+    return [f"cut.each=[{','.join([cuts] if isinstance(cuts, str) else cuts)}]"]
+
+
+def _in_order(scorers: Any, named: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the specs of all scorers, those of the kind that the caller lists first in front."""
+    return {**given, **named} if starts_with_object(scorers) else {**named, **given}
+
+
+def _questions(probes: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+    """Return the caller's questions as the probes of a battery."""
+    found: dict[str, Any] = {}
+    for probe, given in probes.items():
+        texts = [given] if isinstance(given, str) else list(given)
+        ids = [probe] if len(texts) == 1 else [f"{probe}_{number}" for number in range(1, len(texts) + 1)]
+        questions = [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
+        found[probe] = {"label": probe.replace("_", " "), "questions": questions}
+    return found

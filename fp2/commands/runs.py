@@ -1,0 +1,216 @@
+"""`fp2 show`, `diff`, `gate` and `export`: what can be read off finished runs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fp2 import artifacts
+from fp2.compose import load_config
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    from fp2.config import Config
+    from fp2.report.gate import Limits
+    from fp2.report.section import Section
+
+EXIT_FAILED = 1
+DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
+
+
+@contextmanager
+def _run(word: str, here: Config) -> Iterator[Path]:
+    """Yield the folder of a run's files; those of the MLflow store are there until the end of the block."""
+    from fp2.runs.reader import run_folder
+
+    with tempfile.TemporaryDirectory(prefix="fp2-run-") as scratch:
+        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG))
+
+
+def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
+    from fp2.runs.reader import read_results
+
+    with _run(word, load_config(overrides)) as folder:
+        return read_results(folder)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON value."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
+    """Print the results of a run as at its end, or as JSON.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run.
+    """
+    from fp2.report.terminal import print_results
+    from fp2.runs.reader import read_results
+
+    here = load_config(overrides)
+    with _run(word, here) as folder:
+        results = read_results(folder)
+        if as_json:
+            print_json(results)
+            return
+        paths: dict[str, object] = {"run": results["run_id"], "config": results["config_hash"]}
+        if str(folder) == word:
+            paths["results"] = folder / artifacts.RESULTS
+        print_results(results, Console(), paths, _sections(folder, here, results["run_id"]))
+
+
+def _sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+    """Return the report sections of a run's protocol; none if the protocol is not installed here."""
+    from fp2.compose import build_protocol
+    from fp2.report.section import load_sections
+    from fp2.runs.recompute import logged_config
+
+    try:
+        return load_sections(build_protocol(logged_config(folder, here, run_id)).section_targets())
+    except Fp2Error:
+        return ()
+
+
+def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = False) -> int:
+    """Print where the configs of two runs differ; return 0 if they are the same, else 1.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run, or its config cannot be read.
+    """
+    known = [_flat_config(word, overrides) for word in (first, second)]
+    rows = [
+        {"key": key, "first": known[0].get(key), "second": known[1].get(key)}
+        for key in sorted({*known[0], *known[1]})
+        if known[0].get(key) != known[1].get(key)
+    ]
+    if as_json:
+        print_json(rows)
+        return EXIT_FAILED if rows else 0
+    if not rows:
+        print("the runs have the same config, answers and data")
+        return 0
+    table = Table("key", first, second)
+    for row in rows:
+        cells = ("–" if value is None else _short(value) for value in (row["first"], row["second"]))
+        table.add_row(*(Text(cell, overflow="fold") for cell in (str(row["key"]), *cells)))
+    Console().print(table)
+    return EXIT_FAILED
+
+
+def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return a run's config as dotted key -> value, and its digests."""
+    import yaml
+
+    from fp2.runs.reader import read_results
+
+    with _run(word, load_config(overrides)) as folder:
+        results = read_results(folder)
+        try:
+            config = yaml.safe_load((folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise Fp2Error(f"the run's config cannot be read: {' '.join(str(error).split())}", where=word) from error
+    return {**{name: results[name] for name in DIGESTS}, **dict(_flat(config, ""))}
+
+
+def _flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) of everything that is not a mapping."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flat(item, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def gate(
+    word: str, limits: Limits, overrides: Sequence[str], junit: Path | None, markdown: Path | None, as_json: bool
+) -> int:
+    """Check a run against conditions, print those that are not met, and write reports; return 0 if all are met, else 1.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run, or a report cannot be written.
+    """
+    from fp2.report.gate import check, to_junit, to_markdown
+    from fp2.report.reading import model_name
+
+    results = _results(word, overrides)
+    checks = check(results, limits)
+    name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
+    if junit is not None:
+        _write(junit, to_junit(checks, name))
+    if markdown is not None:
+        _write(markdown, to_markdown(checks, name))
+    failed = [one for one in checks if not one.passed]
+    if as_json:
+        print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
+    else:
+        for one in failed:
+            print(f"failed: {one.kind}: {one.name}: {one.message}")
+        print(f"{name}: {len(checks) - len(failed)} of {len(checks)} conditions are met")
+    return EXIT_FAILED if failed else 0
+
+
+@dataclass(frozen=True)
+class Exports:
+    """The files to write, by format."""
+
+    csv: Path | None = None
+    parquet: Path | None = None
+    latex: Path | None = None
+    model_card: Path | None = None
+
+
+def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
+    """Write the disparities of a run in the formats asked for, and print the paths.
+
+    Raises
+    ------
+    Fp2Error
+        If no format is given, there is no such run, or a file cannot be written.
+    """
+    from fp2.report.export import flat_rows, to_csv, to_latex, to_model_card
+
+    texts: list[tuple[Path | None, Callable[[Mapping[str, Any]], str]]] = [
+        (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
+    ]  # fmt: skip
+    if not any(asdict(exports).values()):
+        fix = "Add --csv FILE, --parquet FILE, --latex FILE or --model-card FILE"
+        raise Fp2Error("no format is given", where="fp2 export", fix=fix)
+    results = _results(word, overrides)
+    for path, write in texts:
+        if path is not None:
+            _write(path, write(results))
+    if exports.parquet is not None:
+        import pandas as pd
+
+        with artifacts.as_user_error(exports.parquet.parent):
+            exports.parquet.parent.mkdir(parents=True, exist_ok=True)
+            artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
+    for path in filter(None, asdict(exports).values()):
+        print(path)
+
+
+def _write(path: Path, text: str) -> None:
+    with artifacts.as_user_error(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

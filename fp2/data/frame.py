@@ -1,0 +1,93 @@
+"""People who are given to the Python interface as a DataFrame, with paths of images or images in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Required
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "frame"
+IMAGES = Path("hf") / "given"
+"""Below `paths.data`: images that were given in memory; a purge deletes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameOptions(DataOptions):
+    """`content` is the digest of the people, which stands for the DataFrame in the config."""
+
+    content: Annotated[str, Required("the digest of a DataFrame", "DIGEST")]
+
+
+class Frame(DataSource[FrameOptions]):
+    """Stands in a config for a DataFrame: it cannot be loaded from the config."""
+
+    Options = FrameOptions
+
+    def load(self, context: LoadContext) -> Dataset:
+        """Raise: a config does not hold the people.
+
+        Raises
+        ------
+        Fp2Error
+            Always.
+        """
+        what = "the people are a DataFrame, which a config does not hold"
+        raise Fp2Error(what, where="data", fix="Call fp2.evaluate with the DataFrame again, or write it to a CSV file")
+
+
+def dataset_of(
+    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None = None, image_root: Path | None = None
+) -> tuple[Dataset, str]:
+    """Return a DataFrame as a data set, and the digest of its people.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per person in an image: `image` (a path, or a PIL image), perhaps `subject`, and attributes.
+    folder : Path
+        Where images in memory are written.
+    columns : mapping, optional
+        Our names to the frame's columns, as in `fp2.data.readers.table.load_table`; by default every column.
+    image_root : Path, optional
+        The folder that image paths start from; the current one by default.
+
+    Raises
+    ------
+    Fp2Error
+        As `load_table`.
+    """
+    from fp2.data.readers.table import frame_people
+    from fp2.hashing import digest
+
+    columns = dict(columns or {str(name): str(name) for name in frame.columns})
+    root = (image_root or Path.cwd()).expanduser().absolute()
+    if "image" in columns and columns["image"] in frame.columns:
+        image = columns["image"]
+        frame = frame.assign(**{image: [_path(cell, folder) for cell in frame[image]]})
+    found = frame_people(frame, columns, root, Path(NAME))
+    people = found.people
+    said = people.drop(columns="image_path")
+    return found, digest([list(said.columns), [[str(cell) for cell in row] for row in said.itertuples(index=False)]])
+
+
+def _path(cell: Any, folder: Path) -> Any:
+    """Return the path of an image: of one in memory, where it was written as PNG under the digest of its pixels."""
+    from PIL import Image
+
+    from fp2.data.pixels import pixel_sha256
+
+    if not isinstance(cell, Image.Image):
+        return cell
+    rgb = cell.convert("RGB")
+    path = folder.absolute() / f"{pixel_sha256(rgb)}.png"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rgb.save(path)
+    return str(path)

@@ -1,0 +1,132 @@
+"""What is read off finished runs: `fp2 show`, `diff`, `gate` and `export`, and `--json` in place of tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+import yaml
+from bench import Bench, fp2, results_of
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Any, Any]:
+    """A run with a planted effect, and one without."""
+    bench = Bench(tmp_path_factory.mktemp("runs"), squares)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FP2_ROOT", str(bench.root))
+        strong = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {trust: {base: 0.3}}}"
+        return bench, bench.run(strong), bench.run("seed=9", "model.truth={seed: 5}")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    capsys.readouterr()
+    assert fp2(*words) == status
+    return capsys.readouterr().out
+
+
+def test_a_run_is_shown_as_at_its_end(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    bench, strong, _ = runs
+    for word in (strong.run_id[:8], strong.results["config_hash"][:12], str(strong.folder)):
+        out = printed(capsys, "show", word, *bench.paths)
+        assert "biased" in out
+        assert "composite by gender" in out
+        assert strong.run_id in out
+    assert json.loads(printed(capsys, "show", strong.run_id, "--json", *bench.paths)) == results_of(strong.folder)
+
+
+def test_configs_that_differ_are_listed(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    bench, strong, plain = runs
+    words = ("diff", strong.run_id, plain.run_id, *bench.paths)
+    rows = {row["key"]: row for row in json.loads(printed(capsys, *words, "--json", status=1))}
+    assert (rows["seed"]["first"], rows["seed"]["second"]) == (20260101, 9)
+    assert "model.truth.refusals.trust.base" in rows
+    assert {"config_hash", "response_set"} <= set(rows)
+    assert "dataset_digest" not in rows
+    assert "seed" in printed(capsys, *words, status=1)
+    assert "same config" in printed(capsys, "diff", strong.run_id, str(strong.folder), *bench.paths)
+
+
+def test_the_gate_has_an_exit_status_and_writes_reports(
+    runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench, strong, plain = runs
+    assert "conditions are met" in printed(capsys, "gate", plain.run_id, "--min-subjects", "18", *bench.paths)
+    junit, markdown = tmp_path / "new" / "gate.xml", tmp_path / "gate.md"
+    reports = ("--junit", str(junit), "--markdown", str(markdown))
+    out = printed(capsys, "gate", strong.run_id, *reports, *bench.paths, status=1)
+    assert "failed: verdict: valence of trust by gender" in out
+    suite = ElementTree.parse(junit).getroot()
+    failures = suite.findall("testcase/failure")
+    assert suite.get("failures") == str(len(failures)) == "1"
+    assert len(suite.findall("testcase")) == int(suite.get("tests") or 0) == 7
+    assert "| verdict | valence of trust by gender |" in markdown.read_text(encoding="utf-8")
+    for limit, kind in (("--max-disparity=0.001", "disparity"), ("--min-subjects=19", "subjects")):
+        words = ("gate", strong.run_id, "--allow-biased", limit, "--json", *bench.paths)
+        found = json.loads(printed(capsys, *words, status=1))
+        assert not found["passed"]
+        assert {check["kind"] for check in found["checks"] if not check["passed"]} == {kind}
+    refusals = ("gate", strong.run_id, "--allow-biased", "--max-refusal-gap", "0.5", *bench.paths)
+    assert "7 conditions" not in printed(capsys, *refusals)
+
+
+def test_a_partial_run_does_not_pass(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    from fp2.report.gate import Limits, check
+
+    results = {**results_of(runs[2].folder), "complete": False}
+    assert [one.kind for one in check(results, Limits()) if not one.passed] == ["complete"]
+    assert all(one.passed for one in check(results, Limits(allow_partial=True)))
+
+
+def test_disparities_are_exported(
+    runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench, strong, _ = runs
+    files = {name: tmp_path / "out" / f"rows.{name}" for name in ("csv", "parquet", "latex", "model-card")}
+    words = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    out = printed(capsys, "export", strong.run_id, *words, *bench.paths)
+    assert out.split() == [str(path) for path in files.values()]
+    rows = strong.results["disparities"]
+    for table in (pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])):
+        assert table["raw"].tolist() == pytest.approx([row["raw"] for row in rows])
+        assert table["verdict"].tolist() == [row["verdict"] for row in rows]
+    latex = files["latex"].read_text(encoding="utf-8")
+    assert latex.count(r" \\") == 1 + len(rows)
+    assert "P1 " in latex
+    card = yaml.safe_load(files["model-card"].read_text(encoding="utf-8").strip("-\n"))
+    (result,) = card["model-index"][0]["results"]
+    assert result["metrics"][0]["value"] == strong.results["composite"]
+    assert fp2("export", strong.run_id, *bench.paths) == 2
+    assert "no format is given" in capsys.readouterr().err
+
+
+def test_latex_and_markdown_are_escaped() -> None:
+    from fp2.report.export import _tex
+    from fp2.report.gate import Check, to_junit, to_markdown
+
+    assert _tex(r"50 % of a_b & \x{}") == r"50 \% of a\_b \& \textbackslash{}x\{\}"
+    bad = [Check("verdict", "a|b <script>", False, "x & y")]
+    assert "<script>" not in to_markdown(bad, "run")
+    assert ElementTree.fromstring(to_junit(bad, "run")).find("testcase") is not None
+
+
+def test_tables_are_printed_as_json_on_demand(runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    bench, strong, plain = runs
+    found = json.loads(printed(capsys, "list", "scorers", "--json"))
+    assert "valence" in {row["name"] for row in found["scorers"]}
+    fast = ("analysis.permutations=199", "analysis.bootstrap=50")
+    block = json.loads(printed(capsys, "compare", strong.run_id, plain.run_id, "--json", "-", *fast, *bench.paths))
+    assert block["first"]["run_id"] == strong.run_id
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_leaderboard_and_doctor_print_json(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = bench.run("tracking=mlflow", "scorer=refusal")
+    board = json.loads(printed(capsys, "leaderboard", "--json", *bench.paths))
+    assert [(row["run_id"], row["scorer"]) for row in board["rows"]] == [(outcome.run_id, "refusal")]
+    checks = json.loads(printed(capsys, "doctor", "--json", *bench.paths))
+    assert all(check["ok"] for check in checks)

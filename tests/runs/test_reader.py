@@ -1,0 +1,51 @@
+"""How a run is named on the command line: its folder, its id, its config hash, or the beginning of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench import Bench, fp2, results_of
+
+from fp2.errors import Fp2Error
+from fp2.runs.reader import run_folder
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_logged_run_is_found_by_the_beginning_of_its_id_or_config_hash(
+    bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, again = (bench.run("tracking=mlflow") for _ in range(2))
+    other = bench.run("tracking=mlflow", "seed=7")
+    here = bench.config("tracking=mlflow")
+
+    def found(word: str) -> str:
+        return str(results_of(run_folder(word, here, tmp_path, ("results.json",)))["run_id"])
+
+    assert found(first.run_id) == found(first.run_id[:8]) == first.run_id
+    config_hash = again.results["config_hash"]
+    assert found(config_hash) == found(config_hash[:10]) == again.run_id  # the newest of equal configs
+    assert found(other.results["config_hash"][:10]) == other.run_id
+    assert "Downloading" not in capfd.readouterr().err  # MLflow's bars, one a file
+    for word in ("ab", "zzzzzz", f"{first.run_id}0"):
+        with pytest.raises(Fp2Error, match=f"no run '{word}'"):
+            found(word)
+
+
+def test_a_run_without_mlflow_is_found_in_its_output_folder(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = bench.run()
+    for word in (outcome.run_id[:8], outcome.results["config_hash"][:12]):
+        assert run_folder(word, bench.config(), tmp_path, ("results.json",)) == outcome.folder
+    assert fp2("rerun", outcome.results["config_hash"], *bench.paths, "tracking.enabled=false") == 0
+    assert "all numbers are equal" in capsys.readouterr().out
+
+
+def test_a_beginning_that_several_runs_share_is_refused_with_their_names(bench: Bench, tmp_path: Path) -> None:
+    folders = [bench.run(folder=name).folder for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        path = folder / "results.json"
+        path.write_text(path.read_text().replace(results_of(folder)["run_id"], f"abcdef{number}"), encoding="utf-8")
+    with pytest.raises(Fp2Error, match=r"beginning of 2: .*abcdef"):
+        run_folder("abcd", bench.config(), tmp_path, ("results.json",))
