@@ -279,3 +279,5 @@ HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})
 """Kinds that show nothing of the subject: the simulator gets no attributes."""
 MIRRORED = "mirrored"
 """The mirrored copy of every image of two people."""
+
+NOT_ASKED = "not asked: the run ended before it came to this"

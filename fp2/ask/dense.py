@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.ask.dense_answers import DenseAnswers, collect
-from fp2.ask.loop import NOT_ASKED, Forecast
+from fp2.ask.loop import Forecast
 from fp2.ask.plan import Plan
 from fp2.data.stimuli import original_image_id
 from fp2.errors import Fp2Error
@@ -36,7 +36,7 @@ from fp2.store.dense import (
     response_set_of,
     seconds_of,
 )
-from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.base import Engine

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2 import artifacts
-from fp2.ask.loop import NOT_ASKED
 from fp2.errors import Fp2Error
-from fp2.tables import CONTROLS, ORIGINAL, YES_NO_NUMBERS
+from fp2.tables import CONTROLS, NOT_ASKED, ORIGINAL, YES_NO_NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd

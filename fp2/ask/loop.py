@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
-NOT_ASKED = "not asked: the run ended before it came to this"
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fp2.ask.answers import RowAnswers
-from fp2.ask.loop import NOT_ASKED, Forecast
+from fp2.ask.loop import Forecast
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.hashing import canonical_json, digest
 from fp2.store.rows import response_key, response_set
-from fp2.tables import ANSWERS, Answer, Decoding, ImageTask, Question
+from fp2.tables import ANSWERS, NOT_ASKED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.base import Engine

@@ -15,7 +15,7 @@ import pytest
 from fp2.ask import dense
 from fp2.ask.dense import DenseStorage, disk
 from fp2.ask.dense_answers import DenseAnswers
-from fp2.ask.loop import NOT_ASKED, Asked, ask
+from fp2.ask.loop import Asked, ask
 from fp2.ask.plan import Plan, make_plan
 from fp2.cuts import Cut
 from fp2.data.base import people_table
@@ -24,7 +24,7 @@ from fp2.errors import Fp2Error
 from fp2.probes.traits import Trait
 from fp2.store.dense import answered
 from fp2.store.rows import ResponseStore
-from fp2.tables import YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 TRAITS = (Trait("kind", "positive", 2.5), Trait("cruel", "negative", -2.9), Trait("clever", "positive", None))
 TEMPLATES = {"T1": "Is the person {}?", "T2": "Do they look {}?"}

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fp2.ask.loop import NOT_ASKED, Asked, ask
+from fp2.ask.loop import Asked, ask
 from fp2.ask.plan import Plan, make_plan
 from fp2.ask.rows import RowStorage
 from fp2.config import VariantConfig
@@ -22,7 +22,7 @@ from fp2.data.pixels import PixelDigest
 from fp2.data.stimuli import make_stimuli
 from fp2.errors import Fp2Error
 from fp2.store.rows import ResponseStore
-from fp2.tables import Answer, Decoding, ImageTask, Question
+from fp2.tables import NOT_ASKED, Answer, Decoding, ImageTask, Question
 
 ORIGINAL = VariantConfig()
 QUESTIONS = (Question("a", "a", "What?"), Question("b", "b", "Who?"))
