@@ -110,6 +110,16 @@ def leaderboard(
     show(sweep_id, words, Outputs(csv, markdown, figure))
 
 
+@app.command(context_settings=OVERRIDES)
+def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")]) -> None:
+    """Log a finished run from its folder, when MLflow could not be used while it ran."""
+    from fp2.compose import load_config
+    from fp2.runs.outputs import log_folder
+
+    run_id, experiment = log_folder(folder, load_config(ctx.args))
+    print(f"run         {run_id}\nexperiment  {experiment}")
+
+
 @app.command()
 def verify(
     passport: Path,

@@ -13,7 +13,6 @@ tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, EXIT_NOT_LOGGED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, limitations, versions
@@ -69,18 +68,20 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
         }
-        with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
+        with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
-            run_id = tracker.run_id if tracker else uuid.uuid4().hex
-            results = _results(protocol, inputs, found, asked, run_id)
-            remember(Path(config.paths.state), run_id, places)
+            results = _results(protocol, inputs, found, asked, record.run_id)
+            remember(Path(config.paths.state), record.run_id, places)
             sections = load_sections(protocol.section_targets())
             published = _published(inputs, found)
             write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
-            log_run(config, tracker, folder, results)
+            log_run(config, record, folder, results)
     status, message = _ended(asked, results)
-    experiment = tracker.experiment_id if tracker else None
+    if record.fault is not None:
+        unlogged = f"The run is complete, but not logged: {record.fault.what}. Log it with: fp2 log {folder}"
+        status, message = status or EXIT_NOT_LOGGED, f"{message}. {unlogged}" if message else unlogged
+    run_id, experiment = (record.run_id, None) if record.fault or record.tracker is None else record.tracker.ids
     return Outcome(results, folder, run_id, experiment, status, message, sections)
 
 

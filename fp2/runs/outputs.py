@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import traceback
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
+from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
@@ -50,24 +52,62 @@ class Outcome:
     sections: Sequence[Section] = ()
 
 
+@dataclass
+class Record:
+    """The record of a run in MLflow. A store that fails costs the record, never the run or an answer.
+
+    Attributes
+    ----------
+    run_id : str
+        The run's id in its results: that of the MLflow run, if it could be started in time.
+    tags, name
+        The run's digests, and its name in the UI.
+    tracker : Tracker or None
+        The MLflow run; None where tracking is switched off or has failed so far.
+    fault : Fp2Error or None
+        Why the run is not logged.
+    """
+
+    run_id: str
+    tags: Mapping[str, Any]
+    name: str
+    tracker: Tracker | None = None
+    fault: Fp2Error | None = None
+
+    def start(self, config: Config) -> None:
+        """Start the MLflow run, or keep the reason why it cannot be started."""
+        from fp2.tracking import client
+
+        try:
+            self.tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **self.tags}, self.name)
+        except Fp2Error as error:
+            self.fault = error
+
+
 @contextmanager
-def tracked(config: Config, folder: Path, tags: Mapping[str, Any], name: str) -> Iterator[Tracker | None]:
+def tracked(
+    config: Config, folder: Path, tags: Mapping[str, Any], name: str, progress: Progress
+) -> Iterator[Record]:  # fmt: skip
     """Log the run from here on; an exception ends it as FAILED, with the traceback among its local files.
 
-    Yields None where tracking is switched off. `tags` hold the run's digests, `name` is its name in the UI.
+    `tags` hold the run's digests, `name` is its name in the UI. A store that cannot be used is noted; the run goes on.
     """
-    if not config.tracking.enabled:
-        yield None
-        return
-    from fp2.tracking import client
-
-    tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **tags}, name)
+    record = Record(uuid.uuid4().hex, tags, name)
+    if config.tracking.enabled:
+        record.start(config)
+    if record.tracker is not None:
+        record.run_id = record.tracker.run_id
+        if record.tracker.note:
+            progress.note(record.tracker.note)
+    if record.fault is not None:
+        progress.note(f"{record.fault.what}; the run goes on, and is logged at its end if that works then")
     try:
-        yield tracker
+        yield record
     except BaseException as error:
-        with suppress(Exception):  # report what ended the run, not what its record then lacks
-            tracker.tag({"error": str(error)[:500] or type(error).__name__})
-            tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        if record.tracker is not None:
+            with suppress(Exception):  # report what ended the run, not what its record then lacks
+                record.tracker.tag({"error": printable(error, 500) or type(error).__name__})
+                record.tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
             with suppress(OSError):
                 (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
@@ -143,13 +183,62 @@ def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]
     from fp2.tracking.client import summaries
 
     same = {tag: results[tag] for tag in ("config_hash", "response_set", "dataset_digest")}
-    return own + summaries(config, without=same)
+    try:
+        return own + summaries(config, without=same)
+    except Fp2Error:  # `tracked` has noted it; the leaderboard has this run only
+        return own
 
 
-def log_run(config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any]) -> None:
-    """Log the run's files, numbers and tags, and end its MLflow run."""
-    if tracker is None:
+def log_run(config: Config, record: Record, folder: Path, results: dict[str, Any]) -> None:
+    """Log the run's files, numbers and tags, and end its MLflow run; `record.fault` says why that failed.
+
+    A store that could not be used when the run started is tried once more.
+    """
+    if not config.tracking.enabled:
         return
+    if record.tracker is None:
+        record.tags = {**record.tags, "response_set": results["response_set"], "run_id": record.run_id}
+        record.fault = None
+        record.start(config)
+    if record.tracker is None:
+        return
+    try:
+        _log(config, record.tracker, folder, results)
+    except Fp2Error as error:
+        record.fault = error
+        with suppress(Exception):
+            record.tracker.tag({"error": printable(error, 500)})
+            record.tracker.finish("FAILED")
+
+
+def log_folder(folder: Path, here: Config) -> tuple[str, str]:
+    """Log a finished run from its folder, after a failure of MLflow; return the ids of the MLflow run and experiment.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder is not that of a finished run, or the run is logged already, or the store cannot be used.
+    """
+    from fp2.runs.reader import read_results
+    from fp2.runs.recompute import logged_config
+    from fp2.tracking import client
+
+    results = read_results(folder)
+    if not (folder / artifacts.PASSPORT).is_file():
+        raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
+    run_id = str(results["run_id"])
+    config = logged_config(folder, here, run_id)
+    config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
+    tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
+    tags = {"sweep_id": config.tracking.sweep_id, **tags, "variant": config.variant.name, "run_id": run_id}
+    name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
+    tracker = client.resume(config, run_id) or client.start(config, tags, name)
+    _log(config, tracker, folder, results)
+    return tracker.run_id, tracker.experiment_id
+
+
+def _log(config: Config, tracker: Tracker, folder: Path, results: dict[str, Any]) -> None:
+    """Log files, numbers and tags, and end the MLflow run."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.tracking import client
