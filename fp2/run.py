@@ -23,7 +23,7 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, EXIT_NOT_LOGGED
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, limitations, versions
@@ -77,12 +77,7 @@ def run(config: Config, folder: Path, overrides: Sequence[str], progress: Progre
             published = _published(inputs, found)
             write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
             log_run(config, record, folder, results)
-    status, message = _ended(asked, results)
-    if record.fault is not None:
-        unlogged = f"The run is complete, but not logged: {record.fault.what}. Log it with: fp2 log {folder}"
-        status, message = status or EXIT_NOT_LOGGED, f"{message}. {unlogged}" if message else unlogged
-    run_id, experiment = (record.run_id, None) if record.fault or record.tracker is None else record.tracker.ids
-    return Outcome(results, folder, run_id, experiment, status, message, sections)
+    return record.outcome(results, folder, *_ended(asked, results), sections)
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 from fp2.results import PROSE
 from fp2.runs.local_paths import missing_places, recall, with_places
 
@@ -54,7 +55,7 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
         if not override.lstrip("+").startswith(MAY_CHANGE):
             raise Fp2Error(f"a rerun cannot change {override.partition('=')[0]!r}", where="override")
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
-    console = Console()
+    console = Terminal()
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
         source = run_folder(run_id, here, Path(scratch), FILES)
         before, logged = _read(source)
@@ -66,6 +67,8 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
         console.print(line, style="yellow", highlight=False)
     outcome = _run(config, [*logged, *overrides])
     same = _compare(before, outcome.results, console)
+    if outcome.message:
+        print(f"error: {outcome.message}", file=sys.stderr)
     print(f"rerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}")
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
@@ -131,7 +134,7 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
     return run(config, fresh_folder(Path(config.paths.outputs)), list(overrides), Progress())
 
 
-def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Terminal) -> bool:
     """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree."""
     table = Table(title="rerun and logged run")
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
@@ -159,7 +162,7 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], console: Conso
     return all_same and same
 
 
-def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console: Console) -> bool:
+def _compare_blocks(before: Mapping[str, Any], after: Mapping[str, Any], console: Terminal) -> bool:
     """Print one line per block of a protocol (with `metrics` or `headline`); return whether all agree."""
     same = True
     for name, old in before.items():
@@ -236,6 +239,8 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         source = run_folder(run_id, given, Path(scratch), (artifacts.CONFIG, artifacts.RESULTS), OPTIONAL)
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
-    print_results(outcome.results, Console(), places_of(given, outcome), outcome.sections)
+    print_results(outcome.results, Terminal(), places_of(given, outcome), outcome.sections)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
+    if outcome.message:
+        print(f"error: {outcome.message}", file=sys.stderr)
     return outcome.exit_status

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.errors import Fp2Error
+from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.progress import Progress
 from fp2.text import printable
 
@@ -82,6 +82,17 @@ class Record:
             self.tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **self.tags}, self.name)
         except Fp2Error as error:
             self.fault = error
+
+    def outcome(
+        self, results: dict[str, Any], folder: Path, status: int, message: str | None, sections: Sequence[Section]
+    ) -> Outcome:
+        """Return the outcome of the finished run; `status` and `message` say why it ended early, if it did."""
+        if self.fault is None:
+            run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
+            return Outcome(results, folder, run_id, experiment, status, message, sections)
+        unlogged = f"the results are written, but not logged: {self.fault.what}. Log them with: fp2 log {folder}"
+        message = f"{message}; {unlogged}" if message else unlogged
+        return Outcome(results, folder, self.run_id, None, status or EXIT_NOT_LOGGED, message, sections)
 
 
 @contextmanager

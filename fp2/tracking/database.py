@@ -73,7 +73,7 @@ def _draft(path: Path) -> Path:
     uri = f"sqlite:///{draft}"
     try:
         try:
-            SqlAlchemyStore(uri, (path.parent / "artifacts").as_uri())
+            SqlAlchemyStore(uri, (path.parent / "artifacts").as_uri())  # type: ignore[no-untyped-call]
         finally:
             if (engine := SqlAlchemyStore._engine_map.pop(uri, None)) is not None:
                 engine.dispose()
