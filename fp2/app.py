@@ -17,6 +17,7 @@ from typing import Any
 
 from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
+from fp2.text import printable
 
 STATUS = "status.json"
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
@@ -100,7 +101,7 @@ def task(cfg: Any) -> None:
     except Exception as error:
         if not sweep:
             raise
-        status = {"exit_status": 1, "message": f"{type(error).__name__}: {error}"}
+        status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
     status["overrides"] = list(hydra_cfg.overrides.task)
     _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
@@ -115,14 +116,12 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
     except OSError as error:
         if status["message"]:
             print(f"error: {status['message']}", file=sys.stderr)
-        print(f"error: cannot write: {error.strerror} ({error.filename or folder})", file=sys.stderr)
+        print(f"error: cannot write: {error.strerror} ({printable(error.filename or folder)})", file=sys.stderr)
         sys.exit(int(status["exit_status"]) or EXIT_BAD_INPUT)
 
 
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
-    from rich.console import Console
-
-    from fp2.progress import Progress
+    from fp2.progress import Progress, Terminal
     from fp2.report.terminal import print_results
     from fp2.run import run
 
@@ -130,7 +129,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
     if not sweep:
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
-    print_results(outcome.results, Console(), places_of(config, outcome), outcome.sections)
+    print_results(outcome.results, Terminal(), places_of(config, outcome), outcome.sections)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,

@@ -9,11 +9,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
+from fp2.text import printable
 
 Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
@@ -22,7 +24,7 @@ NEEDED_FREE_GB = 2.0
 def examine(overrides: Sequence[str]) -> int:
     """Print one line per check; return 0 if all pass, else 1."""
     config = load_config(overrides)
-    console = Console()
+    console = Terminal()
     checks: tuple[Callable[[Config], Check], ...] = (
         _python,
         _packages,
@@ -35,7 +37,8 @@ def examine(overrides: Sequence[str]) -> int:
     )
     results = [check(config) for check in checks]
     for well, line in results:
-        console.print(f"[{'green' if well else 'red'}]{'ok ' if well else 'BAD'}[/] {line}", highlight=False)
+        mark = Text("ok " if well else "BAD", style="green" if well else "red")
+        console.print(mark + Text(f" {printable(line)}", style="none"))
     return 0 if all(well for well, _ in results) else 1
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 
 if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow
@@ -59,13 +59,13 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     run_ids = list(dict.fromkeys(str(row["run_id"]) for row in found))
     ranked, notes = _rankings(run_ids, config) if sweep_id is not None else ([], [NAME_A_SWEEP])
     rows = with_places(rank(found), ranked)
-    console = Console()
-    wide = Console(width=max(console.width, WIDTH))
+    console = Terminal()
+    wide = Terminal(width=max(console.width, WIDTH))
     for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
         wide.print(_table(title, part))
         wide.print(_legend(part, ranked), style="dim", highlight=False)
     for line in notes:
-        console.print(line, style="yellow", highlight=False, markup=False)
+        console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, notes, outputs)
 
 

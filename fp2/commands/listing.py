@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from fp2 import plugins
 from fp2.config import choices, conf_folders
 from fp2.errors import Fp2Error, nearest
+from fp2.progress import Terminal
 
 CLASSES = {
     "data": plugins.DATA,
@@ -39,7 +39,7 @@ def list_choices(what: str | None) -> None:
     kinds = sorted({*groups, *CLASSES} - NOT_LISTED)
     if what is not None and _plural(what) not in kinds:
         raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, kinds))
-    console = Console()
+    console = Terminal()
     for kind in [_plural(what)] if what else kinds:
         if kind in groups:
             _print_choices(groups[kind], console)
@@ -51,7 +51,7 @@ def _plural(group: str) -> str:
     return group if group in ("data", "narrow") or group.endswith("s") else f"{group}s"
 
 
-def _print_choices(group: str, console: Console) -> None:
+def _print_choices(group: str, console: Terminal) -> None:
     """Print the YAML files of a config group: name, first comment line, and where it comes from."""
     table = Table(title=f"{group}=NAME", title_justify="left")
     for column in ("name", "description", "from"):
@@ -62,7 +62,7 @@ def _print_choices(group: str, console: Console) -> None:
     console.print(table)
 
 
-def _print_classes(group: str, console: Console) -> None:
+def _print_classes(group: str, console: Terminal) -> None:
     """Print the entry points of a group: name, class, and the distribution it comes from."""
     table = Table(title=f"classes ({group})", title_justify="left")
     for column in ("name", "class", "from"):

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.report.reading import DASH, cut_label, is_calibration, model_name, number, plain, probability, variant_name
+from fp2.text import spreadsheet_cell
 
 if TYPE_CHECKING:
     from fp2.runs.ranking import Ranking
@@ -147,7 +148,7 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: _harmless(value) for key, value in asdict(row).items()})
+        writer.writerow({key: spreadsheet_cell(value) for key, value in asdict(row).items()})
     return stream.getvalue()
 
 
@@ -190,13 +191,6 @@ def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
         LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
         for place, summary in enumerate(ordered, start=1)
     ]
-
-
-def _harmless(value: Any) -> Any:
-    """Keep a spreadsheet from reading text as a formula; numbers and missing values stay as they are."""
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
 
 
 def _markdown(text: str) -> str:

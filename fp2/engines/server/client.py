@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fp2.errors import Fp2Error
+from fp2.text import printable
 
 FIRST_PAUSE, LONGEST_PAUSE, JITTER = 0.5, 30.0, 0.5  # seconds
 LONGEST_WAIT = 300.0  # seconds that a server may ask us to wait
@@ -272,7 +273,7 @@ class ServerClient:
         for secret in sorted(self._hide, key=len, reverse=True):
             line = line.replace(secret, self._hide[secret])
         line = _FOLDERS.sub("", line)
-        return line[:200] or "no reason given"
+        return printable(line, 200) or "no reason given"
 
 
 def _pause_after(error: Exception) -> bool | float:
