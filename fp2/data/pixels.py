@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
+from fp2.data.image_files import decoding, image_file
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +63,7 @@ def open_rgb(path: Path) -> Image.Image:
     OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError
         If the file is missing, not an image, damaged, unreasonably large, or holds more than 8 bits per channel.
     """
-    with Image.open(path) as opened:
+    with image_file(path) as opened, decoding(opened):
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith(("I", "F")):
             raise ValueError(f"pixels of mode {image.mode} are not supported; save the image with 8 bits per channel")
@@ -87,7 +89,7 @@ def digest_image(path: Path) -> PixelDigest:
     except FileNotFoundError:
         return PixelDigest(None, 0, 0, "the image file is missing")
     except Exception as error:  # decoders raise many kinds; each concerns this image only, not the run
-        return PixelDigest(None, 0, 0, f"the image cannot be read: {type(error).__name__}: {error}")
+        return PixelDigest(None, 0, 0, f"the image cannot be read: {type(error).__name__}: {printable(error, 300)}")
 
 
 def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None]) -> str:
@@ -194,6 +196,6 @@ def _stamp(path: Path) -> _Stamp | None:
     """Return a file's size and modification time, or None where there is none."""
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):  # a NUL in its name
         return None
     return _Stamp(status.st_size, status.st_mtime_ns)

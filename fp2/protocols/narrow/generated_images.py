@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fp2.data.image_files import image_file
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.tasks import NarrowTask, TaskScores
@@ -107,7 +108,7 @@ def prepare(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 def _open(path: Path) -> Image.Image:
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             return image.convert("RGB")
     except (OSError, ValueError) as error:
         raise Fp2Error(f"an image cannot be read: {type(error).__name__}", where=str(path)) from None
