@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
-from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
+from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
 STATUS = "status.json"
@@ -27,7 +27,8 @@ PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--i
 def main(argv: Sequence[str]) -> int:
     """Run the command line; return the exit status."""
     try:
-        return _main(list(argv))
+        with terminable():
+            return _main(list(argv))
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fp2.text import printable
@@ -35,6 +38,19 @@ class Fp2Error(Exception):
         self.what, self.where, self.fix = what, where, fix
         line = what if not where else f"{what} ({where})"
         super().__init__(printable(line if not fix else f"{line}. {fix}"))
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C inside the block: a scheduler's preemption, too, leaves a message and what is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -214,7 +214,7 @@ def log_run(config: Config, record: Record, folder: Path, results: dict[str, Any
     if record.tracker is None:
         return
     try:
-        _log(config, record.tracker, folder, results)
+        log_files(config, record.tracker, folder, results)
     except Fp2Error as error:
         record.fault = error
         with suppress(Exception):
@@ -222,33 +222,7 @@ def log_run(config: Config, record: Record, folder: Path, results: dict[str, Any
             record.tracker.finish("FAILED")
 
 
-def log_folder(folder: Path, here: Config) -> tuple[str, str]:
-    """Log a finished run from its folder, after a failure of MLflow; return the ids of the MLflow run and experiment.
-
-    Raises
-    ------
-    Fp2Error
-        If the folder is not that of a finished run, or the run is logged already, or the store cannot be used.
-    """
-    from fp2.runs.reader import read_results
-    from fp2.runs.recompute import logged_config
-    from fp2.tracking import client
-
-    results = read_results(folder)
-    if not (folder / artifacts.PASSPORT).is_file():
-        raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
-    run_id = str(results["run_id"])
-    config = logged_config(folder, here, run_id)
-    config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
-    tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
-    tags = {"sweep_id": config.tracking.sweep_id, **tags, "variant": config.variant.name, "run_id": run_id}
-    name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
-    tracker = client.resume(config, run_id) or client.start(config, tags, name)
-    _log(config, tracker, folder, results)
-    return tracker.run_id, tracker.experiment_id
-
-
-def _log(config: Config, tracker: Tracker, folder: Path, results: dict[str, Any]) -> None:
+def log_files(config: Config, tracker: Tracker, folder: Path, results: dict[str, Any]) -> None:
     """Log files, numbers and tags, and end the MLflow run."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise

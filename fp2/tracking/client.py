@@ -23,6 +23,7 @@ from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
 from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database
+from fp2.tracking.liveness import Alive, dead_runs
 
 PREFIX = "fp2."
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
@@ -73,6 +74,7 @@ class Tracker:
     run_id: str
     experiment_id: str
     note: str = ""
+    alive: Alive | None = None
 
     @property
     def ids(self) -> tuple[str, str]:
@@ -100,6 +102,8 @@ class Tracker:
     def finish(self, status: str) -> None:
         """End the run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(self.run_id, status=status)
+        if self.alive is not None:
+            self.alive.release()
 
 
 def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
@@ -115,14 +119,28 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     with as_user_error(uri):
         experiment_id, aside = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
+        _end_dead_runs(client, config, uri)
+        alive = Alive(Path(config.paths.state))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
         run = client.create_run(experiment_id, run_name=printable(name, 200), tags=all_tags)
         note = f"The MLflow store was left half made; a new one was created, the old file is {aside}" if aside else ""
-        tracker = Tracker(client, run.info.run_id, experiment_id, note)
+        tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
+        alive.register(tracker.run_id, uri)
         from mlflow.entities import Param
 
         client.log_batch(tracker.run_id, params=[Param(k, printable(v, 500)) for k, v in params_of(config).items()])
     return tracker
+
+
+def _end_dead_runs(client: Any, config: Config, uri: str) -> None:
+    """End the runs as KILLED whose process is gone."""
+    from mlflow.exceptions import MlflowException
+
+    for run_id in dead_runs(Path(config.paths.state), uri):
+        with suppress(MlflowException):  # removed since
+            if client.get_run(run_id).info.status == "RUNNING":
+                client.set_tag(run_id, f"{PREFIX}error", "the process ended without a message")
+                client.set_terminated(run_id, status="KILLED")
 
 
 @contextmanager
