@@ -63,13 +63,12 @@ def _main(argv: list[str]) -> int:
 
 
 def fresh_folder(outputs: Path) -> Path:
-    """Create an output folder that no other process uses."""
+    """Create an output folder that no other process uses, readable by its owner only: it has rows about people."""
     now = datetime.now()
     day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
     try:
         day.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
-        folder.chmod(0o755)
     except OSError as error:
         raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
     return folder

@@ -265,3 +265,10 @@ def test_the_command_of_the_readme(own_root: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "by gender" in done.stdout
     assert (own_root / ".fp2" / "responses.sqlite").is_file()
+
+
+def test_what_a_run_writes_is_readable_by_its_owner_only(bench: Bench) -> None:
+    assert bench.launch("tracking=mlflow") == 0
+    (folder,) = bench.run_folders()
+    places = [folder, bench.store, bench.store.parent, bench.root / "mlruns", bench.root / "mlruns" / "mlflow.db"]
+    assert [oct(place.stat().st_mode & 0o077) for place in places] == ["0o0"] * len(places)

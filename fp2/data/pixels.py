@@ -1,8 +1,8 @@
 """Digests of decoded pixels, which identify an image and a data set wherever their files are.
 
 `open_rgb` is the one way in which an image is decoded, here and for a model: upright by its EXIF orientation,
-transparency on white, RGB with 8 bits. Digests are kept by (path, size, mtime in ns), so that a second run decodes
-nothing.
+transparency on white, RGB with 8 bits. Digests are kept by path with the file's stamp (`fp2.hashing.file_stamp`, in the
+columns `size` and `mtime_ns`), so that a second run decodes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 
 from fp2.data.image_files import decoding, image_file
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json
+from fp2.hashing import canonical_json, file_stamp
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 from fp2.text import printable
 
@@ -45,14 +45,6 @@ class PixelDigest:
     width: int
     height: int
     error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """Size and modification time of a file: while they are the same, so is its content."""
-
-    size: int
-    mtime_ns: int
 
 
 def open_rgb(path: Path) -> Image.Image:
@@ -148,37 +140,39 @@ class PixelIndex:
         """
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
-        stamps = {path: _stamp(path) for path in wanted}
-        found = {} if verify else self._cached(wanted, stamps)
+        found = {} if verify else self._cached(wanted)
         report(len(found))
         todo = [path for path in wanted if path not in found]
         with ThreadPoolExecutor(self._workers) as pool:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
+                before = {path: file_stamp(path) for path in batch}
                 digests = dict(zip(batch, pool.map(digest_image, batch), strict=True))
                 self.decoded += len(batch)
-                self._cache(digests, stamps)
+                self._cache(digests, before)
                 found |= digests
                 report(len(batch))
         return {path: found[path] for path in wanted}
 
-    def _cached(self, paths: Sequence[Path], stamps: dict[Path, _Stamp | None]) -> dict[Path, PixelDigest]:
+    def _cached(self, paths: Sequence[Path]) -> dict[Path, PixelDigest]:
         """Return the cached digests of the files that have not changed since."""
         found: dict[Path, PixelDigest] = {}
         for start in range(0, len(paths), _QUERY):
             keys = {_key(path): path for path in paths[start : start + _QUERY]}
             query = f"SELECT * FROM pixel_digests WHERE path IN ({','.join('?' * len(keys))})"
-            for key, size, mtime_ns, sha256, width, height in self._connection.execute(query, list(keys)):
-                if stamps[keys[key]] == _Stamp(size, mtime_ns):
+            for key, size, mark, sha256, width, height in self._connection.execute(query, list(keys)):
+                if file_stamp(keys[key], sha256, width, height) == (size, mark):
                     found[keys[key]] = PixelDigest(sha256, width, height)
         return found
 
-    def _cache(self, digests: dict[Path, PixelDigest], stamps: dict[Path, _Stamp | None]) -> None:
-        """Store digests with the stamps taken before decoding, so that a file changed meanwhile counts as changed."""
+    def _cache(self, digests: dict[Path, PixelDigest], before: dict[Path, tuple[int, int] | None]) -> None:
+        """Store the digests of the files that did not change while they were decoded."""
         rows = [
-            (_key(path), stamp.size, stamp.mtime_ns, digest.sha256, digest.width, digest.height)
+            (_key(path), *stamp, digest.sha256, digest.width, digest.height)
             for path, digest in digests.items()
-            if digest.sha256 and (stamp := stamps[path])
+            if digest.sha256
+            and file_stamp(path) == before[path]
+            and (stamp := file_stamp(path, digest.sha256, digest.width, digest.height))
         ]
         try:
             with self._connection:
@@ -190,12 +184,3 @@ class PixelIndex:
 def _key(path: Path) -> str:
     """Return the path under which a digest is stored: absolute, links not followed."""
     return os.path.abspath(path)
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    """Return a file's size and modification time, or None where there is none."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):  # a NUL in its name
-        return None
-    return _Stamp(status.st_size, status.st_mtime_ns)

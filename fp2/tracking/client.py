@@ -170,7 +170,7 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
     path = Path(uri.removeprefix("sqlite:///"))
     folder = path.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n!.gitignore\n", encoding="utf-8")

@@ -71,6 +71,7 @@ def _draft(path: Path) -> Path:
     draft = path.with_name(f".{path.name}.new")
     _remove(draft)  # of a process that was killed
     uri = f"sqlite:///{draft}"
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         try:
             SqlAlchemyStore(uri, (path.parent / "artifacts").as_uri())  # type: ignore[no-untyped-call]
