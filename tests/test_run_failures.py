@@ -104,6 +104,25 @@ def test_a_killed_run_is_marked_so_by_the_next_and_a_live_one_is_not(bench: Benc
     assert not any((bench.root / "state" / "running").iterdir())
 
 
+def test_the_same_command_twice_at_once_asks_everything_once(bench: Bench) -> None:
+    script = bench.root / "slow.py"
+    script.write_text(SLOW.replace('print("stored", flush=True)', "pass"), encoding="utf-8")
+    children = [bench.process(STRONG, BATCHES, script=script) for _ in range(2)]
+    for child in children:
+        with child:
+            _, err = child.communicate(timeout=120)
+        assert child.returncode == 0, err
+    found = [results_of(folder) for folder in bench.run_folders()]
+    assert len(found) == 2
+    planned = found[0]["answers"]["planned"]
+    asked = [results["answers"]["planned"] - results["answers"]["cached"] for results in found]
+    assert sum(asked) == planned
+    assert min(asked) > 0  # they shared the work
+    assert as_bytes(found[0]["disparities"]) == as_bytes(found[1]["disparities"])
+    tables = {(folder / "scores.parquet").read_bytes() for folder in bench.run_folders()}
+    assert len(tables) == 1
+
+
 @pytest.mark.parametrize("rate", [0.3, 1.0])
 def test_over_the_error_budget_everything_is_kept(
     bench: Bench, rate: float, capsys: pytest.CaptureFixture[str]
