@@ -231,8 +231,8 @@ class DenseStorage:
             place = number[context]
             new[place] = answered(numbers) & ~answered(self.numbers[place])
             self.numbers[place][:, new[place]] = numbers[:, new[place]]
-        for context, place in np.argwhere(new).tolist():
-            self.failed.pop((context, place), None)
+        for row, column in np.argwhere(new).tolist():
+            self.failed.pop((row, column), None)
         self.stored |= new
         return int(self.count_by_row(new).sum())
 
