@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
-from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error
+from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
+from fp2.text import printable
 
 STATUS = "status.json"
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
@@ -24,7 +25,8 @@ PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--i
 def main(argv: Sequence[str]) -> int:
     """Run the command line; return the exit status."""
     try:
-        return _main(list(argv))
+        with terminable():
+            return _main(list(argv))
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -87,7 +89,7 @@ def task(cfg: Any) -> None:
     except Exception as error:
         if not sweep:
             raise
-        status = {"exit_status": 1, "message": f"{type(error).__name__}: {error}"}
+        status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
     status["overrides"] = list(hydra_cfg.overrides.task)
     _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
@@ -102,14 +104,12 @@ def _write_status(folder: Path, status: dict[str, Any]) -> None:
     except OSError as error:
         if status["message"]:
             print(f"error: {status['message']}", file=sys.stderr)
-        print(f"error: cannot write: {error.strerror} ({error.filename or folder})", file=sys.stderr)
+        print(f"error: cannot write: {error.strerror} ({printable(error.filename or folder)})", file=sys.stderr)
         sys.exit(int(status["exit_status"]) or EXIT_BAD_INPUT)
 
 
 def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str, Any]:
-    from rich.console import Console
-
-    from fp2.progress import Progress
+    from fp2.progress import Progress, Terminal
     from fp2.report.terminal import print_results
     from fp2.run import run
 
@@ -118,7 +118,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         config.tracking.sweep_id = None
     outcome = run(config, folder, overrides, Progress())
     places, least = places_of(config, outcome), config.report.suppress_below
-    print_results(outcome.results, Console(), places, outcome.sections, min_cell=least)
+    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
     return {
         "exit_status": outcome.exit_status,
         "message": outcome.message,

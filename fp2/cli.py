@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fp2.errors import EXIT_INTERRUPTED, Fp2Error
+from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 
 app = typer.Typer(
     add_completion=False,
@@ -27,7 +27,8 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 def main() -> None:
     """Run the command line; a user error is one line and a non-zero exit status."""
     try:
-        app()
+        with terminable():
+            app()
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
@@ -205,6 +206,16 @@ def leaderboard(
         words = [sweep_id, *words]
         sweep_id = None
     show(sweep_id, words, Outputs(csv, markdown, figure, json))
+
+
+@app.command(context_settings=OVERRIDES)
+def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")]) -> None:
+    """Log a finished run from its folder, when MLflow could not be used while it ran."""
+    from fp2.compose import load_config
+    from fp2.runs.late_logging import log_folder
+
+    run_id, experiment = log_folder(folder, load_config(ctx.args))
+    print(f"run         {run_id}\nexperiment  {experiment}")
 
 
 @app.command()

@@ -5,16 +5,22 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from fp2.text import printable
 
 EXIT_BAD_INPUT = 2
 EXIT_ERROR_BUDGET = 3
+EXIT_NOT_LOGGED = 4  # the run is complete, only its MLflow record is missing
 EXIT_INTERRUPTED = 130
 
 
 class Fp2Error(Exception):
-    """A user error, reported in one line.
+    """A user error, reported in one line; file names and what others said in it cannot break that line.
 
     Parameters
     ----------
@@ -31,7 +37,20 @@ class Fp2Error(Exception):
     def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix
         line = what if not where else f"{what} ({where})"
-        super().__init__(line if not fix else f"{line}. {fix}")
+        super().__init__(printable(line if not fix else f"{line}. {fix}"))
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C inside the block: a scheduler's preemption, too, leaves a message and what is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

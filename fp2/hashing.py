@@ -36,3 +36,18 @@ def sha256_file(path: Path) -> str:
         while block := handle.read(1 << 20):
             hasher.update(block)
     return hasher.hexdigest()
+
+
+def file_stamp(path: Path, *values: object) -> tuple[int, int] | None:
+    """Return the size of a file in bytes, and a digest of 63 bits; None where there is no such file.
+
+    The digest is of its modification time, its change time, its inode and `values`, what is remembered of the file:
+    it differs if the file was changed within the same size and modification time, and if a value was changed where it
+    is stored.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # a NUL in its name
+        return None
+    body = repr((status.st_mtime_ns, status.st_ctime_ns, status.st_ino, values)).encode()
+    return status.st_size, int.from_bytes(hashlib.blake2b(body, digest_size=8).digest(), "big") >> 1

@@ -17,6 +17,20 @@ from rich.progress import (
 from rich.progress import (
     Progress as Bars,
 )
+from rich.text import Text
+
+from fp2.text import printable
+
+
+class Terminal(Console):
+    """A console that shows text as it is: no markup is read in it, and control characters are escapes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return `text` without control characters; line breaks stay."""
+        return super().render_str("\n".join(printable(line, None) for line in text.split("\n")), **options)
 
 
 class AnswerBar:
@@ -35,7 +49,7 @@ class AnswerBar:
 
     def tick(self, done: int, failed: int) -> None:
         """Move on by `done` answers; show how many failures stand."""
-        note = f" [red]{failed} failed[/red]" if failed else ""
+        note = f" {failed} failed" if failed else ""
         self._bars.update(self._task, advance=done, note=note)
 
 
@@ -51,20 +65,20 @@ class Progress:
     """
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
-        self.console = console or Console(stderr=True, quiet=quiet)
+        self.console = console or Terminal(stderr=True, quiet=quiet)
 
     def note(self, line: str) -> None:
         """Say one line."""
-        self.console.print(line, highlight=False, style="dim")
+        self.console.print(Text(printable(line)), style="dim")
 
     def _bars(self) -> Bars:
         return Bars(
-            TextColumn("{task.description:<30}"),
+            TextColumn("{task.description:<30}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", style="red", markup=False),
             console=self.console,
         )
 
@@ -72,14 +86,14 @@ class Progress:
     def count_up(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
         """Yield a function to be called with the number of further steps done."""
         with self._bars() as bars:
-            task = bars.add_task(title, total=total, note="")
+            task = bars.add_task(printable(title, 80), total=total, note="")
             yield lambda more: bars.advance(task, more)
 
     @contextmanager
     def counter(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """Yield a function to be called with (done, total); the bar appears at the first call."""
         with self._bars() as bars:
-            task = bars.add_task(title, total=None, note="", visible=False)
+            task = bars.add_task(printable(title, 80), total=None, note="", visible=False)
 
             def report(done: int, total: int) -> None:
                 bars.update(task, completed=done, total=total, visible=True)
@@ -90,7 +104,7 @@ class Progress:
     def steps(self, title: str, total: int) -> Iterator[Callable[[], None]]:
         """Yield a function to be called after each of `total` steps."""
         with self._bars() as bars:
-            task = bars.add_task(title, total=total, note="")
+            task = bars.add_task(printable(title, 80), total=total, note="")
             yield lambda: bars.advance(task)
             bars.update(task, completed=total)
 
@@ -98,4 +112,4 @@ class Progress:
     def answers(self, title: str) -> Iterator[AnswerBar]:
         """Yield the progress bar of asking."""
         with self._bars() as bars:
-            yield AnswerBar(bars, bars.add_task(title, total=None, note=""), self.note)
+            yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None, note=""), self.note)

@@ -13,7 +13,6 @@ tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -78,20 +77,17 @@ def run(
             "variant": config.variant.name,
         }
         looked = earlier_looks(config, tags)
-        with tracked(config, folder, tags, protocol.run_name(inputs)) as tracker:
+        with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
-            run_id = tracker.run_id if tracker else uuid.uuid4().hex
             found = replace(found, about={**found.about, **looked})
-            results = _results(protocol, inputs, found, asked, run_id)
-            remember(Path(config.paths.state), run_id, places)
+            results = _results(protocol, inputs, found, asked, record.run_id)
+            remember(Path(config.paths.state), record.run_id, places)
             sections = load_sections(protocol.section_targets())
             published = _published(inputs, found)
             write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
-            log_run(config, tracker, folder, results, interrupted=asked.interrupted)
-    status, message = _ended(asked, results)
-    experiment = tracker.experiment_id if tracker else None
-    return Outcome(results, folder, run_id, experiment, status, message, sections, protocol.all_methods())
+            log_run(config, record, folder, results, interrupted=asked.interrupted)
+    return record.outcome(results, folder, *_ended(asked, results), sections, protocol.all_methods())
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:

@@ -278,3 +278,10 @@ def test_the_primary_scorer_follows_the_scorers_chosen(bench: Bench, capsys: pyt
     both = bench.run("scorer=[refusal,valence]").results
     assert both["analysis"]["primary"] == "valence"
     assert bench.config("scorer=refusal").analysis.primary == "valence"  # the config hash stays
+
+
+def test_what_a_run_writes_is_readable_by_its_owner_only(bench: Bench) -> None:
+    assert bench.launch("tracking=mlflow") == 0
+    (folder,) = bench.run_folders()
+    places = [folder, bench.store, bench.store.parent, bench.root / "mlruns", bench.root / "mlruns" / "mlflow.db"]
+    assert [oct(place.stat().st_mode & 0o077) for place in places] == ["0o0"] * len(places)

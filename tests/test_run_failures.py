@@ -32,11 +32,11 @@ sys.exit(main(sys.argv[1:]))
 BATCHES = "engine.batch_size=4"  # images: 18 batches
 
 
-def stopped(bench: Bench, how: signal.Signals) -> tuple[int, str]:
+def stopped(bench: Bench, how: signal.Signals, *overrides: str) -> tuple[int, str]:
     """Start a slow run, send a signal when three batches are stored, and return its exit status and error stream."""
     script = bench.root / "slow.py"
     script.write_text(SLOW, encoding="utf-8")
-    with bench.process(STRONG, BATCHES, script=script) as child:
+    with bench.process(STRONG, BATCHES, *overrides, script=script) as child:
         assert child.stdout is not None
         for _ in range(3):
             assert "stored" in child.stdout.readline(), child.stderr.read() if child.stderr else ""
@@ -65,8 +65,9 @@ def test_a_killed_run_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_leaves_a_partial_passport_and_the_answers(bench: Bench) -> None:
-    code, err = stopped(bench, signal.SIGINT)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_an_interruption_leaves_a_partial_passport_and_the_answers(bench: Bench, how: signal.Signals) -> None:
+    code, err = stopped(bench, how)
     assert code == EXIT_INTERRUPTED
     assert "Traceback" not in err
     assert "answers are kept" in err
@@ -79,6 +80,47 @@ def test_ctrl_c_leaves_a_partial_passport_and_the_answers(bench: Bench) -> None:
     whole = bench.run(STRONG).results
     assert whole["answers"]["cached"] == results["answers"]["answered"]
     assert whole["complete"] is True
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_killed_run_is_marked_so_by_the_next_and_a_live_one_is_not(bench: Bench) -> None:
+    import mlflow
+
+    def runs() -> dict[str, str]:
+        client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{bench.root}/mlruns/mlflow.db")
+        return {run.info.run_id: run.info.status for run in client.search_runs(["1"])}
+
+    stopped(bench, signal.SIGKILL, "tracking=mlflow")
+    ((killed, status),) = runs().items()
+    assert status == "RUNNING"
+    with bench.process(STRONG, BATCHES, "tracking=mlflow", "seed=5", script=bench.root / "slow.py") as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        live = next(run_id for run_id in runs() if run_id != killed)
+        mine = bench.run("tracking=mlflow", "data.limit=12").run_id
+        assert runs() == {killed: "KILLED", live: "RUNNING", mine: "FINISHED"}
+        child.communicate(timeout=60)
+    assert runs()[live] == "FINISHED"
+    assert not any((bench.root / "state" / "running").iterdir())
+
+
+def test_the_same_command_twice_at_once_asks_everything_once(bench: Bench) -> None:
+    script = bench.root / "slow.py"
+    script.write_text(SLOW.replace('print("stored", flush=True)', "pass"), encoding="utf-8")
+    children = [bench.process(STRONG, BATCHES, script=script) for _ in range(2)]
+    for child in children:
+        with child:
+            _, err = child.communicate(timeout=120)
+        assert child.returncode == 0, err
+    found = [results_of(folder) for folder in bench.run_folders()]
+    assert len(found) == 2
+    planned = found[0]["answers"]["planned"]
+    asked = [results["answers"]["planned"] - results["answers"]["cached"] for results in found]
+    assert sum(asked) == planned
+    assert min(asked) > 0  # they shared the work
+    assert as_bytes(found[0]["disparities"]) == as_bytes(found[1]["disparities"])
+    tables = {(folder / "scores.parquet").read_bytes() for folder in bench.run_folders()}
+    assert len(tables) == 1
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])

@@ -35,7 +35,9 @@ from fp2.store.dense import (
     question_key,
     response_set_of,
     seconds_of,
+    written_since,
 )
+from fp2.store.leases import Leases
 from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ class DenseStorage:
         self._left: NDArray[np.int64] = np.zeros(shape[0], dtype=np.int64)
         self._pending: dict[int, _Pending] = {}
         self._flushed = time.monotonic()
+        self._read_at = [0.0]  # when the store was last read; shared with the leases
         if len(self._context) < len(self.tasks):
             raise ValueError("one image id stands for two contexts")
 
@@ -183,6 +186,7 @@ class DenseStorage:
             If a stored array is damaged.
         """
         self._store.register(self.question_set)
+        self._read_at[0] = time.time()
         number = {context: place for place, context in enumerate(self.contexts)}
         for context, numbers in self._store.read(self.contexts, self.question_set):
             self.numbers[number[context]] = numbers
@@ -207,6 +211,30 @@ class DenseStorage:
             questions = self.asked if full[context] else tuple(self.asked[place] for place in places)
             out.append(replace(self.tasks[context], questions=questions))
         return out
+
+    def leases(self) -> Leases:
+        """Return the leases on the contexts, each with this question set."""
+        since = self._read_at
+        return Leases(self._store.path, lambda connection, keys: written_since(connection, keys, since[0]))
+
+    def lease_keys(self, task: ImageTask) -> list[str]:
+        """Return the key of the context and the question set, for each question."""
+        context = self.contexts[self._context[task.image_id]]
+        return [f"{context}{self.question_set.key.hex()}"] * len(task.questions)
+
+    def refresh(self) -> int:
+        """Take over what other runs have answered since."""
+        number = {context: place for place, context in enumerate(self.contexts)}
+        new = np.zeros_like(self.stored)
+        self._read_at[0] = time.time()
+        for context, numbers in self._store.read(self.contexts, self.question_set):
+            place = number[context]
+            new[place] = answered(numbers) & ~answered(self.numbers[place])
+            self.numbers[place][:, new[place]] = numbers[:, new[place]]
+        for row, column in np.argwhere(new).tolist():
+            self.failed.pop((row, column), None)
+        self.stored |= new
+        return int(self.count_by_row(new).sum())
 
     def keep(self, batch: Sequence[Answer]) -> int:
         """Take a batch; write the arrays that are complete now."""

@@ -5,17 +5,22 @@ One loop serves both storages: a row per answer (`fp2.ask.rows`) and dense array
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
     from fp2.engines.base import Engine
+    from fp2.store.leases import Leases
     from fp2.tables import Answer, ImageTask
 
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
+_CLAIMED_AT_ONCE = 8  # images
+_POLL, _LONGEST_POLL = 0.25, 5.0  # seconds between looks at what other runs have answered
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,18 @@ class Storage(Protocol):
 
     def open_tasks(self) -> Sequence[ImageTask]:
         """Return the stimuli with the questions that have no answer yet."""
+        ...
+
+    def leases(self) -> Leases:
+        """Return the leases on the open questions, not yet entered."""
+        ...
+
+    def lease_keys(self, task: ImageTask) -> Sequence[str]:
+        """Return the key of the lease on each question of a task."""
+        ...
+
+    def refresh(self) -> int:
+        """Take over what other runs have answered since; return how many planned answers that is."""
         ...
 
     def keep(self, batch: Sequence[Answer]) -> int:
@@ -184,7 +201,8 @@ def ask(
     try:
         try:
             if asked.over_budget is None:
-                ended = _in_passes(storage, engine, budget, attempts, tick)
+                with ExitStack() as stack:
+                    ended = _in_passes(storage, engine, budget, attempts, tick, stack)
                 asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
         finally:
             storage.flush()
@@ -195,19 +213,64 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None]
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None], stack: ExitStack
 ) -> str | None:
-    """Ask up to `attempts` times for what is missing; return why the run ended early, or None."""
+    """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
+
+    What another run is asking is left to it; its answers are taken over when it is done, and asked where it is not.
+    """
+    leases: Leases | None = None
     for attempt in range(attempts):
         tasks = storage.open_tasks()
         if not tasks:
             return None
+        leases = leases or stack.enter_context(storage.leases())
+        pause = _POLL
         budget.tried = budget.failed = 0
-        for batch in engine.answer(tasks):
-            done = storage.keep(batch)
-            budget.tried += len(batch)
-            budget.failed += len(batch) - done
-            tick(done, storage.n_failed)
-            if reason := budget.spent(attempt == attempts - 1, storage.reason()):
-                return reason
+        while tasks:
+            elsewhere: set[tuple[str, str]] = set()
+            for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
+                done = storage.keep(batch)
+                budget.tried += len(batch)
+                budget.failed += len(batch) - done
+                tick(done, storage.n_failed)
+                if reason := budget.spent(attempt == attempts - 1, storage.reason()):
+                    return reason
+            if not elsewhere:
+                break
+            storage.flush()
+            tick(storage.refresh(), storage.n_failed)
+            before, tasks = len(elsewhere), _only(storage.open_tasks(), elsewhere)
+            if sum(len(task.questions) for task in tasks) == before:
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_POLL)
     return None
+
+
+def _claimed(
+    storage: Storage, leases: Leases, tasks: Sequence[ImageTask], elsewhere: set[tuple[str, str]]
+) -> Iterator[ImageTask]:
+    """Yield the tasks with the questions that this run may ask; add the others to `elsewhere`.
+
+    Tasks are claimed as the engine takes them, a few at a time, so that runs that start together share them.
+    """
+    for start in range(0, len(tasks), _CLAIMED_AT_ONCE):
+        chunk = [(task, storage.lease_keys(task)) for task in tasks[start : start + _CLAIMED_AT_ONCE]]
+        granted = leases.claim(key for _, keys in chunk for key in keys)
+        for task, keys in chunk:
+            mine = tuple(q for q, key in zip(task.questions, keys, strict=True) if key in granted)
+            elsewhere |= {(task.image_id, q.question_id) for q in task.questions} - {
+                (task.image_id, q.question_id) for q in mine
+            }
+            if mine:
+                yield task if len(mine) == len(task.questions) else replace(task, questions=mine)
+
+
+def _only(tasks: Sequence[ImageTask], wanted: Collection[tuple[str, str]]) -> list[ImageTask]:
+    """Return the tasks with the questions that are in `wanted`."""
+    found = []
+    for task in tasks:
+        questions = tuple(q for q in task.questions if (task.image_id, q.question_id) in wanted)
+        if questions:
+            found.append(replace(task, questions=questions))
+    return found

@@ -15,7 +15,8 @@ from fp2.ask.loop import Forecast
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.hashing import canonical_json, digest
-from fp2.store.rows import response_key, response_set
+from fp2.store.leases import Leases
+from fp2.store.rows import answered_keys, response_key, response_set
 from fp2.tables import ANSWERS, NOT_ASKED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -122,6 +123,23 @@ class RowStorage:
             if left:
                 tasks.append(replace(task, questions=left))
         return tasks
+
+    def leases(self) -> Leases:
+        """Return the leases on the open questions."""
+        return Leases(self._store.path, answered_keys)
+
+    def lease_keys(self, task: ImageTask) -> list[str]:
+        """Return the response key of each question of a task."""
+        return [self._key[task.image_id, question.question_id] for question in task.questions]
+
+    def refresh(self) -> int:
+        """Take over what other runs have answered since."""
+        new = set(self._store.get_many(self.distinct - self._have))
+        self._have |= new
+        self._cached |= new
+        for key in new:
+            self._failed.pop(key, None)
+        return sum(key in new for _, _, key in self.planned())
 
     def keep(self, batch: Sequence[Answer]) -> int:
         """Store a batch."""

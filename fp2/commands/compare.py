@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
@@ -57,7 +57,7 @@ def compare_runs(
         print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
         json_path = None
     else:
-        _print(block, settings.alpha, Console())
+        _print(block, settings.alpha, Terminal())
     _write(block, json_path, figure)
 
 
@@ -77,7 +77,7 @@ class _Steps:
         self._report(self._done, self._total)
 
 
-def _print(block: Mapping[str, Any], alpha: float, console: Console) -> None:
+def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     from fp2.report.reading import CALIBRATION_SHORT, cut_label, plain, scorer_label
 
     first, second, shared = block["first"], block["second"], block["shared"]

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.progress import Progress
+from fp2.progress import Progress, Terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,10 +89,10 @@ def check_pixels(
 
 def _header_size(path: Path) -> tuple[int, int] | None:
     """Return the image's (width, height) by its EXIF orientation, or None if it is not an image."""
-    from PIL import Image
+    from fp2.data.image_files import image_file
 
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             # Reading the EXIF data of a PNG that has none would decode the whole image.
             exif = image.getexif() if image.format != "PNG" or "exif" in image.info else {}
             turned = exif.get(0x0112, 1) in (5, 6, 7, 8)  # orientations that swap width and height
@@ -192,7 +191,7 @@ def _groups(config: Config, people: pd.DataFrame) -> None:
             small = size["n_subjects"] < smallest
             shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
             table.add_row(cut, group, *shown)
-    Console().print(table)
+    Terminal().print(table)
 
 
 def _cuts_to_count(spec: Mapping[str, object], people: pd.DataFrame) -> tuple[Cut, ...]:

@@ -10,11 +10,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.text import Text
 
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
+from fp2.text import printable
 
 Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
@@ -23,7 +25,7 @@ NEEDED_FREE_GB = 2.0
 def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     """Print one line per check, or all as JSON; return 0 if all pass, else 1."""
     config = load_config(overrides)
-    console = Console()
+    console = Terminal()
     checks: tuple[Callable[[Config], Check], ...] = (
         _python,
         _packages,
@@ -38,7 +40,8 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     if as_json:
         print(json.dumps([{"ok": well, "line": line} for well, line in results], indent=2))
     for well, line in results if not as_json else ():
-        console.print(f"[{'green' if well else 'red'}]{'ok    ' if well else 'failed'}[/] {line}", highlight=False)
+        mark = Text("ok    " if well else "failed", style="green" if well else "red")
+        console.print(mark + Text(f" {printable(line)}", style="none"))
     return 0 if all(well for well, _ in results) else 1
 
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from fp2.artifacts import as_user_error
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 
 if TYPE_CHECKING:
     from fp2.report.leaderboard import LeaderboardRow, Ranking
@@ -67,13 +67,13 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         print(json.dumps({"rows": [asdict(row) for row in rows], "notes": list(notes)}, indent=2, ensure_ascii=False))
         _write(rows, ranked, notes, outputs)
         return
-    console = Console()
-    wide = Console(width=max(console.width, WIDTH))
+    console = Terminal()
+    wide = Terminal(width=max(console.width, WIDTH))
     for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
         wide.print(_table(title, part))
         wide.print(_legend(part, ranked), style="dim", highlight=False)
     for line in notes:
-        console.print(line, style="yellow", highlight=False, markup=False)
+        console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, notes, outputs)
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from fp2 import plugins
 from fp2.compose import prepare
 from fp2.config import choices, conf_folders
 from fp2.errors import Fp2Error, nearest
+from fp2.progress import Terminal
 
 CLASSES = {
     "data": plugins.DATA,
@@ -60,7 +60,7 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
         }
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    console = Console()
+    console = Terminal()
     for kind in chosen:
         if kind in groups:
             _print_choices(groups[kind], console)
@@ -73,7 +73,7 @@ def _singular(kind: str) -> str:
     return kind.rstrip("s")
 
 
-def _print_choices(group: str, console: Console) -> None:
+def _print_choices(group: str, console: Terminal) -> None:
     """Print the YAML files of a config group: name, first sentence of its comment, and where it comes from."""
     table = Table(title=f"{group}=NAME", title_justify="left")
     for column in ("name", "description", "from"):
@@ -92,7 +92,7 @@ def _choices(group: str) -> list[dict[str, str]]:
     ]
 
 
-def _print_classes(group: str, console: Console) -> None:
+def _print_classes(group: str, console: Terminal) -> None:
     """Print the entry points of a group: name, class, and the distribution it comes from."""
     table = Table(title=f"classes ({group})", title_justify="left")
     for column in ("name", "class", "from"):

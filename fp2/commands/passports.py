@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fp2.text import printable
+
 
 def verify(passport: Path, keys: list[Path], threshold: int) -> int:
     """Print what was verified and what failed; return 0 if everything is valid, else 1."""
@@ -12,9 +14,9 @@ def verify(passport: Path, keys: list[Path], threshold: int) -> int:
 
     outcome = verify_passport(passport, keys, threshold)
     for note in outcome.notes:
-        print(note)
+        print(printable(note))
     for failure in outcome.failures:
-        print(f"failed: {failure}", file=sys.stderr)
+        print(f"failed: {printable(failure)}", file=sys.stderr)
     print("passport valid" if outcome.ok else "passport NOT valid")
     return 0 if outcome.ok else 1
 

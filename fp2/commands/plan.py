@@ -16,13 +16,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost
 from fp2.compose import build_protocol, compose_config, jobs_of
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 from fp2.runs.inputs import load_inputs, plan_answers
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plan_run(overrides: Sequence[str]) -> None:
     Fp2Error
         For every mistake that `fp2 run` would refuse, except that data are missing.
     """
-    console = Console()
+    console = Terminal()
     jobs = jobs_of(_without_flags(overrides))
     configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
     if missing := _missing(configs[0]):
@@ -66,7 +66,7 @@ def plan_run(overrides: Sequence[str]) -> None:
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
-            console.print(f"{config.model.name}: {error}", soft_wrap=True, markup=False)
+            console.print(f"{config.model.name}: {error}", soft_wrap=True)
 
 
 def _without_flags(words: Sequence[str]) -> list[str]:
@@ -131,7 +131,7 @@ def _count_images(config: Config) -> int:
     return int(dataset.people["image_id"].nunique())
 
 
-def _print_sizes(configs: Sequence[Config], missing: str, console: Console, n_images: int | None = None) -> None:
+def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_images: int | None = None) -> None:
     """Print what is known without the data, or without the model (`n_images`: of the data)."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
@@ -164,7 +164,7 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Console, n_im
     console.print(f"{lacking}: sizes are computed from the config alone", soft_wrap=True, highlight=False, markup=False)
 
 
-def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Console) -> None:
+def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Terminal) -> None:
     """Print operations and time of each model, computed from its published size."""
     known, texts = sizes(), _texts(battery)
     for config in configs:
@@ -187,7 +187,7 @@ def _texts(battery: Battery) -> QuestionTexts:
     return QuestionTexts(tuple(question.text for question in battery.questions))
 
 
-def _print_rows(title: str, rows: dict[str, str], console: Console) -> None:
+def _print_rows(title: str, rows: dict[str, str], console: Terminal) -> None:
     """Print names and values as a table of two columns."""
     table = Table(title=title, show_header=False)
     for name, value in rows.items():
@@ -195,7 +195,7 @@ def _print_rows(title: str, rows: dict[str, str], console: Console) -> None:
     console.print(table)
 
 
-def _print_plan(config: Config, console: Console) -> None:
+def _print_plan(config: Config, console: Terminal) -> None:
     """Print what one run would ask, how much of it is stored, and what the rest will take."""
     from fp2.compose import config_hash
     from fp2.progress import Progress

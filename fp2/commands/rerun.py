@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from rich.console import Console
 from rich.table import Table
 
 from fp2 import artifacts
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.progress import Terminal
 from fp2.results import DEFINITIONS, PROSE, changed_methods, owned
 from fp2.runs.local_paths import FILES as FILES_KEY
 from fp2.runs.local_paths import PLACE_KEYS, TRAITS, missing_places, recall, with_places
@@ -50,7 +51,7 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     from fp2.runs.reader import run_folder
 
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
-    console = Console()
+    console = Terminal()
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
         source = run_folder(run_id, here, Path(scratch), FILES)
         before, logged = _read(source)
@@ -62,6 +63,8 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
         console.print(line, style="yellow", highlight=False)
     outcome = _run(config, [*logged, *overrides])
     same = _compare(before, outcome.results, changed_methods(before, outcome.methods), console)
+    if outcome.message:
+        print(f"error: {outcome.message}", file=sys.stderr)
     print(f"rerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}")
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
@@ -141,7 +144,7 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
 
 
 def _compare(
-    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Console
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Terminal
 ) -> bool:
     """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree.
 
@@ -180,7 +183,7 @@ def _compare(
 
 
 def _compare_blocks(
-    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Console
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Terminal
 ) -> bool:
     """Print one line per block of a protocol (with `metrics` or `headline`); return whether all agree."""
     same = True
@@ -275,6 +278,8 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
     places, least = places_of(given, outcome), given.report.suppress_below
-    print_results(outcome.results, Console(), places, outcome.sections, min_cell=least)
+    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
     print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
+    if outcome.message:
+        print(f"error: {outcome.message}", file=sys.stderr)
     return outcome.exit_status

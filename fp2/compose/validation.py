@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,7 @@ def _cross_check(c: Config) -> None:
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
+    _check_keys(c)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
         raise Fp2Error(
@@ -108,6 +110,28 @@ def _cross_check(c: Config) -> None:
     check_variant(c.variant)
     variants_of(c.probe)
     _check_probes(c)
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_KEY = re.compile(
+    r"(Bearer )?(sk-[\w-]{16,}|hf_[A-Za-z0-9]{30,}|gsk_\w{20,}|gh[pousr]_\w{30,}|github_pat_\w{30,}|AIza[\w-]{30,}|"
+    r"AKIA[A-Z0-9]{16}|xai-[\w-]{20,}|glpat-[\w-]{16,}|nvapi-[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]+)"
+)
+
+
+def _check_keys(c: Config) -> None:
+    """Refuse a key in place of the name of its variable: the config is logged and published. No message repeats it."""
+    name = c.model.api_key_env
+    fix = "Put the key into an environment variable, and give the variable's name: model.api_key_env=OPENAI_API_KEY"
+    for key, value in asdict(c.model).items():
+        if isinstance(value, str) and _KEY.fullmatch(value.strip()):
+            raise Fp2Error("this looks like a key", where=f"model.{key}", fix=fix)
+    if name is None:
+        return
+    if not _VARIABLE.fullmatch(name):
+        raise Fp2Error("not the name of an environment variable", where="model.api_key_env", fix=fix)
+    if len(name) >= 20 and re.search("[a-z]", name) and re.search("[0-9]", name):
+        raise Fp2Error("this looks like a key", where="model.api_key_env", fix=fix)
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:

@@ -1,8 +1,8 @@
 """Digests of decoded pixels, which identify an image and a data set wherever their files are.
 
 `open_rgb` is the one way in which an image is decoded, here and for a model: upright by its EXIF orientation,
-transparency on white, RGB with 8 bits. Digests are kept by (path, size, mtime in ns), so that a second run decodes
-nothing.
+transparency on white, RGB with 8 bits. Digests are kept by path with the file's stamp (`fp2.hashing.file_stamp`, in the
+columns `size` and `mtime_ns`), so that a second run decodes nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
+from fp2.data.image_files import decoding, image_file
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json
+from fp2.hashing import canonical_json, file_stamp
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,14 +47,6 @@ class PixelDigest:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """Size and modification time of a file: while they are the same, so is its content."""
-
-    size: int
-    mtime_ns: int
-
-
 def open_rgb(path: Path) -> Image.Image:
     """Return the image as 8-bit RGB, upright by its EXIF orientation, transparency on white.
 
@@ -61,7 +55,7 @@ def open_rgb(path: Path) -> Image.Image:
     OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError
         If the file is missing, not an image, damaged, unreasonably large, or holds more than 8 bits per channel.
     """
-    with Image.open(path) as opened:
+    with image_file(path) as opened, decoding(opened):
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith(("I", "F")):
             raise ValueError(f"pixels of mode {image.mode} are not supported; save the image with 8 bits per channel")
@@ -87,7 +81,7 @@ def digest_image(path: Path) -> PixelDigest:
     except FileNotFoundError:
         return PixelDigest(None, 0, 0, "the image file is missing")
     except Exception as error:  # decoders raise many kinds; each concerns this image only, not the run
-        return PixelDigest(None, 0, 0, f"the image cannot be read: {type(error).__name__}: {error}")
+        return PixelDigest(None, 0, 0, f"the image cannot be read: {type(error).__name__}: {printable(error, 300)}")
 
 
 def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None]) -> str:
@@ -146,37 +140,39 @@ class PixelIndex:
         """
         report = progress or (lambda done: None)
         wanted = list(dict.fromkeys(paths))
-        stamps = {path: _stamp(path) for path in wanted}
-        found = {} if verify else self._cached(wanted, stamps)
+        found = {} if verify else self._cached(wanted)
         report(len(found))
         todo = [path for path in wanted if path not in found]
         with ThreadPoolExecutor(self._workers) as pool:
             for start in range(0, len(todo), _BATCH):
                 batch = todo[start : start + _BATCH]
+                before = {path: file_stamp(path) for path in batch}
                 digests = dict(zip(batch, pool.map(digest_image, batch), strict=True))
                 self.decoded += len(batch)
-                self._cache(digests, stamps)
+                self._cache(digests, before)
                 found |= digests
                 report(len(batch))
         return {path: found[path] for path in wanted}
 
-    def _cached(self, paths: Sequence[Path], stamps: dict[Path, _Stamp | None]) -> dict[Path, PixelDigest]:
+    def _cached(self, paths: Sequence[Path]) -> dict[Path, PixelDigest]:
         """Return the cached digests of the files that have not changed since."""
         found: dict[Path, PixelDigest] = {}
         for start in range(0, len(paths), _QUERY):
             keys = {_key(path): path for path in paths[start : start + _QUERY]}
             query = f"SELECT * FROM pixel_digests WHERE path IN ({','.join('?' * len(keys))})"
-            for key, size, mtime_ns, sha256, width, height in self._connection.execute(query, list(keys)):
-                if stamps[keys[key]] == _Stamp(size, mtime_ns):
+            for key, size, mark, sha256, width, height in self._connection.execute(query, list(keys)):
+                if file_stamp(keys[key], sha256, width, height) == (size, mark):
                     found[keys[key]] = PixelDigest(sha256, width, height)
         return found
 
-    def _cache(self, digests: dict[Path, PixelDigest], stamps: dict[Path, _Stamp | None]) -> None:
-        """Store digests with the stamps taken before decoding, so that a file changed meanwhile counts as changed."""
+    def _cache(self, digests: dict[Path, PixelDigest], before: dict[Path, tuple[int, int] | None]) -> None:
+        """Store the digests of the files that did not change while they were decoded."""
         rows = [
-            (_key(path), stamp.size, stamp.mtime_ns, digest.sha256, digest.width, digest.height)
+            (_key(path), *stamp, digest.sha256, digest.width, digest.height)
             for path, digest in digests.items()
-            if digest.sha256 and (stamp := stamps[path])
+            if digest.sha256
+            and file_stamp(path) == before[path]
+            and (stamp := file_stamp(path, digest.sha256, digest.width, digest.height))
         ]
         try:
             with self._connection:
@@ -188,12 +184,3 @@ class PixelIndex:
 def _key(path: Path) -> str:
     """Return the path under which a digest is stored: absolute, links not followed."""
     return os.path.abspath(path)
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    """Return a file's size and modification time, or None where there is none."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return _Stamp(status.st_size, status.st_mtime_ns)

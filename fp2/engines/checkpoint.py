@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.errors import Fp2Error
-from fp2.hashing import digest, sha256_bytes, sha256_file
+from fp2.hashing import digest, file_stamp, sha256_bytes, sha256_file
 
 PACKAGE_SCHEME = "pkg://"
 DATE_FUNCTION = "strftime_now"  # by which chat templates get the date
@@ -316,7 +316,7 @@ CREATE TABLE IF NOT EXISTS file_digests (
 
 
 class FileDigests:
-    """SHA-256 of files, remembered by (path, size, mtime in ns) in the table `file_digests` of an open SQLite database.
+    """SHA-256 of files, remembered by path and stamp in the table `file_digests` of an open SQLite database.
 
     Parameters
     ----------
@@ -342,20 +342,20 @@ class FileDigests:
         OSError
             If the file cannot be read.
         """
-        status, key = path.stat(), os.path.abspath(path)
-        stamp = (status.st_size, status.st_mtime_ns)
+        key, before = os.path.abspath(path), file_stamp(path)
         if not self._verify:
-            query = "SELECT sha256 FROM file_digests WHERE path = ? AND size = ? AND mtime_ns = ?"
-            for (remembered,) in self._execute(query, key, *stamp):
-                return str(remembered)
+            query = "SELECT sha256, size, mtime_ns FROM file_digests WHERE path = ?"
+            for remembered, *stamp in self._execute(query, key):
+                if file_stamp(path, remembered) == tuple(stamp):
+                    return str(remembered)
         value = sha256_file(path)
         self.files_read += 1
-        after = path.stat()
-        if (after.st_size, after.st_mtime_ns) == stamp:
-            self._execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", key, *stamp, value)
+        after = file_stamp(path, value)
+        if after is not None and file_stamp(path) == before:
+            self._execute("INSERT OR REPLACE INTO file_digests VALUES (?, ?, ?, ?)", key, *after, value)
         return value
 
-    def _execute(self, statement: str, *values: str | int) -> list[tuple[str]]:
+    def _execute(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
         """Return the rows; after an error the database is not used again, since each query may wait for a lock."""
         if self._connection is None:
             return []

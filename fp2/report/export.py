@@ -31,14 +31,14 @@ def flat_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def to_csv(results: Mapping[str, Any]) -> str:
     """Return the disparities as CSV, one row per probe, scorer and cut; text is kept from being read as a formula."""
-    from fp2.report.leaderboard import without_formula
+    from fp2.text import spreadsheet_cell
 
     rows = flat_rows(results)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]) if rows else ["probe", "scorer", "cut"], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: without_formula(value) for key, value in row.items()})
+        writer.writerow({key: spreadsheet_cell(value) for key, value in row.items()})
     return stream.getvalue()
 
 

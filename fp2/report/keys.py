@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -97,7 +98,7 @@ def load_key(path: Path, passphrase: str | None = None) -> SigningKey:
     except TypeError:
         fix = "Give its passphrase" if not passphrase else "Omit the passphrase: the key has none"
         raise Fp2Error("the passphrase does not fit the signing key", where=str(path), fix=fix) from None
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         what = "not a private key in PEM"
         raise Fp2Error(
             f"the passphrase is wrong, or {what}" if passphrase else what,
@@ -148,11 +149,25 @@ def load_public_key(path: Path) -> SSlibKey:
         public = load_pem_public_key(data)
     except OSError as error:
         raise Fp2Error(f"the public key cannot be read: {error.strerror or error}", where=str(path)) from error
-    except ValueError as error:
-        raise Fp2Error("not a public key in PEM", where=str(path)) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise Fp2Error("not a public key in PEM, or of an unknown algorithm", where=str(path)) from error
     if not isinstance(public, Ed25519PublicKey):
         raise Fp2Error("the public key is not an Ed25519 key", where=str(path))
+    if _has_small_order(public):
+        raise Fp2Error("the public key is a point of small order: anybody can sign for it", where=str(path))
     return SSlibKey.from_crypto(public)
+
+
+def _has_small_order(public: Ed25519PublicKey) -> bool:
+    """Whether 8 times the public point is the neutral element, for which signatures can be made without a key.
+
+    On -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032, section 5.1) that depends on y alone: orders 1 and 2 have y = 1 and -1,
+    order 4 has y = 0, and a point of order 8 doubles to y = 0, so that x^2 = -y^2 and d y^4 + 2 y^2 - 1 = 0.
+    """
+    p = 2**255 - 19
+    d = -121665 * pow(121666, -1, p) % p
+    y = (int.from_bytes(public.public_bytes_raw(), "little") & (2**255 - 1)) % p
+    return y * (y * y - 1) * (d * y**4 + 2 * y * y - 1) % p == 0
 
 
 def _make_folder(folder: Path) -> None:

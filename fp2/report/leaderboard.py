@@ -27,6 +27,7 @@ from fp2.report.reading import (
     scorer_label,
     variant_name,
 )
+from fp2.text import spreadsheet_cell
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({key: without_formula(value) for key, value in asdict(row).items()})
+        writer.writerow({key: spreadsheet_cell(value) for key, value in asdict(row).items()})
     return stream.getvalue()
 
 
@@ -250,13 +251,6 @@ def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
         LeaderboardRow(rank=None if summary["excess"] is None else place, **summary)
         for place, summary in enumerate(ordered, start=1)
     ]
-
-
-def without_formula(value: Any) -> Any:
-    """Keep a spreadsheet from reading text as a formula; numbers and missing values stay as they are."""
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return f"'{value}"
-    return value
 
 
 def escape_markdown(text: str) -> str:

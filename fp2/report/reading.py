@@ -5,12 +5,12 @@ Nothing is computed here. Of groups with few subjects, tables show the size and 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fp2.results import NO_MODEL
 from fp2.tables import CONTROLS
+from fp2.text import printable
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
@@ -58,11 +58,8 @@ CALIBRATION_SHORT = "Model with planted effects: calibration, not a finding abou
 
 
 def plain(text: object) -> str:
-    """Return `text` on one line, without control characters and direction overrides that could disguise it."""
-    cleaned = (c if c.isprintable() or unicodedata.category(c) == "Cf" else " " for c in str(text))
-    return " ".join(
-        "".join(c for c in cleaned if c not in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069").split()
-    )
+    """Return `text` on one line; control characters and direction overrides that could disguise it are escapes."""
+    return " ".join(printable(text, None).split())
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:

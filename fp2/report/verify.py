@@ -18,6 +18,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import UnverifiedSignatureError
 from securesystemslib.signer import Signature, SSlibKey  # type: ignore[attr-defined]
 
+from fp2.artifacts import LOCAL_FILES
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_bytes, sha256_file
 from fp2.report.keys import load_public_key
@@ -31,6 +32,8 @@ from fp2.report.passport import (
     bundle_digest,
     is_plain_name,
 )
+
+_SHOWN = 8  # unsigned files that are named
 
 
 @dataclass
@@ -81,6 +84,7 @@ def verify_passport(
         return outcome
     outcome.statement = statement
     _check_files(statement, path.parent, allow_missing, outcome)
+    _note_unsigned(statement, path, outcome)
     _check_inputs(statement, path.parent, outcome)
     _describe(statement, envelope.payload, path, list(keys.values()), outcome)
     return outcome
@@ -104,7 +108,7 @@ def payload_digest(path: Path) -> str:
 def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
     """Parse the DSSE envelope, without trusting it."""
     try:
-        raw = json.loads(path.read_bytes())
+        raw = _strict_json(path.read_bytes())
         base64.b64decode(raw["payload"], validate=True)
         # named by position: key ids are unauthenticated, and several signatures may claim one
         signatures = {
@@ -114,6 +118,8 @@ def _read_envelope(path: Path, outcome: Verification) -> Envelope | None:
         return Envelope(base64.b64decode(raw["payload"]), str(raw["payloadType"]), signatures)
     except OSError as error:
         outcome.failures.append(f"{path.name}: cannot be read: {error.strerror or error}")
+    except _AmbiguousError as error:
+        outcome.failures.append(f"{path.name}: {error}")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error, RecursionError):
         outcome.failures.append(f"{path.name}: is not a DSSE envelope (payload, payloadType, signatures)")
     return None
@@ -151,11 +157,14 @@ def _check_signatures(envelope: Envelope, keys: Sequence[SSlibKey], threshold: i
 def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:
     """Parse the payload and check that it is the statement of a passport."""
     try:
-        statement = json.loads(payload)
+        statement = _strict_json(payload)
         kinds = (statement["_type"], statement["predicateType"])
         shaped = isinstance(statement["predicate"], dict) and all(
             isinstance(subject["name"], str) and isinstance(subject["digest"], dict) for subject in statement["subject"]
         )
+    except _AmbiguousError as error:
+        outcome.failures.append(f"payload: {error}")
+        return None
     except (ValueError, KeyError, TypeError, RecursionError):
         outcome.failures.append("payload: is not an in-toto statement")
         return None
@@ -174,6 +183,10 @@ def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool
         if "uri" in subject:
             continue
         name, stated = subject["name"], subject["digest"].get("sha256")
+        if not isinstance(stated, str):
+            listed = ", ".join(sorted(subject["digest"])) or "nothing"
+            outcome.failures.append(f"{name}: is stated by {listed}, not by sha256: it cannot be verified")
+            continue
         if not is_plain_name(name) or not (folder / name).resolve().is_relative_to(folder.resolve()):
             outcome.failures.append(f"{name}: is not below the passport's folder")
             continue
@@ -186,6 +199,57 @@ def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool
         else:
             if found != stated:
                 outcome.failures.append(f"{name}: was changed (sha256 is {found[:12]}…, stated {str(stated)[:12]}…)")
+
+
+def _note_unsigned(statement: Mapping[str, Any], path: Path, outcome: Verification) -> None:
+    """Name the files beside the passport that it says nothing about: nobody has signed what they show.
+
+    Looked at are its folder and those of the files that it states.
+    """
+    signed = {subject["name"] for subject in statement["subject"]}
+    superseded = path.parent.glob("passport.superseded-*.json")
+    known = {path.name, *LOCAL_FILES, *(old.name for old in superseded)}
+    folders = {path.parent, *((path.parent / name).parent for name in signed if is_plain_name(name))}
+    beside = {
+        one.relative_to(path.parent).as_posix()
+        for folder in folders
+        if folder.is_dir()
+        for one in folder.iterdir()
+        if one.is_file() and not one.name.startswith(".")
+    }
+    extra = sorted(beside - signed - known)
+    if extra:
+        more = f" and {len(extra) - _SHOWN} more" if len(extra) > _SHOWN else ""
+        outcome.notes.append(f"not signed, and not verified: {', '.join(extra[:_SHOWN])}{more}")
+
+
+class _AmbiguousError(ValueError):
+    """Two readers could read the same bytes differently."""
+
+
+def _strict_json(data: bytes) -> Any:
+    """Parse JSON that every reader reads alike.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON; `_AmbiguousError` if a key comes twice or a text has an unpaired surrogate.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise _AmbiguousError(f"has the key {twice[:80]!r} twice")
+        return found
+
+    found = json.loads(data, object_pairs_hook=unique)
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _AmbiguousError("has an unpaired surrogate") from None
+    return found
 
 
 def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verification) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import traceback
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.errors import Fp2Error
+from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.progress import Progress
+from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
@@ -69,24 +71,74 @@ class Outcome:
     methods: Sequence[Method] = ()
 
 
+@dataclass
+class Record:
+    """The record of a run in MLflow. A store that fails costs the record, never the run or an answer.
+
+    Attributes
+    ----------
+    run_id : str
+        The run's id in its results: that of the MLflow run, if it could be started in time.
+    tags, name
+        The run's digests, and its name in the UI.
+    tracker : Tracker or None
+        The MLflow run; None where tracking is switched off or has failed so far.
+    fault : Fp2Error or None
+        Why the run is not logged.
+    """
+
+    run_id: str
+    tags: Mapping[str, Any]
+    name: str
+    tracker: Tracker | None = None
+    fault: Fp2Error | None = None
+
+    def start(self, config: Config) -> None:
+        """Start the MLflow run, or keep the reason why it cannot be started."""
+        from fp2.tracking import client
+
+        try:
+            self.tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **self.tags}, self.name)
+        except Fp2Error as error:
+            self.fault = error
+
+    def outcome(
+        self, results: dict[str, Any], folder: Path, status: int, message: str | None, sections: Sequence[Section],
+        methods: Sequence[Method],
+    ) -> Outcome:  # fmt: skip
+        """Return the outcome of the finished run; `status` and `message` say why it ended early, if it did."""
+        if self.fault is None:
+            run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
+            return Outcome(results, folder, run_id, experiment, status, message, sections, methods)
+        unlogged = f"the results are written, but not logged: {self.fault.what}. Log them with: fp2 log {folder}"
+        message = f"{message}; {unlogged}" if message else unlogged
+        return Outcome(results, folder, self.run_id, None, status or EXIT_NOT_LOGGED, message, sections, methods)
+
+
 @contextmanager
-def tracked(config: Config, folder: Path, tags: Mapping[str, Any], name: str) -> Iterator[Tracker | None]:
+def tracked(
+    config: Config, folder: Path, tags: Mapping[str, Any], name: str, progress: Progress
+) -> Iterator[Record]:  # fmt: skip
     """Log the run from here on; an exception ends it as FAILED, with the traceback among its local files.
 
-    Yields None where tracking is switched off. `tags` hold the run's digests, `name` is its name in the UI.
+    `tags` hold the run's digests, `name` is its name in the UI. A store that cannot be used is noted; the run goes on.
     """
-    if not config.tracking.enabled:
-        yield None
-        return
-    from fp2.tracking import client
-
-    tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **tags}, name)
+    record = Record(uuid.uuid4().hex, tags, name)
+    if config.tracking.enabled:
+        record.start(config)
+    if record.tracker is not None:
+        record.run_id = record.tracker.run_id
+        if record.tracker.note:
+            progress.note(record.tracker.note)
+    if record.fault is not None:
+        progress.note(f"{record.fault.what}; the run goes on, and is logged at its end if that works then")
     try:
-        yield tracker
+        yield record
     except BaseException as error:
-        with suppress(Exception):  # report what ended the run, not what its record then lacks
-            tracker.tag({"error": str(error)[:500] or type(error).__name__})
-            tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        if record.tracker is not None:
+            with suppress(Exception):  # report what ended the run, not what its record then lacks
+                record.tracker.tag({"error": printable(error, 500) or type(error).__name__})
+                record.tracker.finish("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if not isinstance(error, (Fp2Error, KeyboardInterrupt)):
             with suppress(OSError):
                 (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
@@ -102,7 +154,10 @@ def earlier_looks(config: Config, tags: Mapping[str, Any]) -> dict[str, int]:
         return {}
     from fp2.tracking import client
 
-    return {"earlier_looks": client.earlier_looks(config, tags)}
+    try:
+        return {"earlier_looks": client.earlier_looks(config, tags)}
+    except Fp2Error:  # a store that cannot be used is noted by `tracked`; the run goes on
+        return {}
 
 
 def write_run(
@@ -174,15 +229,40 @@ def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]
     from fp2.tracking.client import summaries
 
     same = {tag: results[tag] for tag in ("config_hash", "response_set", "dataset_digest")}
-    return own + summaries(config, without=same)
+    try:
+        return own + summaries(config, without=same)
+    except Fp2Error:  # `tracked` has noted it; the leaderboard has this run only
+        return own
 
 
 def log_run(
-    config: Config, tracker: Tracker | None, folder: Path, results: dict[str, Any], *, interrupted: bool = False
+    config: Config, record: Record, folder: Path, results: dict[str, Any], *, interrupted: bool = False
 ) -> None:
-    """Log the run's files, numbers and tags, and end its MLflow run: KILLED if interrupted, FAILED if incomplete."""
-    if tracker is None:
+    """Log the run's files, numbers and tags, and end its MLflow run; `record.fault` says why that failed.
+
+    A store that could not be used when the run started is tried once more.
+    """
+    if not config.tracking.enabled:
         return
+    if record.tracker is None:
+        record.tags = {**record.tags, "response_set": results["response_set"], "run_id": record.run_id}
+        record.fault = None
+        record.start(config)
+    if record.tracker is None:
+        return
+    try:
+        log_files(config, record.tracker, folder, results, interrupted=interrupted)
+    except Fp2Error as error:
+        record.fault = error
+        with suppress(Exception):
+            record.tracker.tag({"error": printable(error, 500)})
+            record.tracker.finish("FAILED")
+
+
+def log_files(
+    config: Config, tracker: Tracker, folder: Path, results: dict[str, Any], *, interrupted: bool = False
+) -> None:
+    """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.hashing import sha256_file
     from fp2.report.leaderboard import summarise
     from fp2.tracking import client

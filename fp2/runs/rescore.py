@@ -7,7 +7,6 @@ answers with the same salted keys. It names its source in its results and its pa
 from __future__ import annotations
 
 import copy
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -152,20 +151,19 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     }
     name = f"{config.model.name} · {'+'.join(cut.name for cut in job.cuts)} · rescored"
     looked = earlier_looks(config, tags)
-    with tracked(config, folder, tags, name) as tracker:
+    with tracked(config, folder, tags, name, progress) as record:
         with progress.steps("Scoring and comparing groups", 1 + len(job.cuts)) as step:
             answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
             step()
             tables = replace(tables, answers=answers, scores=scores)
             counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
-        run_id = tracker.run_id if tracker else uuid.uuid4().hex
         lines = [line for line in lines if not line.startswith(LOOKED_AT.partition("{")[0])]
         lines += [LOOKED_AT.format(n=n) for n in looked.values() if n]
         about = {
             **{key: value for key, value in before.items() if key != "earlier_looks"},
             **looked,
             **versions(config.analysis.severity),
-            "run_id": run_id,
+            "run_id": record.run_id,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "config_hash": config_hash(config),
             "scorers": describe_scorers(job.scorers),
@@ -177,15 +175,15 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
             },
         }
         results = assemble(about, counts, analysis)
-        remember(Path(config.paths.state), run_id, places)
+        remember(Path(config.paths.state), record.run_id, places)
         sections = load_sections(protocol.section_targets())
         used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
         used |= set(config.analysis.adjust)
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
         write_run(config, folder, tables.keeping(used), results, sections, extra, progress)
-        log_run(config, tracker, folder, results)
-    return Outcome(results, folder, run_id, tracker.experiment_id if tracker else None, 0, None, sections)
+        log_run(config, record, folder, results)
+    return record.outcome(results, folder, 0, None, sections, protocol.all_methods())
 
 
 _TAKEN_OVER = ("decoding", "preprocessing")

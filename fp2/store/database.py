@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -85,6 +86,8 @@ def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None
 def connect(path: Path) -> sqlite3.Connection:
     """Open the store at `path` for writing; the file, its folder and its tables are created if they do not exist.
 
+    A new file is readable by its owner only.
+
     A store of an earlier version is migrated in place; its answers do not change. The write-ahead log lets readers and
     one writer work at the same time; with `synchronous=NORMAL` a killed process loses at most the current batch.
     Outside `transaction`, statements are committed one by one.
@@ -96,10 +99,12 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     with as_user_error(path):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # a new file only: the owner may open an existing one to others
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise Fp2Error(
-                f"the folder of the response store cannot be created: {error.strerror}", where=str(path.parent)
+                f"the folder of the response store cannot be used: {error.strerror}", where=str(path.parent)
             ) from error
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:

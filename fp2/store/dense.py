@@ -309,6 +309,16 @@ def seconds_of(connection: sqlite3.Connection, contexts: Iterable[str]) -> tuple
     return seconds, count
 
 
+def written_since(connection: sqlite3.Connection, keys: Sequence[str], when: float) -> set[str]:
+    """Return which of `keys` (context and question set, in hex) have an array that was written after `when` (s)."""
+    query = "SELECT 1 FROM blocks WHERE context = ? AND question_set = ? AND updated > ?"
+    return {
+        key
+        for key in keys
+        if connection.execute(query, (bytes.fromhex(key[:64]), bytes.fromhex(key[64:]), when)).fetchone()
+    }
+
+
 def _merge(numbers: Numbers, more: Numbers) -> None:
     """Copy from `more` the questions to which `numbers` has no answer."""
     missing = ~answered(numbers)

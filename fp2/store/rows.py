@@ -276,6 +276,11 @@ def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> I
         yield from connection.execute(f"{head} WHERE key IN ({marks})", chunk)
 
 
+def answered_keys(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
+    """Return which of `keys` have an answer."""
+    return {str(key) for (key,) in _select(connection, "SELECT key FROM answers", keys)}
+
+
 def _damaged(key: str, path: Path) -> Fp2Error:
     return Fp2Error(
         f"the stored answer {key} does not match its checksum: it was changed or the disk is failing",

@@ -14,13 +14,16 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
+from fp2.text import printable
+from fp2.tracking.database import init_lock, is_half_made, prepare_database
+from fp2.tracking.liveness import Alive, dead_runs
 
 PREFIX = "fp2."
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
@@ -49,6 +52,9 @@ def slug(name: str) -> str:
 def _mlflow() -> Any:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours count runs
+    # A server that does not answer must not hold up a run for hours, which is MLflow's own default.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     # A run id in the environment would make every evaluation write into one run.
     os.environ.pop("MLFLOW_RUN_ID", None)
     import logging
@@ -62,11 +68,18 @@ def _mlflow() -> Any:
 
 @dataclass
 class Tracker:
-    """An active MLflow run."""
+    """An active MLflow run; `note` is a line for the user about its store, empty where there is none."""
 
     client: Any
     run_id: str
     experiment_id: str
+    note: str = ""
+    alive: Alive | None = None
+
+    @property
+    def ids(self) -> tuple[str, str]:
+        """The ids of the run and of its experiment."""
+        return self.run_id, self.experiment_id
 
     def log(self, files: Mapping[str, Path], results: Mapping[str, Any], table: str) -> None:
         """Log metrics and `files` (name -> path); the file named `table` is a table in the UI."""
@@ -84,15 +97,17 @@ class Tracker:
     def tag(self, tags: Mapping[str, Any]) -> None:
         """Set tags."""
         for key, value in tags.items():
-            self.client.set_tag(self.run_id, PREFIX + key, str(value))
+            self.client.set_tag(self.run_id, PREFIX + key, printable(value, None))
 
     def finish(self, status: str) -> None:
         """End the run: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(self.run_id, status=status)
+        if self.alive is not None:
+            self.alive.release()
 
 
 def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
-    """Start a run; the store is created under a lock if there is none.
+    """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
 
     Raises
     ------
@@ -103,26 +118,42 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     refuse_foreign_artifacts(config)
     mlflow = _mlflow()
     with as_user_error(uri):
-        experiment_id = _experiment(mlflow, config, uri)
+        experiment_id, aside = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
-        all_tags = {PREFIX + key: str(value) for key, value in tags.items() if value is not None}
-        run = client.create_run(experiment_id, run_name=name, tags=all_tags)
-        tracker = Tracker(client, run.info.run_id, experiment_id)
+        _end_dead_runs(client, config, uri)
+        alive = Alive(Path(config.paths.state))
+        all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
+        run = client.create_run(experiment_id, run_name=printable(name, 200), tags=all_tags)
+        note = f"The MLflow store was left half made; a new one was created, the old file is {aside}" if aside else ""
+        tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
+        alive.register(tracker.run_id, uri)
         from mlflow.entities import Param
 
-        client.log_batch(tracker.run_id, params=[Param(k, str(v)) for k, v in params_of(config).items()])
+        client.log_batch(tracker.run_id, params=[Param(k, printable(v, 500)) for k, v in params_of(config).items()])
     return tracker
+
+
+def _end_dead_runs(client: Any, config: Config, uri: str) -> None:
+    """End the runs as KILLED whose process is gone."""
+    from mlflow.exceptions import MlflowException
+
+    for run_id in dead_runs(Path(config.paths.state), uri):
+        with suppress(MlflowException):  # removed since
+            if client.get_run(run_id).info.status == "RUNNING":
+                client.set_tag(run_id, f"{PREFIX}error", "the process ended without a message")
+                client.set_terminated(run_id, status="KILLED")
 
 
 @contextmanager
 def as_user_error(where: str) -> Iterator[None]:
     """Turn errors of MLflow, its database or its artifact folder into one line."""
+    from alembic.util.exc import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         raise Fp2Error(
             f"the MLflow store cannot be used: {first}",
@@ -131,37 +162,30 @@ def as_user_error(where: str) -> Iterator[None]:
         ) from error
 
 
-def _experiment(mlflow: Any, config: Config, uri: str) -> str:
-    """Return the id of the experiment. A SQLite store is created by one process at a time: a race would corrupt it."""
-    from filelock import FileLock
-
+def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
+    """Return the id of the experiment, and where a half-made database was moved, if there was one."""
     name = config.tracking.experiment
     if not uri.startswith("sqlite:///"):
         mlflow.set_tracking_uri(uri)
-        return str(mlflow.set_experiment(name).experiment_id)
+        return str(mlflow.set_experiment(name).experiment_id), None
     path = Path(uri.removeprefix("sqlite:///"))
     folder = path.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n!.gitignore\n", encoding="utf-8")
     except OSError as error:
         raise Fp2Error(f"the folder of the MLflow store cannot be used: {error.strerror}", where=str(folder)) from error
-    with FileLock(folder / ".init.lock"):
+    with init_lock(path):
+        aside = prepare_database(path)
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(name)
-        _use_wal(path)
         if found is not None:
-            return str(found.experiment_id)
-        return str(client.create_experiment(name, artifact_location=(folder / "artifacts" / slug(name)).as_uri()))
-
-
-def _use_wal(path: Path) -> None:
-    """Switch to write-ahead logging, so that readers and writers do not block; the mode is stored in the file."""
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
+            return str(found.experiment_id), aside
+        location = (folder / "artifacts" / slug(name)).as_uri()
+        return str(client.create_experiment(name, artifact_location=location)), aside
 
 
 def params_of(config: Config) -> dict[str, Any]:
@@ -255,9 +279,9 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
     mlflow = _mlflow()
     client = _client(mlflow, config)
     try:
-        client.get_run(run_id)
+        found = logged_run(client, config, run_id) or client.get_run(run_id)
         for name in names:
-            client.download_artifacts(run_id, name, str(folder))
+            client.download_artifacts(found.info.run_id, name, str(folder))
     except (mlflow.exceptions.MlflowException, OSError) as error:
         raise Fp2Error(
             f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
@@ -268,9 +292,51 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
 
 def _client(mlflow: Any, config: Config) -> Any:
     uri = tracking_uri(config)
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
-        raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
-    return mlflow.MlflowClient(tracking_uri=uri)
+    with as_user_error(uri):
+        if uri.startswith("sqlite:///"):
+            path = Path(uri.removeprefix("sqlite:///"))
+            if not path.is_file():
+                raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
+            if is_half_made(path):
+                fix = "The next run creates a new one and keeps this file"
+                raise Fp2Error("the MLflow store was left half made", where=uri, fix=fix)
+        return mlflow.MlflowClient(tracking_uri=uri)
+
+
+def logged_run(client: Any, config: Config, run_id: str) -> Any:
+    """Return the MLflow run of the evaluation `run_id`, or None; one logged late has the id in a tag."""
+    from mlflow.exceptions import MlflowException
+
+    with suppress(MlflowException):
+        return client.get_run(run_id)
+    if not re.fullmatch(r"[0-9a-f]{32}", run_id):
+        return None  # it must not reach the query
+    found = client.get_experiment_by_name(config.tracking.experiment)
+    if found is None:
+        return None
+    return next(iter(client.search_runs([found.experiment_id], f"tags.`{PREFIX}run_id` = '{run_id}'")), None)
+
+
+def resume(config: Config, run_id: str) -> Tracker | None:
+    """Return the MLflow run of an evaluation, to log what it lacks; None where there is none.
+
+    Raises
+    ------
+    Fp2Error
+        If it is logged already, or the store cannot be read.
+    """
+    mlflow = _mlflow()
+    try:
+        client = _client(mlflow, config)
+    except Fp2Error:
+        return None  # there is no store, or none that is complete: `start` creates it
+    with as_user_error(tracking_uri(config)):
+        found = logged_run(client, config, run_id)
+    if found is None:
+        return None
+    if PREFIX + "passport_sha256" in found.data.tags and found.info.status != "RUNNING":
+        raise Fp2Error("this run is logged already", where=found.info.run_id)
+    return Tracker(client, found.info.run_id, found.info.experiment_id)
 
 
 _RESULT_TAGS = ("config_hash", "response_set", "dataset_digest")

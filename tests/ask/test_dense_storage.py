@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,6 +159,32 @@ def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: Resp
     assert again.asked == []
     assert second.counts(0)["cached"] == 36
     np.testing.assert_array_equal(second.columns["p_yes"], made.columns["p_yes"])
+
+
+def test_two_runs_at_once_ask_every_question_once(store: ResponseStore) -> None:
+    """The second starts while the first is asking, takes what is free, waits for the rest and has every answer."""
+    first, second = Scripted(), Scripted()
+    found: list[Done] = []
+
+    def other_run() -> None:
+        with ResponseStore(store.path) as own:
+            done = ask_all(second, own, n=40)
+            found.append(done)
+            assert done.answers.counts(done.asked.model_calls)["answered"] == 240
+
+    thread = threading.Thread(target=other_run)
+
+    def start_the_other(task: ImageTask) -> None:
+        if len(first.asked) == 12:
+            thread.start()
+        time.sleep(0.02)
+
+    first.before, second.before = start_the_other, lambda task: time.sleep(0.02)
+    mine = ask_all(first, store, n=40)
+    thread.join(timeout=60)
+    assert len(first.asked) + len(second.asked) == len({*first.asked, *second.asked}) == 240
+    assert second.asked  # they shared the work
+    np.testing.assert_array_equal(mine.answers.columns["p_yes"], found[0].answers.columns["p_yes"])
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])

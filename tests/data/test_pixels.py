@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fp2.data import pixels
 from fp2.data.base import people_table
 from fp2.data.pixels import PixelIndex, dataset_digest, digest_image, open_rgb
 from fp2.errors import Fp2Error
@@ -106,14 +107,13 @@ def test_a_second_time_decodes_nothing_and_a_changed_file_again(tmp_path):
     assert {path for path in paths if after[path] != before[path]} == {paths[3]}
 
 
-def test_verify_decodes_everything_and_sees_what_the_stamp_hides(tmp_path, index):
+def test_verify_decodes_everything_and_sees_what_the_stamp_hides(tmp_path, index, monkeypatch):
+    """As on a file system that keeps no times."""
+    monkeypatch.setattr(pixels, "file_stamp", lambda path, *values: (path.stat().st_size, 1))
     path = tmp_path / "a.bmp"
     save(path)
-    stamp = path.stat()
     before = index.digest_many([path])[path]
     save(path, PIXELS[::-1].copy())
-    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert path.stat().st_size == stamp.st_size
     assert index.digest_many([path])[path] == before
     assert index.digest_many([path], verify=True)[path] != before
     assert index.digest_many([path])[path] != before
@@ -213,3 +213,33 @@ def test_pixels_matter_and_an_image_without_an_entry_is_refused():
 def test_a_table_without_attributes_has_a_digest():
     bare = people()[[name for name in people() if not name.startswith("attr_")]]
     assert dataset_digest(bare, SHA) != dataset_digest(people(), SHA)
+
+
+def test_a_file_changed_within_its_size_and_time_is_decoded_again(tmp_path, index):
+    """Whoever sets the modification time back still changes the file's change time."""
+    first, second = tmp_path / "a.bmp", tmp_path / "b.bmp"
+    save(first)
+    save(second, 255 - PIXELS)
+    before, stamp = index.digest_many([first])[first], first.stat()
+    first.write_bytes(second.read_bytes())
+    os.utime(first, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert (first.stat().st_size, first.stat().st_mtime_ns) == (stamp.st_size, stamp.st_mtime_ns)
+    found = index.digest_many([first])[first]
+    assert found != before
+    assert found == digest_image(second)
+    os.utime(second, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    save(second, PIXELS)
+    os.replace(second, first)  # another inode
+    assert index.digest_many([first])[first] == before
+
+
+@pytest.mark.parametrize("change", ["sha256 = replace(sha256, substr(sha256, 1, 1), 'x')", "width = width + 1"])
+def test_a_cached_digest_that_was_changed_in_the_store_is_not_believed(tmp_path, change):
+    connection = sqlite3.connect(":memory:")
+    path = save(tmp_path / "a.png")
+    right = PixelIndex(connection).digest_many([path])[path]
+    connection.execute(f"UPDATE pixel_digests SET {change}")
+    again = PixelIndex(connection)
+    assert again.digest_many([path])[path] == right
+    assert again.decoded == 1
+    assert PixelIndex(connection).digest_many([path])[path] == right

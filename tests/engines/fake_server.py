@@ -24,12 +24,13 @@ SENT = "data:image/png;base64,"
 
 @dataclass
 class Reply:
-    """What goes back: a JSON value or raw text, after `wait` seconds."""
+    """What goes back: a JSON value, raw text or bytes, after `wait` seconds; `stream` yields a body in parts."""
 
     body: Any
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     wait: float = 0.0
+    stream: Iterator[bytes] | None = None
 
 
 @dataclass
@@ -92,15 +93,30 @@ def serving(routes: Mapping[str, Callable[[Seen, int], Reply]]) -> Iterator[Fake
 
         def _answer(self, body: Any) -> None:
             reply = fake.reply(Seen(self.path, body, dict(self.headers), time.monotonic()))
-            text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+            text = reply.body if isinstance(reply.body, str | bytes) else json.dumps(reply.body)
+            data = text.encode() if isinstance(text, str) else text
             try:
+                if reply.stream is not None:
+                    self._stream(reply)
+                    return
                 self.send_response(reply.status)
-                for name, value in {**reply.headers, "Content-Length": str(len(text.encode()))}.items():
+                for name, value in {**reply.headers, "Content-Length": str(len(data))}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(text.encode())
+                self.wfile.write(data)
             except OSError:
                 self.close_connection = True  # the client has left
+
+        def _stream(self, reply: Reply) -> None:
+            self.send_response(reply.status)
+            for name, value in {**reply.headers, "Connection": "close"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            assert reply.stream is not None
+            for part in reply.stream:
+                self.wfile.write(part)
+                self.wfile.flush()
+            self.close_connection = True
 
         def log_message(self, *args: Any) -> None:
             """Say nothing."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import fp2
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -311,3 +312,69 @@ def test_canonical_bytes_do_not_depend_on_key_order_and_read_back(value: dict[st
     data = canonical_bytes(value)
     assert data == canonical_bytes(dict(reversed(list(value.items()))))
     assert json.loads(data, parse_int=float) == value
+
+
+@pytest.mark.parametrize("name", ["payload", "payloadType", "signatures"])
+def test_a_key_that_comes_twice_in_the_envelope_fails(passport: Path, key: SigningKey, name: str) -> None:
+    """One reader takes the first value, another the last: what was signed must not depend on the reader."""
+    text = passport.read_text()
+    first = json.dumps("Zm9yZ2Vk" if name != "signatures" else [])
+    passport.write_text(text.replace("{", f'{{"{name}": {first}, ', 1))
+    failed = verify_passport(passport, [key.public_path])
+    assert failed.failures == [f"passport.json: has the key {name!r} twice"]
+
+
+def test_a_key_that_comes_twice_in_the_payload_fails(passport: Path, key: SigningKey) -> None:
+    envelope = json.loads(passport.read_text())
+    payload = base64.b64decode(envelope["payload"]).replace(b"{", b'{"_type": "x", ', 1)
+    passport.write_text(json.dumps(signed(payload, key)))
+    assert verify_passport(passport, [key.public_path]).failures == ["payload: has the key '_type' twice"]
+
+
+def test_an_unpaired_surrogate_is_one_line(passport: Path, key: SigningKey) -> None:
+    payload = base64.b64decode(json.loads(passport.read_text())["payload"])
+    broken = payload.replace(b'"name":"results.json"', b'"name":"\\ud800"')
+    assert broken != payload
+    passport.write_text(json.dumps(signed(broken, key)))
+    assert verify_passport(passport, [key.public_path]).failures == ["payload: has an unpaired surrogate"]
+    passport.write_text(json.dumps(json.loads(passport.read_text()) | {"payloadType": "\ud800"}))
+    assert verify_passport(passport, [key.public_path]).failures == ["passport.json: has an unpaired surrogate"]
+
+
+@pytest.mark.parametrize(
+    "digest", [{"sha512": "00"}, {"md5": "00", "blake3": "1"}, {}, {"sha256": None}, {"sha256": 7}]
+)
+def test_a_file_that_is_not_stated_by_sha256_fails_in_one_line(
+    passport: Path, key: SigningKey, digest: dict[str, Any]
+) -> None:
+    resign(passport, key, lambda statement: statement["subject"][0].update(digest=digest))
+    (line,) = verify_passport(passport, [key.public_path]).failures
+    assert "not by sha256: it cannot be verified" in line
+
+
+def test_files_that_nobody_signed_are_named(
+    passport: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (passport.parent / "status.json").write_text("{}")
+    assert not any("not signed" in note for note in verify_passport(passport, [key.public_path]).notes)
+    (passport.parent / "better\x1b[2J.html").write_text("<b>no bias</b>")
+    (passport.parent / "figures" / "other.png").write_bytes(b"")
+    outcome = verify_passport(passport, [key.public_path])
+    assert outcome.ok
+    (line,) = [note for note in outcome.notes if "not signed" in note]
+    assert line.endswith("better\x1b[2J.html, figures/other.png")
+    assert fp2("verify", str(passport), "--key", str(key.public_path)) == 0
+    out = capsys.readouterr().out
+    assert "better\\x1b[2J.html" in out
+    assert "\x1b" not in out
+
+
+def signed(payload: bytes, key: SigningKey) -> dict[str, Any]:
+    """Return an envelope with a valid signature over any payload."""
+    from securesystemslib.dsse import Envelope
+
+    from fp2.report.passport import PAYLOAD_TYPE
+
+    envelope = Envelope(payload, PAYLOAD_TYPE, {})
+    envelope.sign(key.signer)
+    return dict(envelope.to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 import subprocess
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
     load_pem_public_key,
 )
@@ -122,3 +124,36 @@ def test_package_import_stays_light() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_public_key_of_small_order_is_refused(tmp_path: Path) -> None:
+    """For such a point signatures can be made without any key: S = 0 and R of small order verify for many messages."""
+    p = 2**255 - 19
+    d = -121665 * pow(121666, -1, p) % p
+    root = pow(1 + d, (p + 3) // 8, p)  # of 1 + d, by RFC 8032, section 5.1.3
+    if (root * root - 1 - d) % p:
+        root = root * pow(2, (p - 1) // 4, p) % p
+    squares = [(root - 1) * pow(d, -1, p) % p, (-root - 1) * pow(d, -1, p) % p]  # d y^4 + 2 y^2 - 1 = 0
+    roots = []
+    for square in squares:
+        found = pow(square, (p + 3) // 8, p)
+        found = found if found * found % p == square else found * pow(2, (p - 1) // 4, p) % p
+        roots += [found, p - found] if found * found % p == square else []
+    assert len(roots) == 2
+    for y in (0, 1, p - 1, p, p + 1, *roots):
+        for sign in (0, 1):
+            path = tmp_path / "small.pub.pem"
+            raw = (y | sign << 255).to_bytes(32, "little")
+            public = Ed25519PublicKey.from_public_bytes(raw)
+            path.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+            with pytest.raises(Fp2Error, match="small order"):
+                load_public_key(path)
+
+
+def test_a_key_of_an_unknown_algorithm_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "other.pub.pem"
+    unknown = bytes.fromhex("302a300506032b6599032100") + bytes(32)  # an object identifier that nothing has
+    body = base64.encodebytes(unknown).decode()
+    path.write_text(f"-----BEGIN PUBLIC KEY-----\n{body}-----END PUBLIC KEY-----\n")
+    with pytest.raises(Fp2Error, match="unknown algorithm"):
+        load_public_key(path)

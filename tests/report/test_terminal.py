@@ -85,7 +85,7 @@ def test_paths_are_never_wrapped(results: dict[str, Any]) -> None:
 def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> None:
     hostile_results["model"]["name"] = "[bold red]x[/] \x1b[2J\x07 \u202eabc"
     text = printed(hostile_results, 100)
-    assert "[bold red]x[/] [2J abc" in text
+    assert "[bold red]x[/] \\x1b[2J\\x07 \\u202eabc" in text
     assert not any(ord(c) < 32 and c != "\n" for c in text)
     assert "\u202e" not in text
 

@@ -318,3 +318,16 @@ def test_six_processes_bring_an_old_store_up_to_date_at_once(tmp_path: Path) -> 
     with ResponseStore(path) as store:
         keys = [f"p{p}-{batch}-{i}" for p in range(6) for batch in range(2) for i in range(8)]
         assert len(store.get_many(["a", *keys])) == 97
+
+
+def test_a_new_store_is_readable_by_its_owner_only_and_an_opened_one_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "responses.sqlite"
+    with ResponseStore(path) as opened:
+        opened.put_many([row("k")])
+        files = [path, *path.parent.glob("responses.sqlite-*")]
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+        assert len(files) > 1
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o640)
+    with ResponseStore(path):
+        assert path.stat().st_mode & 0o777 == 0o640

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ import pandas as pd
 import pytest
 from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
-from fp2.errors import Fp2Error
+from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
+from fp2.tracking import client as tracking_client
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
 
 IMPORTED = [
@@ -133,19 +135,127 @@ def test_a_store_that_breaks_while_logging_is_one_line(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Tracker, "log", full)
-    assert bench.launch("tracking=mlflow") == 2
+    assert bench.launch("tracking=mlflow") == EXIT_NOT_LOGGED
     err = capsys.readouterr().err
     assert "No space left on device" in err
     assert "Traceback" not in err
+    (folder,) = bench.run_folders()
+    assert f"fp2 log {folder}" in " ".join(err.split())
+    (failed,) = client_of(bench).search_runs(["1"])
+    assert failed.info.status == "FAILED"
+    monkeypatch.undo()
+    assert fp2("log", str(folder), *bench.paths) == 0
+    (run,) = client_of(bench).search_runs(["1"])
+    assert run.info.status == "FINISHED"
+    assert run.info.run_id == results_of(folder)["run_id"]
+    assert artifacts_of(client_of(bench), run.info.run_id) == files_in(folder) - {"status.json"}
+    capsys.readouterr()
+    assert fp2("log", str(folder), *bench.paths) == 2
+    assert "logged already" in capsys.readouterr().err
 
 
 def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     (bench.root / "mlruns").mkdir()
     (bench.root / "mlruns" / "mlflow.db").write_text("this is no database, and long enough to be taken for none")
-    assert bench.launch("tracking=mlflow") == 2
+    assert bench.launch("tracking=mlflow", "report=default", "report.figures=false") == EXIT_NOT_LOGGED
     err = capsys.readouterr().err
     assert "the MLflow store cannot be used" in err
     assert "Traceback" not in err
+    (folder,) = bench.run_folders()
+    assert results_of(folder)["complete"] is True
+    assert files_in(folder) >= {"passport.json", "dashboard.html"}
+    assert fp2("doctor", *bench.paths) == 1
+    assert "MLflow" in capsys.readouterr().out
+    (bench.root / "mlruns" / "mlflow.db").unlink()
+    assert fp2("log", str(folder), *bench.paths) == 0
+    run_id = results_of(folder)["run_id"]
+    (run,) = client_of(bench).search_runs(["1"])
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["fp2.run_id"] == run_id
+    assert run.data.params["model"] == "planted"
+    assert fp2("rerun", run_id, *bench.paths, "report.dashboard=false") == 0  # it is found by its own id
+
+
+KILLED = """
+import os, signal, sys
+from alembic.ddl.impl import DefaultImpl
+steps = 0
+plain = DefaultImpl._exec
+def counted(self, *args, **kwargs):
+    global steps
+    steps += 1
+    if steps == STEP:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return plain(self, *args, **kwargs)
+DefaultImpl._exec = counted
+from fp2.app import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("step", [3, 60])
+def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench, step: int) -> None:
+    script = bench.root / "killed.py"
+    script.write_text(KILLED.replace("STEP", str(step)), encoding="utf-8")
+    with bench.process("tracking=mlflow", script=script) as child:
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == -signal.SIGKILL, err
+    outcome = bench.run("tracking=mlflow")
+    assert outcome.exit_status == 0
+    assert client_of(bench).get_run(outcome.run_id).info.status == "FINISHED"
+    assert {path.name for path in (bench.root / "mlruns").glob("*mlflow.db*")} <= {
+        "mlflow.db", "mlflow.db-wal", "mlflow.db-shm"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("left", ["", "CREATE TABLE experiments (experiment_id INTEGER); CREATE TABLE runs (a TEXT)"])
+def test_a_store_that_was_left_half_made_is_replaced_and_kept(
+    bench: Bench, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = bench.root / "mlruns" / "mlflow.db"
+    database.parent.mkdir()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(left)
+    database.touch()
+    before = database.read_bytes()
+    assert fp2("doctor", *bench.paths) == 1
+    assert "half made" in " ".join(capsys.readouterr().out.split())
+    assert bench.launch("tracking=mlflow") == 0
+    err = " ".join(capsys.readouterr().err.split())
+    assert "half made" in err
+    (aside,) = database.parent.glob("mlflow.db.half-made-*")
+    assert aside.read_bytes() == before
+    assert len(client_of(bench).search_runs(["1"], "attributes.status = 'FINISHED'")) == 1
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_store_with_runs_is_never_replaced(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its schema is another version's: only `mlflow db upgrade` may change it."""
+    database = bench.root / "mlruns" / "mlflow.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
+    assert bench.launch("tracking=mlflow") == EXIT_NOT_LOGGED
+    assert "out-of-date database schema" in " ".join(capsys.readouterr().err.split())
+    assert list(database.parent.glob("*half-made*")) == []
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+    start = tracking_client.start
+
+    def locked(*args: Any) -> Tracker:
+        tries.append(args)
+        if len(tries) == 1:
+            raise Fp2Error("the MLflow store cannot be used: database is locked")
+        return start(*args)
+
+    monkeypatch.setattr(tracking_client, "start", locked)
+    outcome = bench.run("tracking=mlflow")
+    assert outcome.exit_status == 0
+    run = client_of(bench).get_run(outcome.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["fp2.run_id"] == outcome.results["run_id"]
 
 
 def test_a_sqlite_store_elsewhere(bench: Bench) -> None:

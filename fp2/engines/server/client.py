@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import re
 import ssl
 import threading
+import zlib
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -22,9 +24,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from fp2.engines.server.keys import MASK, masked, spellings
 from fp2.errors import Fp2Error
+from fp2.text import printable
 
 FIRST_PAUSE, LONGEST_PAUSE, JITTER = 0.5, 30.0, 0.5  # seconds
+MAX_REPLY = 16_000_000  # bytes, decompressed
 LONGEST_WAIT = 300.0  # seconds that a server may ask us to wait
 _TRANSIENT = frozenset({408, 425, 429})  # and 500 or above except 501
 _DATA = re.compile(r"(data:[\w/+.-]*;base64,)?[A-Za-z0-9+/=_-]{80,}")
@@ -138,7 +143,7 @@ class ServerClient:
     concurrency : int
         Most concurrent requests.
     timeout : float
-        Seconds without a sign of the server after which an attempt fails.
+        Seconds without a sign of the server after which an attempt fails; the whole reply has twice as long.
     attempts : int
         Attempts of a request.
     """
@@ -156,7 +161,10 @@ class ServerClient:
         self.address, self.token_limit = address, "max_tokens"
         self._key, self._concurrency, self._timeout, self._attempts = key, concurrency, timeout, attempts
         names = {address.base, address.origin, address.origin.split("//")[1], address.host} - {"localhost"}
-        self._hide = {**(hide or {}), **({key: "KEY"} if key else {}), **dict.fromkeys(names, "the server")}
+        self._secrets = spellings(key) if key else ()
+        known = dict.fromkeys((*self._secrets, *([key] if key else [])), MASK)
+        self._hide = {**(hide or {}), **known, **dict.fromkeys(names, "the server")}
+        self._replies, self._given_up = 0, False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server requests", daemon=True)
 
@@ -202,7 +210,10 @@ class ServerClient:
             logging.getLogger(name).setLevel(logging.ERROR)  # they log every request or retry, httpx2 with the address
         no_trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no certificates: loading the usual ones takes long
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else None,
+            headers={
+                "Accept-Encoding": "gzip",
+                **({"Authorization": f"Bearer {self._key}"} if self._key else {}),
+            },
             timeout=httpx2.Timeout(self._timeout, connect=min(10.0, self._timeout), pool=None),
             limits=httpx2.Limits(max_connections=self._concurrency),
             verify=True if self.address.encrypted or not self.address.loopback else no_trust,
@@ -220,7 +231,7 @@ class ServerClient:
         """Return the reply, after retries of transient errors."""
         import stamina
 
-        number = 0
+        number, replies = 0, self._replies
         try:
             async for attempt in stamina.retry_context(
                 _pause_after,
@@ -236,6 +247,8 @@ class ServerClient:
         except _TransientError as error:
             if error.retry_after is not None and error.retry_after > LONGEST_WAIT:
                 raise UnreachableError(f"{error}; it asks to wait {error.retry_after:.0f} s") from error
+            # No reply to anyone while this request was tried in vain: the others would wait as long for nothing.
+            self._given_up = self._given_up or (error.silent and self._replies == replies)
             tried = f" (tried {number} times)" if number > 1 else ""
             raise UnreachableError(f"{error}{tried}", silent=error.silent) from error
         raise AssertionError("the last attempt returns or raises")
@@ -244,8 +257,17 @@ class ServerClient:
         """Send a request once."""
         import httpx2
 
+        if self._given_up:
+            raise UnreachableError("the server stopped answering", silent=True)
         try:
-            reply = await self._http.request(method, url, json=body)
+            async with asyncio.timeout(2 * self._timeout), self._http.stream(method, url, json=body) as reply:
+                self._replies += 1
+                content = await _read(reply)
+        except TimeoutError as error:
+            what = f"the server did not end its reply within {2 * self._timeout:g} s"
+            raise _TransientError(what, silent=True) from error
+        except zlib.error as error:
+            raise _TransientError("the server's reply is not compressed as it says") from error
         except httpx2.TimeoutException as error:
             raise _TransientError(f"the server did not answer within {self._timeout:g} s", silent=True) from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
@@ -253,26 +275,27 @@ class ServerClient:
         status = reply.status_code
         if status in _TRANSIENT or (status >= 500 and status != 501):
             pause = retry_after(reply.headers.get("retry-after"), datetime.now(UTC))
-            raise _TransientError(f"the server failed ({status}): {self._message(reply.text)}", pause)
+            raise _TransientError(f"the server failed ({status}): {self._message(content)}", pause)
         if status >= 400:
-            raise RefusedError(f"the server refused ({status}): {self._message(reply.text)}", status)
+            raise RefusedError(f"the server refused ({status}): {self._message(content)}", status)
         if status >= 300:
             raise RefusedError(f"the server redirects ({status}); give its final address", status)
         try:
-            found = _valid_unicode(reply.json())
+            found = masked(json.loads(content), self._secrets)
         except (ValueError, RecursionError) as error:
             raise _TransientError("the server's reply is not JSON") from error
         if not isinstance(found, dict):
             raise RefusedError("the server's reply is not a JSON object")
         return found
 
-    def _message(self, text: str) -> str:
+    def _message(self, content: bytes) -> str:
         """Return a server's error message in one short line without addresses, keys, folders and images."""
-        line = " ".join(_DATA.sub("DATA", _valid_unicode(_error_message(text))).split())
+        text = masked(_error_message(content.decode("utf-8", "replace")), ())
         for secret in sorted(self._hide, key=len, reverse=True):
-            line = line.replace(secret, self._hide[secret])
+            text = text.replace(secret, self._hide[secret])
+        line = " ".join(_DATA.sub("DATA", text).split())
         line = _FOLDERS.sub("", line)
-        return line[:200] or "no reason given"
+        return printable(line, 200) or "no reason given"
 
 
 def _pause_after(error: Exception) -> bool | float:
@@ -284,21 +307,28 @@ def _pause_after(error: Exception) -> bool | float:
     return error.retry_after if error.retry_after <= LONGEST_WAIT else False
 
 
-def _valid_unicode(value: Any) -> Any:
-    """Return a JSON value without unpaired surrogates (`\\ud800`), which no file and no database stores."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_valid_unicode(item) for item in value]
-    if isinstance(value, dict):
-        return {_valid_unicode(name): _valid_unicode(item) for name, item in value.items()}
-    return value
+async def _read(reply: Any) -> bytes:
+    """Return the body of a reply, decompressed; no more than `MAX_REPLY` bytes are ever held.
+
+    Raises
+    ------
+    RefusedError
+        If it is larger, or in an encoding that was not asked for.
+    """
+    encoding = str(reply.headers.get("content-encoding", "identity")).strip().lower()
+    if encoding not in ("identity", "", "gzip", "deflate"):
+        raise RefusedError("the server's reply is in an encoding that was not asked for")
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in ("gzip", "deflate") else None
+    content = bytearray()
+    async for chunk in reply.aiter_raw():
+        content += unpack.decompress(chunk, MAX_REPLY + 1 - len(content)) if unpack else chunk
+        if len(content) > MAX_REPLY:
+            raise RefusedError(f"the server's reply is longer than {MAX_REPLY / 1e6:.0f} MB")
+    return bytes(content)
 
 
 def _error_message(text: str) -> str:
     """Return the message of an error body: `error.message`, `message` or `detail`; else the body itself."""
-    import json
-
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError):

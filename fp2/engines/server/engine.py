@@ -88,7 +88,7 @@ class ServerOptions(EngineOptions):
     concurrency : int
         Most concurrent requests.
     timeout : float
-        Seconds without a sign of the server after which an attempt fails.
+        Seconds without a sign of the server after which an attempt fails; the whole reply has twice as long.
     attempts : int
         Attempts of a request before its answer fails.
     price_input, price_output : float, optional
@@ -345,7 +345,7 @@ class OpenAICompatEngine(BaseEngine):
                 seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
                 reply = await post_chat(client, chat_body(self.spec.id, question.text, image, self.decoding, seed))
                 self._record_served(reply)
-                text, tokens = read_text(reply)
+                text, tokens = read_text(reply, self.decoding.max_new_tokens)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, path)
             return failed(task, question, str(error))

@@ -236,10 +236,10 @@ def _size(shape: Geometry, row: Any) -> tuple[int, int] | None:
     """Return the image's size from its annotation, or from its header."""
     if shape.size:
         return shape.size
-    from PIL import Image, UnidentifiedImageError
+    from fp2.data.image_files import image_file
 
     try:
-        with Image.open(row.image_path) as image:
+        with image_file(row.image_path) as image:
             return image.size
-    except (OSError, UnidentifiedImageError):
+    except (OSError, ValueError):
         return None

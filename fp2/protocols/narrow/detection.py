@@ -105,11 +105,11 @@ def score_masks(task: NarrowTask, group: list[Person], found: list[Prediction], 
 def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
     mask = prediction.mask
     if mask is None:
-        from PIL import Image
+        from fp2.data.image_files import image_file
 
         assert prediction.file is not None
         try:
-            with Image.open(prediction.file) as image:
+            with image_file(prediction.file) as image:
                 mask = encode_mask(np.asarray(image.convert("L")))
         except (OSError, ValueError) as error:
             raise Fp2Error(f"a mask cannot be read: {type(error).__name__}", where=str(prediction.file)) from None

@@ -155,10 +155,10 @@ def true_parts(person: Person, crop: Path) -> Labels | None:
 
 def _read_map(path: Path, what: str) -> Labels:
     """Return a map of parts: grey levels, or the indices of a palette."""
-    from PIL import Image
+    from fp2.data.image_files import image_file
 
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             return np.asarray(image if image.mode == "P" else image.convert("L"))
     except (OSError, ValueError, SyntaxError) as error:
         raise Fp2Error(f"{what} cannot be read: {type(error).__name__}", where=str(path)) from None

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from fp2.data.fhibe.geometry import annotation_path, read_geometry
+from fp2.data.image_files import image_file
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.models import ImageInput, NarrowModel
@@ -132,7 +133,7 @@ def prepare(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 def _open(path: Path) -> Image.Image:
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             return image.convert("RGB")
     except (OSError, ValueError) as error:
         raise Fp2Error(f"an image cannot be read: {type(error).__name__}", where=str(path)) from None

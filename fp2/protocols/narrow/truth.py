@@ -112,10 +112,10 @@ def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
     """
     if geometry.size is not None:
         return geometry.size
-    from PIL import Image
+    from fp2.data.image_files import image_file
 
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             return image.size
     except (OSError, ValueError) as error:
         raise Fp2Error(f"the image cannot be read: {type(error).__name__}", where=str(path)) from None

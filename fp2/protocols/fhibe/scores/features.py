@@ -25,6 +25,7 @@ from fp2.cuts import JOIN, Cut
 from fp2.data.fhibe.geometry import Geometry, annotation_path, read_geometry
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
+from fp2.hashing import file_stamp
 from fp2.protocols.fhibe.scores.conditions import holds
 from fp2.tables import ATTRIBUTE_PREFIX, PLACE_AND_TIME, attribute_columns
 
@@ -260,17 +261,18 @@ class _PixelCache:
                 connection.execute(_CREATE)
 
     def numbers(self, path: Path, person: Box | None, face: Box | None) -> Mapping[str, float]:
-        stamp = self._stamp(path)
-        if self._connection is None or stamp is None:
+        before = file_stamp(path)
+        if self._connection is None or before is None:
             return pixel_numbers(path, person, face)
         key = (str(path.absolute()), json.dumps([person, face]))
         query = "SELECT size, mtime_ns, numbers FROM picture_numbers WHERE path = ? AND boxes = ?"
         known = self._connection.execute(query, key).fetchone()
-        if known is not None and known[:2] == stamp:
+        if known is not None and known[:2] == file_stamp(path, known[2]):
             return {str(name): float(value) for name, value in json.loads(known[2]).items()}
         found = pixel_numbers(path, person, face)
-        if found:
-            self._new.append((*key, *stamp, json.dumps(found)))
+        stamp = file_stamp(path, numbers := json.dumps(found))
+        if found and stamp is not None and file_stamp(path) == before:
+            self._new.append((*key, *stamp, numbers))
         if len(self._new) >= _BATCH:
             self.write()
         return found
@@ -286,11 +288,3 @@ class _PixelCache:
             fix = "Check that the disk is writable and has space"
             raise Fp2Error(f"features cannot be stored: {error}", fix=fix) from None
         self._new.clear()
-
-    @staticmethod
-    def _stamp(path: Path) -> tuple[int, int] | None:
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        return status.st_size, status.st_mtime_ns

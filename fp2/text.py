@@ -1,0 +1,43 @@
+"""Text from outside (file names, data sets, models, servers) before it is shown, logged or written to a spreadsheet.
+
+The one boundary for such text: control characters and direction overrides are shown as escapes (`\\x1b`), so that they
+cannot change a terminal, hide a word or end a line, and the length is bounded. Markup is switched off where text is
+printed (`fp2.progress.Terminal`) and escaped by the template of the dashboard.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+LONGEST = 2000
+"""Characters of a message; more is cut."""
+_SPACES = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def printable(text: object, limit: int | None = LONGEST) -> str:
+    """Return `text` on one line: line breaks are spaces, other control characters are escapes, no more than `limit`.
+
+    Unpaired surrogates, which no file and no terminal can take, are escapes too.
+    """
+    said = str(text)
+    if limit is not None and len(said) > limit:
+        said = f"{said[: limit - 1]}…"
+    return said if said.isascii() and said.isprintable() else "".join(map(_shown, said))
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """Return a value for a CSV file: text that a spreadsheet would read as a formula is quoted with an apostrophe."""
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value, None)}" if value.startswith(_FORMULA) else printable(value, None)
+
+
+def _shown(char: str) -> str:
+    if char in _SPACES:
+        return " "
+    if char.isprintable() or (unicodedata.category(char) in ("Cf", "Zs") and char not in _DIRECTIONS):
+        return char
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,119 @@
+"""Text from outside reaches the terminal, MLflow, messages and spreadsheets as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from bench import Bench, fp2, results_of
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+
+from fp2.errors import Fp2Error
+from fp2.progress import Progress, Terminal
+from fp2.text import LONGEST, printable, spreadsheet_cell
+
+HOSTILE = "a[/b]\x1b]0;owned\x07\x1b[31m\x00\u202etxt\ud800"
+
+
+@given(st.text(st.characters()), st.integers(1, 40))
+def test_printable_text_is_one_line_of_bounded_length(text: str, limit: int) -> None:
+    shown = printable(text, limit)
+    assert len(shown) <= 10 * limit  # an escape takes up to ten characters
+    assert len(shown.splitlines()) <= 1
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in shown)
+    shown.encode("utf-8")
+    json.dumps(shown)
+
+
+def test_words_of_every_script_stay() -> None:
+    for text in ("Zoë", "שלום", "معلّم", "🧑🏾‍🔬", "a  b", "x\u00a0y"):
+        assert printable(text) == text
+    assert printable("a\x1b[1m\nb") == "a\\x1b[1m b"
+    assert len(printable("x" * 10_000)) == LONGEST
+
+
+def test_an_error_is_one_line_without_escape_codes() -> None:
+    said = str(Fp2Error("cannot be read\nsecond line", where=HOSTILE))
+    assert "\x1b" not in said
+    assert "\\x1b[31m" in said
+    assert "[/b]" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_terminal_reads_no_markup_and_writes_no_escape_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Terminal(stderr=True)
+    progress = Progress(console)
+    progress.note(HOSTILE)
+    table = Table(title=HOSTILE)
+    table.add_column("[/x]")
+    table.add_row(HOSTILE)
+    console.print(table)
+    console.print(HOSTILE)
+    with progress.steps(HOSTILE, 1) as step, progress.answers(HOSTILE) as bar:
+        step()
+        bar.start(2, 0)
+        bar.tick(1, 1)
+    err = capsys.readouterr().err
+    assert err.count("[/b]") >= 5
+    assert "[/x]" in err
+    assert "\x1b" not in err
+    assert "\x00" not in err
+
+
+@pytest.mark.parametrize("name", ["a[/b].png", "a\x1b[31mred.png", "[bold]x[/bold].png"])
+def test_an_image_with_a_hostile_name_is_one_unreadable_image(
+    bench: Bench, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = pd.read_csv(bench.table)
+    people.loc[0, "file"] = name
+    hostile = bench.with_people(people)
+    (hostile.pictures / name).parent.mkdir(exist_ok=True)
+    (hostile.pictures / name).write_bytes(b"no image")
+    assert hostile.launch("answers.error_budget=1") == 0
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    assert "\x1b" not in captured.err + captured.out
+    assert name.replace("\x1b", "\\x1b") in "".join(captured.err.split("\n"))
+    assert results_of(hostile.run_folders()[-1])["answers"]["failed"] == 6
+
+
+def test_a_name_with_nul_is_one_unreadable_image(tmp_path: Path) -> None:
+    import sqlite3
+
+    from fp2.data.pixels import PixelIndex
+
+    path = Path(f"{tmp_path}/a\x00.png")
+    found = PixelIndex(sqlite3.connect(":memory:")).digest_many([path])[path]
+    assert found.sha256 is None
+    assert "cannot be read" in (found.error or "")
+
+
+def test_a_spreadsheet_evaluates_nothing() -> None:
+    from fp2.report.leaderboard import LeaderboardRow, to_csv
+
+    for text in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"):
+        assert spreadsheet_cell(text).startswith("'")
+    assert spreadsheet_cell(-1.5) == -1.5
+    assert spreadsheet_cell("a\x1b[0m\nb") == "a\\x1b[0m b"
+    values = {field.name: None for field in fields(LeaderboardRow)}
+    row = LeaderboardRow(**{**values, "model": "=cmd|' /C calc'!A1", "dataset": "x\ny"})  # type: ignore[arg-type]
+    (read,) = csv.DictReader(io.StringIO(to_csv([row])))
+    assert read["model"].startswith("'=")
+    assert read["dataset"] == "x y"
+
+
+def test_doctor_shows_what_a_store_says_as_text(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = bench.root / "a[/b]"
+    folder.mkdir(parents=True)
+    (folder / "x.db").write_text("this is no database, and long enough to be taken for none")
+    fp2("doctor", *bench.paths, f"tracking.uri='sqlite:///{folder}/x.db'")
+    captured = capsys.readouterr()
+    assert "a[/b]" in "".join(captured.out.split("\n"))
+    assert "Traceback" not in captured.err
