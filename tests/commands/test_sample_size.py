@@ -45,9 +45,9 @@ def test_a_stated_spread_needs_no_data_and_follows_the_family(
         assert fp2("plan", *words) == 0
         found = json.loads(out.read_text(encoding="utf-8"))
         needs.append((found["family_size"], found["rows"][0]["needs"][1]["subjects"]))
-    assert [size for size, _ in needs] == [6, 24]
-    assert needs[0][1] < needs[1][1] == 90
-    assert "Level 0.0021: 0.05 over a family of 24 tests (holm, its first step)" in " ".join(
+    assert [size for size, _ in needs] == [14, 56]  # rows and composites of the primary scorer have half of alpha
+    assert needs[0][1] < needs[1][1] == 99
+    assert "Level 0.00089: 0.05 over a family of 56 tests (holm, its first step)" in " ".join(
         capsys.readouterr().out.split()
     )
 

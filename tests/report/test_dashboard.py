@@ -196,7 +196,7 @@ def test_calibration_and_partial_runs_are_marked(results: dict[str, Any], other_
     assert "This run is partial" not in first
     assert "say nothing about people" not in second
     assert "This run is partial" in second
-    other_results["model"]["engine"] = "planted"
+    other_results["model"]["embedded"] = True
     assert "say nothing about people" in page_of(other_results, [])[0]
 
 

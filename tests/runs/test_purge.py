@@ -82,7 +82,7 @@ def test_a_purged_person_is_nowhere_and_the_numbers_are_those_of_a_run_without_t
         assert purged[name] == fresh[name]
     assert purged["dataset_digest"] not in (one.results["dataset_digest"], fresh["dataset_digest"])
     assert purged["purged"][0]["people_removed"] == 1
-    assert any("removed from this run afterwards" in line for line in purged["limitations"])
+    assert any("removed from this run on" in line for line in purged["limitations"])
 
 
 def test_the_balance_table_stays_as_of_the_first_run(bench: Bench) -> None:

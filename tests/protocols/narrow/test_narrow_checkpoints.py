@@ -265,10 +265,10 @@ class NoModel:
 
 
 def test_a_class_of_the_users_is_a_narrow_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_faces.py").write_text(OWN)
+    (tmp_path / "own_narrow.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
     path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\ntask: face_verification\ntarget: own_faces:MeanColour\noptions: {scale: 2}\n")
+    path.write_text("name: mine\ntask: face_verification\ntarget: own_narrow:MeanColour\noptions: {scale: 2}\n")
     task, model = build_model(read_spec(path), Config())
     assert model.similarity == "euclidean"
     made = predict_all(task, model, _people(tmp_path), _store(tmp_path))
