@@ -235,7 +235,7 @@ def looks(world: World, n: int, seed: int, n_permutations: int = 1_999) -> Array
     for k, share in enumerate(AT, start=1):
         here = (place <= share + 1e-9)[data.subjects]
         part = Data(data.values[here], data.groups[here], data.subjects[here], data.images[here])
-        p = measure(world, part, n_permutations=n_permutations, n_bootstrap=0, seed=seed + k)["p"]
+        p = measure(world, part, n_permutations=n_permutations, seed=seed + k, inverted=())["p"]
         found["naive"].append(p)
         for spending in ("obrien_fleming", "pocock"):
             found[spending].append(np.array([repeated_p(float(one), AT, k, spending) for one in p]))

@@ -35,5 +35,5 @@ def refusals(world: World, n: int, seed: int) -> Arrays:
     wide, found = World(world.outcome, sizes=world.sizes, gap=world.gap or WIDE_GAP), {}
     for name, columns in (("p_adjusted", adjusted), ("p_plain", plain)):
         data = Data(np.stack(columns, axis=1), groups, parts[0].subjects, parts[0].images)
-        found[name] = measure(wide, data, n_permutations=399, n_bootstrap=0, seed=seed)["p"]
+        found[name] = measure(wide, data, n_permutations=399, seed=seed, inverted=())["p"]
     return found
