@@ -127,7 +127,7 @@ class MadeUp:
         self.images, self.traits = images, traits
 
     def load(
-        self, config: Config, store: ResponseStore, progress: Progress
+        self, config: Config, store: ResponseStore, progress: Progress, given: None = None
     ) -> tuple[EvaluationProtocol[Any], Inputs, dict[Path, Any]]:
         """Return what `fp2.runs.inputs.load_inputs` does."""
         battery = load_battery(asdict(config.probe))

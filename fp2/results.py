@@ -137,7 +137,7 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
         severity.
     """
     composites = {cut: dict(row) for cut, row in analysis.composites.items()}
-    if not about["complete"]:  # which answers are missing depends on the order of asking
+    if not about.get("complete", True):  # which answers are missing depends on the order of asking
         composites = {cut: {**row, "severity": None} for cut, row in composites.items()}
     first = composites.get(about["cuts"][0], {}) if about["cuts"] else {}
     about = {**about, **analysis.about}

@@ -45,7 +45,7 @@ def test_what_the_analysis_says_of_probes_and_scorers_replaces_the_runs_and_bloc
 @pytest.mark.parametrize(
     ("model", "text", "first", "about_text"),
     [
-        ({"embedded": True}, True, "Effects were planted", True),
+        ({"embedded": True}, True, "The model is simulated", True),
         ({"embedded": False, "server": {}}, True, "A server answered", True),
         ({"embedded": False}, False, "A disparity means", False),
     ],

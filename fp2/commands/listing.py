@@ -50,7 +50,7 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
             raise Fp2Error(f"there is no list of {what!r}", where="fp2 list", fix=nearest(what, names))
     chosen = [_singular(what) for what in whats] or kinds
     if as_json:
-        plain = {**{_singular(kind): kind for kind in CLASSES}, **groups}
+        plain = {**groups, **{_singular(kind): kind for kind in CLASSES}}
         found = {
             plain[kind]: [
                 *(_choices(groups[kind]) if kind in groups else ()),

@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 
 def fresh_folder(outputs: Path) -> Path:
-    """Create an output folder that no other process uses."""
+    """Create an output folder that no other process uses, readable by its owner only: it has rows about people."""
     now = datetime.now()
     day = outputs.expanduser().resolve() / now.strftime("%Y-%m-%d")
     try:
         day.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f"{now.strftime('%H-%M-%S')}-", dir=day))
-        folder.chmod(0o755)
     except OSError as error:
         raise Fp2Error(f"cannot make an output folder: {error.strerror}", where=str(error.filename or day)) from error
     return folder
@@ -125,6 +124,9 @@ def tracked(
     """
     record = Record(uuid.uuid4().hex, tags, name)
     if config.tracking.enabled:
+        from fp2.tracking.client import refuse_foreign_artifacts
+
+        refuse_foreign_artifacts(config)  # a copied project's store: its artifacts would be the original's
         record.start(config)
     if record.tracker is not None:
         record.run_id = record.tracker.run_id

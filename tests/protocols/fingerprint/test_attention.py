@@ -80,6 +80,7 @@ def answer(image_id, person, variant, text):
         "probe": "attention",
         "text": text,
         "status": "answered",
+        "error": None,
         "refused": False,
     }
 
