@@ -109,7 +109,7 @@ def main() -> None:
 
         truth = compare_runs(args.work)
     rows = merged(summarise(results), args.docs) if args.only else summarise(results)
-    path = write_report(args.docs, results, rows, truth, args.data_sets)
+    path = write_report(args.docs, results, rows, truth, max(row.n for row in rows))
     failed = [row for row in [*rows, *truth] if row.verdict == "no"]
     print(f"{len(rows) + len(truth)} rows, {len(failed)} outside their bound; report {path}")
     for row in failed:

@@ -411,11 +411,11 @@ def _adjusted(world: World, found: Arrays) -> list[Row]:
 def _interaction(world: World, found: Arrays) -> list[Row]:
     where = f"3 x 2 intersections with main effects, {describe(world)}"
     if world.gap:
-        return [rate_row("Power to find an interaction", where, "interaction p", _rejected(found["p"]), None, None)]
+        return [rate_row("Power to find an interaction", where, "intersection p", _rejected(found["p"]), None, None)]
     claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
     if world.condition == "spread":
         claim, low, high = "Type-I error, unequal spread or images: at most 7 %", 0.0, 0.07
-    return [rate_row(claim, where, "interaction p", _rejected(found["p"]), low or None, high)]
+    return [rate_row(claim, where, "intersection p", _rejected(found["p"]), low or None, high)]
 
 
 def _looks(world: World, found: Arrays) -> list[Row]:
