@@ -227,8 +227,8 @@ def _composite_line(results: Results, cut: str) -> Text:
     severity = plain(composite["severity"] or DASH)
     line = Text(f"composite by {cut_label(cut)}: ")
     line.append(number(composite["value"]), style="bold")
-    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'})")
-    line.append(f"{reading.magnitude_words(composite)}: severity ")
+    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}")
+    line.append(f"{reading.adjusted_words(composite)}){reading.magnitude_words(composite)}: severity ")
     return line.append(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], ""))
 
 

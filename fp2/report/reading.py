@@ -177,6 +177,12 @@ def magnitude_words(composite: Mapping[str, Any]) -> str:
     return f", magnitude {number(composite['magnitude'])} ({low} to {high})"
 
 
+def adjusted_words(composite: Mapping[str, Any]) -> str:
+    """Return the adjusted p-value of a composite, after a comma; nothing for runs without one."""
+    p = composite.get("adjusted_p")
+    return "" if p is None else f", adjusted {probability(p)}"
+
+
 def severity_legend(results: Mapping[str, Any]) -> str:
     """Return the bounds in one line: `none < 0.02 ≤ low < 0.10 ≤ moderate < 0.25 ≤ high`."""
     bounds = results.get("severity_bounds") or {}

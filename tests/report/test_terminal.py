@@ -95,6 +95,11 @@ def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
     assert "composite by age: – (no probe could be compared)" in printed(results, 100)
 
 
+def test_a_composite_has_its_adjusted_p_value(results: dict[str, Any]) -> None:
+    next(iter(results["composites"].values())).update(p_value=0.025, adjusted_p=0.3)
+    assert "(p = 0.025, adjusted 0.300)" in printed(results, 200)
+
+
 def test_a_run_without_its_primary_scorer_shows_the_first_one_it_has(results: dict[str, Any]) -> None:
     results["disparities"] = [row for row in results["disparities"] if row["scorer"] != "valence"]
     first = next(scorer["name"] for scorer in results["scorers"] if scorer["name"] != "valence")
