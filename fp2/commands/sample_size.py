@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from fp2.stats.planning import Spread
 
 READING = (
-    "Subjects / images that each group needs. The two groups that differ are taken to be as large as that, all others "
-    "to lie midway between them. SD: of one answer within its group; ICC: intraclass correlation of one subject's "
-    "images (–: one image each, so that more images are not known to help). {level}"
+    "Subjects / images that each group needs, by images of a subject. The two groups that differ are taken to be as "
+    "large as that, all others to lie midway between them. SD: of one answer within its group; ICC: intraclass "
+    "correlation of one subject's images (–: one image each, so that more images are not known to help). {level}"
 )
 PILOT_READING = (
     "In brackets: with the upper 80 % confidence limit of the pilot's variance; with so many subjects the power is at "
@@ -242,8 +242,8 @@ def _print(block: Mapping[str, Any], console: Console) -> None:
     title = f"sample size for {power} power at a gap of {gap:g} ({scorer_label(block['scorer'])})"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("cut", "probe"):
-        table.add_column(name, overflow="fold")
-    for name in ("groups", "SD", "ICC", *(f"{k} image{'s' if k > 1 else ''} each" for k in block["images"])):
+        table.add_column(name, overflow="fold", min_width=6)
+    for name in ("groups", "SD", "ICC", *(f"{k} image{'s' if k > 1 else ''}" for k in block["images"])):
         table.add_column(name, justify="right", no_wrap=True)
     for row in block["rows"]:
         cells = [_cell(need, block["pilot"] is not None) for need in row["needs"]]
