@@ -49,6 +49,11 @@ def owned(place: str, changed: Mapping[str, Sequence[str]]) -> bool:
     return any(fnmatchcase(place, pattern) for patterns in changed.values() for pattern in patterns)
 
 
+def looked_lines(about: Mapping[str, Any]) -> list[str]:
+    """Return the limitation that the answers were analysed before (`earlier_looks` of `about`), or nothing."""
+    return [LOOKED_AT.format(n=n)] if (n := about.get("earlier_looks")) else []
+
+
 @dataclass(frozen=True)
 class Counts:
     """What follows from counting the tables of a run: the keys of `results.json` with these names.

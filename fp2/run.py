@@ -28,10 +28,10 @@ from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import LOOKED_AT, assemble, limitations, versions
+from fp2.results import assemble, limitations, looked_lines, versions
 from fp2.runs.inputs import Given, load_inputs, plan_answers
-from fp2.runs.local_paths import remember, write_config
-from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
+from fp2.runs.local_paths import write_config
+from fp2.runs.outputs import Outcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
 
@@ -59,7 +59,6 @@ def run(
     Fp2Error
         For the user's mistakes. Whatever was answered stays in the store.
     """
-    from fp2.report.section import load_sections
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
 
@@ -76,17 +75,16 @@ def run(
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
         }
-        looked = earlier_looks(config, tags)
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
+            looked = record.earlier_looks()
             asked = _ask(storage, inputs) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, record.run_id)
-            remember(Path(config.paths.state), record.run_id, places)
-            sections = load_sections(protocol.section_targets())
-            published = _published(inputs, found)
-            write_run(config, folder, published, results, sections, _passport_extra(inputs, results), progress)
-            log_run(config, record, folder, results, interrupted=asked.interrupted)
+            sections = finish(
+                config, record, folder, places, protocol, _published(inputs, found), results,
+                _passport_extra(inputs, results), progress, interrupted=asked.interrupted,
+            )  # fmt: skip
     return record.outcome(results, folder, *_ended(asked, results), sections, protocol.all_methods())
 
 
@@ -176,8 +174,7 @@ def _results(
     for line in warnings:
         progress.note(line)
     groups = cut_notes(found.tables.people, inputs.cuts)
-    earlier = found.about.get("earlier_looks")
-    looked = [LOOKED_AT.format(n=earlier)] if earlier else []
+    looked = looked_lines(found.about)
     title = protocol.title(inputs)
     about = {
         **versions(config.analysis.severity),

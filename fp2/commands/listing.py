@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
-from rich.text import Text
 
 from fp2 import plugins
 from fp2.compose import prepare
@@ -63,9 +62,9 @@ def list_choices(whats: Sequence[str], overrides: Sequence[str] = (), as_json: b
     console = Terminal()
     for kind in chosen:
         if kind in groups:
-            _print_choices(groups[kind], console)
+            _print(f"{groups[kind]}=NAME", _choices(groups[kind]), console)
         if kind in classes:
-            _print_classes(classes[kind], console)
+            _print(f"classes ({classes[kind]})", _classes(classes[kind]), console)
 
 
 def _singular(kind: str) -> str:
@@ -73,33 +72,25 @@ def _singular(kind: str) -> str:
     return kind.rstrip("s")
 
 
-def _print_choices(group: str, console: Terminal) -> None:
-    """Print the YAML files of a config group: name, first sentence of its comment, and where it comes from."""
-    table = Table(title=f"{group}=NAME", title_justify="left")
-    for column in ("name", "description", "from"):
+def _print(title: str, rows: Sequence[Mapping[str, str]], console: Terminal) -> None:
+    """Print rows with the same keys as a table; nothing without rows."""
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for column in rows[0]:
         table.add_column(column, overflow="fold")
-    for row in _choices(group):
-        table.add_row(*(Text(cell) for cell in row.values()))  # text: brackets are no markup
+    for row in rows:
+        table.add_row(*row.values())
     console.print(table)
 
 
 def _choices(group: str) -> list[dict[str, str]]:
-    """Return the YAML files of a config group: name, first comment line, and where each comes from."""
+    """Return the YAML files of a config group: name, first sentence of its comment, and where each comes from."""
     folders = conf_folders()
     return [
         {"name": name, "description": _first_sentence(path), "from": _source(path, folders)}
         for name, path in choices(group).items()
     ]
-
-
-def _print_classes(group: str, console: Terminal) -> None:
-    """Print the entry points of a group: name, class, and the distribution it comes from."""
-    table = Table(title=f"classes ({group})", title_justify="left")
-    for column in ("name", "class", "from"):
-        table.add_column(column, overflow="fold")
-    for row in _classes(group):
-        table.add_row(*row.values())
-    console.print(table)
 
 
 def _classes(group: str) -> list[dict[str, str]]:

@@ -141,6 +141,7 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _F
     from fp2.commands.plan import config_of
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
+    from fp2.protocols.fingerprint.family import shares
     from fp2.protocols.fingerprint.settings import comparison_of
     from fp2.scorers.registry import build_scorers
     from fp2.stats.planning import Spread
@@ -157,10 +158,9 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _F
         raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
     assert wanted.sd is not None
     spread = Spread(wanted.sd, wanted.icc)
-    size = len(cuts) * (len(battery.probes) + 1)  # rows of the primary scorer, and composites
-    if len(scorers) > 1:
-        others = len(cuts) * len(battery.probes) * (len(scorers) - 1)
-        size = size + others if comparison.family == "run" else 2 * size  # half of alpha belongs to the primary scorer
+    n = len(cuts) * len(battery.probes)
+    tests = [name for name in scorers for _ in range(n + len(cuts) * (name == comparison.primary))]  # with composites
+    size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
     family = _Family(
         comparison.alpha, size,
         comparison.correction, scorers[comparison.primary].smallest_effect, comparison.primary,

@@ -17,10 +17,12 @@ from fp2 import artifacts
 from fp2.config import Config
 from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.progress import Progress
+from fp2.runs.local_paths import remember
 from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
+    from fp2.protocols.base import EvaluationProtocol
     from fp2.report.section import Section
     from fp2.results import Method
     from fp2.tracking.client import Tracker
@@ -93,13 +95,31 @@ class Record:
     fault: Fp2Error | None = None
 
     def start(self, config: Config) -> None:
-        """Start the MLflow run, or keep the reason why it cannot be started."""
+        """Start the MLflow run, or keep the reason why it cannot be started.
+
+        Raises
+        ------
+        ForeignArtifactsError
+            If the project was copied: the user decides where its artifacts go before anything is asked.
+        """
         from fp2.tracking import client
 
         try:
             self.tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **self.tags}, self.name)
+        except client.ForeignArtifactsError:
+            raise
         except Fp2Error as error:
             self.fault = error
+
+    def earlier_looks(self) -> dict[str, int]:
+        """Return how often the answers were analysed before (key `earlier_looks`); nothing where that is unknown."""
+        from fp2.tracking.client import as_user_error
+
+        if self.tracker is None or self.tags["response_set"] is None:
+            return {}
+        with suppress(Fp2Error), as_user_error(self.name):  # what fails here fails, and is said, when the run is logged
+            return {"earlier_looks": self.tracker.earlier_looks(self.tags["response_set"], self.tags["config_hash"])}
+        return {}
 
     def outcome(
         self, results: dict[str, Any], folder: Path, status: int, message: str | None, sections: Sequence[Section],
@@ -124,9 +144,6 @@ def tracked(
     """
     record = Record(uuid.uuid4().hex, tags, name)
     if config.tracking.enabled:
-        from fp2.tracking.client import refuse_foreign_artifacts
-
-        refuse_foreign_artifacts(config)  # a copied project's store: its artifacts would be the original's
         record.start(config)
     if record.tracker is not None:
         record.run_id = record.tracker.run_id
@@ -145,21 +162,6 @@ def tracked(
             with suppress(OSError):
                 (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
         raise
-
-
-def earlier_looks(config: Config, tags: Mapping[str, Any]) -> dict[str, int]:
-    """Return how often the answers were analysed before (key `earlier_looks`); nothing without a MLflow store.
-
-    `tags` hold the `response_set` and `config_hash` of the run, which is not in the store yet.
-    """
-    if not config.tracking.enabled or tags["response_set"] is None:
-        return {}
-    from fp2.tracking import client
-
-    try:
-        return {"earlier_looks": client.earlier_looks(config, tags)}
-    except Fp2Error:  # a store that cannot be used is noted by `tracked`; the run goes on
-        return {}
 
 
 def write_run(
@@ -211,6 +213,31 @@ def write_run(
         step()
     if created:
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")
+
+
+def finish(
+    config: Config, record: Record, folder: Path, places: Mapping[str, Any], protocol: EvaluationProtocol[Any],
+    tables: RunTables, results: dict[str, Any], extra: Mapping[str, Any], progress: Progress,
+    *, interrupted: bool = False,
+) -> Sequence[Section]:  # fmt: skip
+    """Write and log a finished run; return its report sections.
+
+    Parameters
+    ----------
+    places : mapping
+        Where this machine has the run's inputs (`fp2.runs.local_paths.write_config`).
+    tables : RunTables
+        As they leave: salted keys, and the attributes that the run used.
+    extra : mapping
+        What the passport says beyond the results.
+    """
+    from fp2.report.section import load_sections
+
+    remember(Path(config.paths.state), record.run_id, places)
+    sections = load_sections(protocol.section_targets())
+    write_run(config, folder, tables, results, sections, extra, progress)
+    log_run(config, record, folder, results, interrupted=interrupted)
+    return sections
 
 
 def write_rows(folder: Path, tables: RunTables, results: Mapping[str, Any]) -> None:

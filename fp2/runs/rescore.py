@@ -21,9 +21,9 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
-from fp2.results import LOOKED_AT, assemble, versions
-from fp2.runs.local_paths import remember, write_config
-from fp2.runs.outputs import Outcome, earlier_looks, log_run, tracked, write_run
+from fp2.results import LOOKED_AT, assemble, looked_lines, versions
+from fp2.runs.local_paths import write_config
+from fp2.runs.outputs import Outcome, finish, tracked
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import (
     describe_scorers,
@@ -133,8 +133,6 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         For a run without scored answers, a cut whose attribute its people table lacks or in which no counterfactual
         set varies, scorers that do not fit its battery, and files that cannot be read.
     """
-    from fp2.report.section import load_sections
-
     before = read_results(source)
     tables = _read(source, before["run_id"])
     config = rescored_config(logged_config(source, given, before["run_id"]), given, overrides)
@@ -150,15 +148,15 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         "rescored_from": before["run_id"],
     }
     name = f"{config.model.name} · {'+'.join(cut.name for cut in job.cuts)} · rescored"
-    looked = earlier_looks(config, tags)
     with tracked(config, folder, tags, name, progress) as record:
-        with progress.steps("Scoring and comparing groups", 1 + len(job.cuts)) as step:
+        looked = record.earlier_looks()
+        with progress.steps("Scoring and comparing groups", 1 + protocol.n_steps(job, tables)) as step:
             answers, scores = protocol.score(tables.answers, tables.people, job.scorers)
             step()
             tables = replace(tables, answers=answers, scores=scores)
             counts, analysis, lines = recompute(protocol, tables, replace(job, tick=step), before, 0)
         lines = [line for line in lines if not line.startswith(LOOKED_AT.partition("{")[0])]
-        lines += [LOOKED_AT.format(n=n) for n in looked.values() if n]
+        lines += looked_lines(looked)
         about = {
             **{key: value for key, value in before.items() if key != "earlier_looks"},
             **looked,
@@ -175,14 +173,11 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
             },
         }
         results = assemble(about, counts, analysis)
-        remember(Path(config.paths.state), record.run_id, places)
-        sections = load_sections(protocol.section_targets())
         used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
         used |= set(config.analysis.adjust)
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
-        write_run(config, folder, tables.keeping(used), results, sections, extra, progress)
-        log_run(config, record, folder, results)
+        sections = finish(config, record, folder, places, protocol, tables.keeping(used), results, extra, progress)
     return record.outcome(results, folder, 0, None, sections, protocol.all_methods())
 
 

@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,10 @@ def _mlflow() -> Any:
     return mlflow
 
 
+class ForeignArtifactsError(Fp2Error):
+    """The store sends artifacts to the folder of another project: nothing may be logged into it."""
+
+
 @dataclass
 class Tracker:
     """An active MLflow run; `note` is a line for the user about its store, empty where there is none."""
@@ -93,6 +97,12 @@ class Tracker:
             folder = name.rpartition("/")[0]
             self.client.log_artifact(self.run_id, str(path), folder or None)
         self.client.set_tag(self.run_id, TABLES_TAG, json.dumps([{"path": table, "type": "table"}]))
+
+    def earlier_looks(self, response_set: str, config_hash: str) -> int:
+        """Return how many finished runs of the experiment analysed the same answers with another config."""
+        query = f"attributes.status = 'FINISHED' and tags.`{PREFIX}response_set` = '{response_set}'"
+        runs = self.client.search_runs([self.experiment_id], query, max_results=1000)
+        return len({run.data.tags.get(f"{PREFIX}config_hash") for run in runs} - {config_hash})
 
     def tag(self, tags: Mapping[str, Any]) -> None:
         """Set tags."""
@@ -253,7 +263,7 @@ def find_run(config: Config, word: str) -> str:
         token: str | None = None
         while len(word) >= MIN_PREFIX:
             page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
-            found += [(run.info.run_id, run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page]
+            found += [(name, run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page for name in _ids(run)]
             token = page.token
             if not token:
                 break
@@ -266,6 +276,12 @@ def find_run(config: Config, word: str) -> str:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
         raise Fp2Error(f"there is no run {word!r}", where=uri.rpartition("@")[2], fix=fix)
     return word if word in runs else (runs or [run for run, config_hash in found if config_hash in hashes])[0]
+
+
+def _ids(run: Any) -> list[str]:
+    """Return the id of a MLflow run, and that of its evaluation where it was logged late (`logged_run`)."""
+    own = run.info.run_id
+    return list(dict.fromkeys((own, run.data.tags.get(f"{PREFIX}run_id", own))))
 
 
 def download(config: Config, run_id: str, names: Sequence[str], folder: Path) -> None:
@@ -373,30 +389,6 @@ def summaries(
     return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
 
 
-def earlier_looks(config: Config, digests: Mapping[str, str | None]) -> int:
-    """Return how many finished runs of the store analysed the same answers with another config.
-
-    `digests`: `response_set` and `config_hash` of the run. Without a store there is none.
-    """
-    answers = digests["response_set"]
-    uri = tracking_uri(config)
-    if answers is None or (uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists()):
-        return 0
-    from filelock import FileLock
-
-    folder = Path(uri.removeprefix("sqlite:///")).parent
-    # not while another process creates the store
-    lock = FileLock(folder / ".init.lock") if uri.startswith("sqlite:///") else nullcontext()
-    query = f"attributes.status = 'FINISHED' and tags.`{PREFIX}response_set` = '{answers}'"
-    with as_user_error(uri):
-        with lock:
-            client = _client(_mlflow(), config)
-        found = client.get_experiment_by_name(config.tracking.experiment)
-        runs = [] if found is None else client.search_runs([found.experiment_id], query, max_results=1000)
-    hashes = {run.data.tags.get(f"{PREFIX}config_hash") for run in runs}
-    return len(hashes - {digests["config_hash"]})
-
-
 def refuse_foreign_artifacts(config: Config) -> None:
     """Raise if a SQLite store sends artifacts to another folder, because the project was copied or moved.
 
@@ -404,7 +396,7 @@ def refuse_foreign_artifacts(config: Config) -> None:
 
     Raises
     ------
-    Fp2Error
+    ForeignArtifactsError
         Naming the other folder.
     """
     uri = tracking_uri(config)
@@ -418,7 +410,7 @@ def refuse_foreign_artifacts(config: Config) -> None:
         return  # not a store, or one without tables: MLflow reports it when it opens it
     if moved:
         old = moved[0][2].removeprefix("file://")
-        raise Fp2Error(
+        raise ForeignArtifactsError(
             f"the project was copied or moved: its MLflow store would write artifacts to {old}",
             where=str(path),
             fix="To use this folder, run: fp2 relocate",
