@@ -19,7 +19,7 @@ from fp2.stats.core.units import Prepared, prepare
 from fp2.stats.interval import GapTest, gap_tests
 from fp2.stats.joint import JointPermutations, joint_permutations
 from fp2.stats.options import make_options
-from fp2.stats.shrinkage import shrunken_ranges
+from fp2.stats.shrinkage import shrunken_range
 
 Arrays = dict[str, np.ndarray]
 
@@ -49,8 +49,11 @@ def measure(
     tests = gap_tests(p, joint, options.yes_no)
     raw = _range(joint) * p.scale
     permuted = joint.raw_permuted * p.scale
-    pool = np.where(joint.observed.valid, joint.observed.pool / np.maximum(joint.observed.n, 1), 1.0)
-    shrunken = shrunken_ranges(np.where(joint.observed.valid, joint.observed.mean, 0.0), pool, joint.observed.valid)[0]
+    found = joint.observed
+    shrunken = np.full(m, np.nan)
+    for j in range(m):
+        if (valid := found.valid[:, 0, j]).sum() >= 2:
+            shrunken[j] = shrunken_range(found.mean[valid, 0, j], found.pool[0, j] / found.n[valid, 0, j])
     of: dict[str, Callable[[GapTest], float]] = {
         "low": lambda test: test.low(0.05),
         "high": lambda test: test.high(0.05),

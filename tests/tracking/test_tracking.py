@@ -173,7 +173,9 @@ def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.Captu
     assert run.info.status == "FINISHED"
     assert run.data.tags["fp2.run_id"] == run_id
     assert run.data.params["model"] == "planted"
-    assert fp2("rerun", run_id, *bench.paths, "report.dashboard=false") == 0  # it is found by its own id
+    found = [tracking_client.find_run(bench.config(), word[:8]) for word in (run_id, run.info.run_id)]
+    assert found == [run_id, run.info.run_id]  # by its own id and by MLflow's
+    assert fp2("rerun", run_id, *bench.paths, "report.dashboard=false") == 0
 
 
 KILLED = """
