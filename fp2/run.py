@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, limitations, looked_lines, versions
+from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
@@ -177,16 +176,12 @@ def _results(
     looked = looked_lines(found.about)
     title = protocol.title(inputs)
     about = {
-        **versions(config.analysis.severity),
+        **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
         **({"title": title} if title else {}),
-        "run_id": run_id,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "complete": asked.complete,
-        "config_hash": config_hash(config),
         "dataset_digest": inputs.dataset_digest,
         "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
-        "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
             found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked], text=found.text
