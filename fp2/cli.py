@@ -114,6 +114,31 @@ def rescore(
 
 
 @app.command(context_settings=OVERRIDES)
+def watch(
+    ctx: typer.Context,
+    run: Annotated[str | None, typer.Argument(help="The run's folder (default: the one that answered last).")] = None,
+    json: Json = False,
+) -> None:
+    """Show what a run that goes on in another terminal is doing: rates, refusals, failures, time left, last answer."""
+    from fp2.commands.watch import watch as follow
+
+    words = [*([run] if run else []), *ctx.args]
+    folders = [word for word in words if "=" not in word]
+    follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
+
+
+@app.command(context_settings=OVERRIDES)
+def ui(
+    ctx: typer.Context,
+    port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
+) -> None:
+    """Open the MLflow UI on the runs of this project, on this machine only; Ctrl-C ends it."""
+    from fp2.commands.ui import serve
+
+    raise typer.Exit(serve(ctx.args, port))
+
+
+@app.command(context_settings=OVERRIDES)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run

@@ -29,8 +29,9 @@ from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.inputs import Given, load_inputs, plan_answers
+from fp2.runs.live import LiveRun
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Outcome, finish, tracked
+from fp2.runs.outputs import Outcome, Record, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
 
@@ -76,7 +77,7 @@ def run(
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             looked = record.earlier_looks()
-            asked = _ask(storage, inputs) if storage else Asked()
+            asked = _ask(storage, inputs, folder, record) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, record.run_id)
@@ -104,14 +105,22 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     check_cost(expected_cost(storage.forecast(), inputs.battery.questions, inputs.battery.decoding, price), cap)
 
 
-def _ask(storage: Storage, inputs: Inputs) -> Asked:
+def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:
+    from fp2.scorers.refusal import Refusal, load_patterns
+
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    with progress.answers(f"Asking {config.model.name}") as bar:
-        asked = ask(
-            storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-            start=bar.start, tick=bar.tick,
-        )  # fmt: skip
+    refusals = load_patterns(Refusal.lexicon_file)
+    title = f"Asking {config.model.name}"
+    with progress.answers(title) as bar:
+        live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
+        try:
+            asked = ask(
+                storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
+                start=live.start, saw=live.saw, tick=live.tick,
+            )  # fmt: skip
+        finally:
+            live.end()
     progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
     return asked
 

@@ -175,7 +175,7 @@ def passport_protocol(folder: Path) -> dict[str, Any]:
 
 
 DERIVED = (
-    artifacts.RESULTS, artifacts.DASHBOARD, artifacts.TABLE, artifacts.DISPARITIES, artifacts.PASSPORT,
+    artifacts.RESULTS, artifacts.DASHBOARD, *artifacts.UI_TABLES, artifacts.DISPARITIES, artifacts.PASSPORT,
 )  # fmt: skip
 _TAKEN_OVER = ("decoding", "preprocessing", "seeds")
 
@@ -249,7 +249,7 @@ def _write(
 
     had_figures, had_dashboard = (folder / artifacts.FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
     extra = _retire_passport(folder)
-    write_rows(folder, tables, results)
+    write_rows(config, folder, tables, results)
     artifacts.write_results(folder, results)
     if had_figures:
         shutil.rmtree(folder / artifacts.FIGURES)
