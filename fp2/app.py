@@ -146,10 +146,10 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
         places["dashboard"] = outcome.folder / "dashboard.html"
     places["passport"] = outcome.folder / "passport.json"
     if outcome.experiment_id is not None:
-        from fp2.tracking.ui import base_url, run_url, running_port
+        from fp2.tracking.ui import base_url, run_url, running_port, ui_command
 
         open_already = running_port(config) is not None
-        places["MLflow"] = "open" if open_already else "fp2 ui"
+        places["MLflow"] = "open" if open_already else ui_command(config)
         places["see" if open_already else "then see"] = run_url(base_url(config), outcome.experiment_id, outcome.run_id)
     return places
 

@@ -257,7 +257,7 @@ def write_rows(config: Config, folder: Path, tables: RunTables, results: Mapping
     from fp2.report.samples import sample_answers
     from fp2.tables import attribute_columns
 
-    report, scorer = config.report, str(results["analysis"]["primary"])
+    report, scorer = config.report, str(results["analysis"].get("primary", ""))
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(tables.people))
     sample = sample_answers(tables, cuts, scorer, report.sample_per_group, report.suppress_below)
     artifacts.write_sample(folder, sample, scorer)

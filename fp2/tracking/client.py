@@ -242,7 +242,7 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     for cut, row in results["composites"].items():
         for key in ("value", "null_mean", "excess", "p_value", "magnitude"):
             values[f"composite.{cut}.{key}"] = row.get(key)
-    primary, first = results["analysis"]["primary"], next(iter(results["cuts"]), None)
+    primary, first = results["analysis"].get("primary"), next(iter(results["cuts"]), None)
     for row in results["disparities"]:
         if row["scorer"] == primary and row["cut"] == first:  # named alike in every run, to be compared over a sweep
             values |= {f"disparity.{row['probe']}": row["raw"], f"gap.{row['probe']}": row["shrunken"]}

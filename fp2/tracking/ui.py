@@ -47,6 +47,18 @@ def base_url(config: Config) -> str:
     return f"http://{HOST}:{running_port(config) or FIRST_PORT}"
 
 
+def ui_command(config: Config) -> str:
+    """Return the command that opens the UI on this store, as typed in this folder."""
+    if config.tracking.uri is not None:
+        return f"fp2 ui tracking.uri={config.tracking.uri}"
+    mlruns = Path(config.paths.mlruns).resolve()
+    return (
+        "fp2 ui"
+        if mlruns == Path(os.environ.get("FP2_ROOT", ".")).resolve() / "mlruns"
+        else f"fp2 ui paths.mlruns={mlruns}"
+    )
+
+
 def running_port(config: Config) -> int | None:
     """Return the port on which `fp2 ui` serves this store now, or None."""
     try:
