@@ -359,6 +359,14 @@ def test_the_printed_link_compares_the_runs_in_the_ui(logged_twice: tuple[Bench,
     assert ui.running_port(config) is None
 
 
+def test_the_command_of_the_ui_names_a_store_that_is_elsewhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FP2_ROOT", str(bench.root))
+    assert ui.ui_command(bench.config()) == "fp2 ui"
+    monkeypatch.setenv("FP2_ROOT", str(bench.root / "elsewhere"))
+    assert ui.ui_command(bench.config()) == f"fp2 ui paths.mlruns={bench.root}/mlruns"
+    assert ui.ui_command(bench.config("tracking.uri=http://h:1")) == "fp2 ui tracking.uri=http://h:1"
+
+
 def test_more_metrics_than_one_request_takes() -> None:
     sizes: list[int] = []
 
