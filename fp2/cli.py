@@ -139,6 +139,19 @@ def ui(
 
 
 @app.command(context_settings=OVERRIDES)
+def view(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN [RUN] [KEY=VALUE]...", help=RUN_HELP)],
+    port: Annotated[int, typer.Option(help="The port (default: a free one).")] = 0,
+) -> None:
+    """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
+    from fp2.commands.view import view as serve
+
+    words = [run, *ctx.args]
+    serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
+
+
+@app.command(context_settings=OVERRIDES)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run
