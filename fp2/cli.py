@@ -205,12 +205,13 @@ def export(
     model_card: Annotated[
         Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
     ] = None,
+    ml_bom: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a CycloneDX ML-BOM.")] = None,
 ) -> None:
     """Write the disparities of a run in other formats."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
-    write(run, Exports(csv, parquet, latex, model_card), ctx.args)
+    write(run, Exports(csv, parquet, latex, model_card, ml_bom), ctx.args)
 
 
 @app.command(context_settings=OVERRIDES)
@@ -266,6 +267,34 @@ def verify(
     from fp2.commands.passports import verify as check
 
     raise typer.Exit(check(passport, key, threshold))
+
+
+@app.command()
+def sign(
+    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
+    key: Annotated[Path, typer.Option(help="Your private key (PEM).")],
+    passphrase: Annotated[bool, typer.Option(help="Ask for the key's passphrase.")] = False,
+) -> None:
+    """Add a signature to a passport, such as an auditor's, after checking the files beside it."""
+    from fp2.commands.passports import sign as add
+
+    add(passport, key, typer.prompt("Passphrase", hide_input=True) if passphrase else None)
+
+
+@app.command("passport")
+def readable_passport(
+    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
+    html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
+    key: Annotated[
+        list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
+    ] = None,
+    threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
+) -> None:
+    """Write a passport as a page to read: what it states, who signed it, how to verify it."""
+    from fp2.commands.passports import readable
+
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf))
 
 
 @app.command()
