@@ -17,11 +17,7 @@ from fp2.stats.core.permutation import TIE, permutation_p
 
 @dataclass(frozen=True)
 class CurveTest:
-    """Median and share of significant specifications, their means under permutation, and the p-values.
-
-    `low`, `middle`, `high` (s,): the 2.5th, 50th and 97.5th percentile of the k-th smallest permuted effect, for the
-    k-th smallest of s specifications.
-    """
+    """Median effect and share of significant specifications, their means under permutation, and the p-values."""
 
     median: float
     median_null: float
@@ -29,9 +25,6 @@ class CurveTest:
     share: float
     share_null: float
     share_p: float
-    low: FloatArray
-    middle: FloatArray
-    high: FloatArray
 
 
 def significant(observed: FloatArray, permuted: FloatArray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -75,11 +68,10 @@ def curve_test(
     if not s or len(statistics) != s or len(shapes) > 1 or permuted.shape[1] != s:
         raise ValueError(f"need (s,) and (B, s) for s >= 1, got {effects.shape}, {statistics.shape} and {shapes}")
     found, found_permuted = significant(statistics, permuted, alpha)
-    ordered = np.sort(np.where(np.isnan(permuted_effects), np.inf, permuted_effects), axis=1)
-    medians, shares = np.median(ordered, axis=1), found_permuted.mean(axis=1)
-    low, middle, high = np.quantile(ordered, (0.025, 0.5, 0.975), axis=0)
+    known = np.where(np.isnan(permuted_effects), np.inf, permuted_effects)
+    medians, shares = np.median(known, axis=1), found_permuted.mean(axis=1)
     median, share = float(np.median(effects)), float(found.mean())
     return CurveTest(
         median=median, median_null=float(medians.mean()), median_p=permutation_p(median, medians), share=share,
-        share_null=float(shares.mean()), share_p=permutation_p(share, shares), low=low, middle=middle, high=high,
+        share_null=float(shares.mean()), share_p=permutation_p(share, shares),
     )  # fmt: skip

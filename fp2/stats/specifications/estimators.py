@@ -220,6 +220,7 @@ class AdjustedMeans:
     def __init__(self, values: FloatArray, design: Design, complete: BoolArray) -> None:
         self._values, self._design = np.where(complete[:, None], values, np.nan), design
         self._fits: dict[tuple[int, int], Fit | tuple[str, int]] = {}
+        self._null: dict[tuple[int, int], tuple[FloatArray, FloatArray]] = {}
 
     def _fit(self, outcome: int, least: int) -> Fit | tuple[str, int]:
         key = (outcome, least)
@@ -255,8 +256,10 @@ class AdjustedMeans:
             key = fit.used.tobytes()
             if key not in orders:
                 orders[key] = first_return(draw.given, fit.used)
-            model, rest = fit.model, fit.model.left_over(fit.reduced)
-            weights = _pairs(fit) @ model.weights
+            model = fit.model
+            if (outcome, least) not in self._null:
+                self._null[outcome, least] = model.left_over(fit.reduced), _pairs(fit) @ model.weights
+            rest, weights = self._null[outcome, least]
             for start in range(0, len(draw.given), _STEP):
                 part = slice(start, start + _STEP)
                 y = rest[orders[key][part]].T

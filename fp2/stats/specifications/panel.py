@@ -49,6 +49,7 @@ class Settings:
 class Tested:
     """A panel of tests: its rows in the order of the tests, and the group means of each test."""
 
+    tests: Sequence[SpecifiedTest]
     panel: Panel
     means: list[dict[str, float]]
 
@@ -117,7 +118,7 @@ def specification_panel(
     for k, one in enumerate(found):
         influence[: len(one.influence), k] = one.influence
     panel = Panel(rows, np.array([one.max_t for one in found]), raw, t, influence)
-    return Tested(panel, [one.means for one in found])
+    return Tested(tests, panel, [one.means for one in found])
 
 
 def _estimators(
@@ -194,7 +195,7 @@ def _nothing(
         for test in tests
     ]  # fmt: skip
     panel = Panel(rows, np.full(len(tests), np.nan), nothing, nothing.copy(), np.zeros((0, len(tests))))
-    return Tested(panel, [{} for _ in tests])
+    return Tested(tests, panel, [{} for _ in tests])
 
 
 def _untested(smallest: float, n_subjects: int, n_permutations: int, status: str) -> DisparityRow:
