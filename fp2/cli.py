@@ -114,6 +114,14 @@ def rescore(
 
 
 @app.command(context_settings=OVERRIDES)
+def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
+    """Test a run's claims under every defensible choice of the analysis: specification curves, joint tests."""
+    from fp2.commands.multiverse import show_multiverse
+
+    show_multiverse(run, ctx.args, json)
+
+
+@app.command(context_settings=OVERRIDES)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run

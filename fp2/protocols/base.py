@@ -352,7 +352,13 @@ class EvaluationProtocol(Generic[Given]):
     def later_block(
         self, name: str, tables: RunTables, job: Job, disparities: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any] | None:
-        """Return a further block of a logged run, whose rows are `disparities`; None where it does not apply."""
+        """Return a further block of a logged run, whose rows are `disparities`; None where it does not apply.
+
+        Raises
+        ------
+        Fp2Error
+            If the tables lack what it needs.
+        """
         return None
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:

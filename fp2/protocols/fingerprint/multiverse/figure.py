@@ -31,7 +31,7 @@ def draw_curve(
     pairs = zip(row["points"], about["specifications"], strict=True)
     kept = sorted((pair for pair in pairs if pair[0]["status"] == "ok"), key=lambda pair: pair[0].get("estimate", 0.0))
     own = next((k for k, (point, _) in enumerate(kept) if point is row["points"][0]), None)
-    lines = _matrix_lines(about)
+    lines = _matrix_lines(about, [specification for _, specification in kept])
     with style():
         tall = _LINE * len(lines)
         drawn = figure(_WIDTH, _TOP + _CURVE + 0.15 + tall + _FOOT)
@@ -77,9 +77,16 @@ def _estimates(axes: Axes, points: Sequence[Mapping[str, Any]], own: int | None)
     axes.legend(handles=handles, frameon=False, fontsize=7.5, loc="upper left")
 
 
-def _matrix_lines(about: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the lines of the matrix: every level of every choice."""
-    return [(name, level) for name, levels in about["choices"].items() for level in levels]
+def _matrix_lines(
+    about: Mapping[str, Any], specifications: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, Any]]:  # fmt: skip
+    """Return the lines of the matrix: every level of every choice that occurs among the specifications drawn."""
+    return [
+        (name, level)
+        for name, levels in about["choices"].items()
+        for level in levels
+        if any(one[name] == level for one in specifications)
+    ]
 
 
 def _matrix(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,18 @@ class MultiverseSection(Section):
             if row["n_computed"]:
                 yield draw_curve(row, about, block, results, folder / picture(about["cut"]))
 
+    def further_figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
+        """Draw the curve of every claim as PNG and SVG."""
+        from fp2.protocols.fingerprint.multiverse.figure import draw_curve
+
+        for about in block["cuts"]:
+            rows = [row for row in block["rows"] if row["cut"] == about["cut"]]
+            for place, row in enumerate(rows, start=1):
+                if row["n_computed"]:
+                    name = folder / picture(about["cut"], place)
+                    for path in (name, name.with_suffix(".svg")):
+                        yield draw_curve(row, about, block, results, path)
+
     def lines(self, block: Block, results: Results, min_cell: int) -> list[RenderableType]:
         """Return a table of the claims: the verdict, how many specifications share it, and the joint tests."""
         labels = probe_labels(results)
@@ -112,14 +124,3 @@ def _in_words(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, An
             for level in levels
         ],
     }
-
-
-def all_figures(block: Block, results: Results, folder: Path) -> Iterator[Sequence[Path]]:
-    """Draw the curve of every claim as PNG and SVG into `folder`; yield the two paths of each."""
-    from fp2.protocols.fingerprint.multiverse.figure import draw_curve
-
-    for about in block["cuts"]:
-        rows = [row for row in block["rows"] if row["cut"] == about["cut"] and row["n_computed"]]
-        for place, row in enumerate(rows, start=1):
-            name = folder / picture(about["cut"], place)
-            yield [draw_curve(row, about, block, results, path) for path in (name, name.with_suffix(".svg"))]
