@@ -1,6 +1,6 @@
 """The specification curve of a logged run, computed from its tables into a folder of its own.
 
-The run is not changed: its files are signed. The folder is `multiverse/RUN_ID` among the outputs, where a purge finds it.
+The run is not changed: its files are signed. The folder is `multiverse/RUN_ID` among the outputs; a purge finds it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,6 +26,9 @@ from fp2.stats.specifications.estimators import (
     GroupMeans,
     draws,
 )
+
+Adjustment = Callable[[Sequence[str]], tuple[Design, np.ndarray]]
+"""Returns what is known of the subjects named, and who has all covariates."""
 
 
 class SpecifiedTest(NamedTuple):
@@ -62,11 +65,47 @@ class Tested:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """Tests as observed, and their gaps and |T| under the joint permutations, (B, tests) each."""
+
+    estimators: Mapping[str, Estimator]
+    found: list[Found]
+    gaps: FloatArray
+    permuted: FloatArray
+
+
+def joint_statistics(
+    entries: Entries, names: Sequence[str], tests: Sequence[SpecifiedTest], *, yes_no: Sequence[bool],
+    settings: Settings, adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
+) -> Statistics | None:  # fmt: skip
+    """Return the statistics of every test; None if fewer than two groups are large enough for any.
+
+    Parameters are those of `specification_panel`; `names` are the subjects in the order of their codes in `entries`.
+    """
+    p = prepare(entries, cell_means(entries), min(test.least for test in tests))
+    if p is None:
+        return None
+    estimators = _estimators(p, entries, names, np.asarray(yes_no, dtype=bool), tests, adjustment)
+    b_all = settings.n_permutations
+    raw, t = np.full((b_all, len(tests)), np.nan), np.full((b_all, len(tests)), np.nan)
+    places = {name: [k for k, test in enumerate(tests) if test.estimator == name] for name in estimators}
+    start = 0
+    for draw in draws(p, len(names), b_all, settings.seed):
+        b = len(draw.given)
+        for name, estimator in estimators.items():
+            wanted = [(tests[k].outcome, tests[k].least) for k in places[name]]
+            raw[start : start + b, places[name]], t[start : start + b, places[name]] = estimator.permuted(draw, wanted)
+        start += b
+        tick(b / b_all)
+    found = [estimators[test.estimator].observed(test.outcome, test.least) for test in tests]
+    return Statistics(estimators, found, raw, t)
+
+
 def specification_panel(
     values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike, tests: Sequence[SpecifiedTest], *,
     smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: Settings,
-    adjustment: Callable[[Sequence[str]], tuple[Design, np.ndarray]] | None = None,
-    tick: Callable[[float], None] = lambda share: None,
+    adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
 ) -> Tested:  # fmt: skip
     """Run every test.
 
@@ -89,41 +128,26 @@ def specification_panel(
         As `fp2.stats.disparities.disparity_panel`.
     """
     entries = read_entries(values, groups, subjects, images)
-    least = min(test.least for test in tests)
-    p = prepare(entries, cell_means(entries), least)
-    n_subjects, b_all = len(np.unique(entries.subject)), settings.n_permutations
-    if p is None:
-        tick(1.0)
-        return _nothing(entries, tests, smallest_effects, b_all)
     names = [str(name) for name in np.unique(np.asarray(subjects).astype(str))]
-    estimators = _estimators(p, entries, names, np.asarray(yes_no, dtype=bool), tests, adjustment)
-    raw, t = np.full((b_all, len(tests)), np.nan), np.full((b_all, len(tests)), np.nan)
-    places = {name: [k for k, test in enumerate(tests) if test.estimator == name] for name in estimators}
-    start = 0
-    for draw in draws(p, n_subjects, b_all, settings.seed):
-        b = len(draw.given)
-        for name, estimator in estimators.items():
-            wanted = [(tests[k].outcome, tests[k].least) for k in places[name]]
-            raw[start : start + b, places[name]], t[start : start + b, places[name]] = estimator.permuted(draw, wanted)
-        start += b
-        tick(b / b_all)
-    found = [estimators[test.estimator].observed(test.outcome, test.least) for test in tests]
-    spread = _spread(entries)
-    rows = [
-        _row(one, test, estimators[test.estimator], t[:, k], smallest_effects[test.outcome], spread[test.outcome],
-             settings)
-        for k, (one, test) in enumerate(zip(found, tests, strict=True))
-    ]  # fmt: skip
-    influence = np.zeros((n_subjects, len(tests)))
-    for k, one in enumerate(found):
+    joint = joint_statistics(
+        entries, names, tests, yes_no=yes_no, settings=settings, adjustment=adjustment, tick=tick
+    )  # fmt: skip
+    if joint is None:
+        tick(1.0)
+        return _nothing(entries, tests, smallest_effects, settings.n_permutations)
+    spread, influence = _spread(entries), np.zeros((len(names), len(tests)))
+    rows = []
+    for k, (one, test) in enumerate(zip(joint.found, tests, strict=True)):
         influence[: len(one.influence), k] = one.influence
-    panel = Panel(rows, np.array([one.max_t for one in found]), raw, t, influence)
-    return Tested(tests, panel, [one.means for one in found])
+        estimator, smallest = joint.estimators[test.estimator], smallest_effects[test.outcome]
+        rows.append(_row(one, test, estimator, joint.permuted[:, k], smallest, spread[test.outcome], settings))
+    panel = Panel(rows, np.array([one.max_t for one in joint.found]), joint.gaps, joint.permuted, influence)
+    return Tested(tests, panel, [one.means for one in joint.found])
 
 
 def _estimators(
     p: Prepared, entries: Entries, names: Sequence[str], yes_no: np.ndarray, tests: Sequence[SpecifiedTest],
-    adjustment: Callable[[Sequence[str]], tuple[Design, np.ndarray]] | None,
+    adjustment: Adjustment | None,
 ) -> dict[str, Estimator]:  # fmt: skip
     """Return the estimators that the tests need."""
     wanted, out = {test.estimator for test in tests}, {}

@@ -76,20 +76,22 @@ class MultiverseSection(Section):
         """Return a table of the claims: the verdict, how many specifications share it, and the joint tests."""
         labels = probe_labels(results)
         table = Table(title="specification curves", box=box.SIMPLE, title_justify="left", pad_edge=False)
-        for name in ("claim", "verdict"):
+        for name in ("claim", "verdict of the run"):
             table.add_column(name, overflow="fold")
-        for name in ("same", "p ≤ α", "median", "p (share)", "p (median)"):
+        for name in ("same", "p ≤ α", "median", "joint p"):
             table.add_column(name, justify="right", no_wrap=True)
-        for row in block["rows"]:
-            said = _in_words(row, labels)
-            table.add_row(
-                Text(f"{said['label']} by {cut_label(row['cut'])}"), Text(said["verdict_label"]), said["same"],
-                said["significant"], number(row["median_estimate"], 2), probability(row["adjusted_share_p"]),
-                probability(row["adjusted_median_p"]),
-            )  # fmt: skip
+        for about in block["cuts"]:
+            table.add_row(Text(f"by {cut_label(about['cut'])}", style="bold"))
+            for row in (row for row in block["rows"] if row["cut"] == about["cut"]):
+                said = _in_words(row, labels)
+                joint = f"{probability(row['adjusted_share_p'])}, {probability(row['adjusted_median_p'])}"
+                table.add_row(
+                    Text(said["label"]), Text(said["verdict_label"]), said["same"], said["significant"],
+                    number(row["median_estimate"], 2), joint,
+                )  # fmt: skip
         text = (
             "same: specifications with the run's verdict; p ≤ α: significant one by one; median: of the estimates, in "
-            "multiples of the smallest effect of interest; p: joint tests, Holm over the table"
+            "multiples of the smallest effect of interest; joint p: of that share, and of the median gap, corrected"
         )
         return [table, Text(text, style="dim")]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fp2.report.reading import cut_label, scorer_label, verdict_words
 
-COMPOSITE = "all probes (composite)"
+COMPOSITE = "Composite"
 CHOICES = {
     "scorer": "Scorer", "refusals": "Refused answers", "question": "Question", "unit": "What counts alike",
     "covariates": "Held equal", "min_subjects": "Smallest group",
