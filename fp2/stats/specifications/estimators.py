@@ -202,7 +202,7 @@ def _of_images(sums: FloatArray, eligible: BoolArray) -> GroupMoments:
     error = np.maximum(tt - 2 * centre * nt + centre**2 * nn, 0.0) / total**2 * k / (k - 1)
     error = np.where(valid, np.where(error * k < 1e-12, 0.0, error), np.inf)
     variance = np.where(valid, error * k, 0.0)
-    pool = np.where(valid, variance, 0.0).mean(axis=0)
+    pool = np.where(valid, variance, np.inf).min(axis=0)  # 0 where some group has no spread: a gap over 0 is infinite
     return GroupMoments(mean, variance, error, k, valid, pool, np.ones_like(variance), None)
 
 
@@ -301,5 +301,5 @@ def first_return(given: IntArray, used: BoolArray) -> IntArray:
         found[left] = given[left // n, found[left]]
         left = left[~used[found[left]]]
     places = np.cumsum(used) - 1
-    out: IntArray = places[found].reshape(-1, n)
+    out: IntArray = places[found].reshape(len(given), n)
     return out

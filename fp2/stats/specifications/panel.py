@@ -49,7 +49,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Tested:
+class SpecifiedPanel:
     """A panel of tests: its rows in the order of the tests, and the group means of each test."""
 
     tests: Sequence[SpecifiedTest]
@@ -106,7 +106,7 @@ def specification_panel(
     values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike, tests: Sequence[SpecifiedTest], *,
     smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: Settings,
     adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
-) -> Tested:  # fmt: skip
+) -> SpecifiedPanel:  # fmt: skip
     """Run every test.
 
     Parameters
@@ -142,7 +142,7 @@ def specification_panel(
         estimator, smallest = joint.estimators[test.estimator], smallest_effects[test.outcome]
         rows.append(_row(one, test, estimator, joint.permuted[:, k], smallest, spread[test.outcome], settings))
     panel = Panel(rows, np.array([one.max_t for one in joint.found]), joint.gaps, joint.permuted, influence)
-    return Tested(tests, panel, [one.means for one in joint.found])
+    return SpecifiedPanel(tests, panel, [one.means for one in joint.found])
 
 
 def _estimators(
@@ -208,7 +208,7 @@ def _row(
 
 def _nothing(
     entries: Entries, tests: Sequence[SpecifiedTest], smallest_effects: Sequence[float], n_permutations: int
-) -> Tested:  # fmt: skip
+) -> SpecifiedPanel:  # fmt: skip
     """Return tests of which none could be made, since fewer than two groups are large enough."""
     spread, nothing = _spread(entries), np.full((n_permutations, len(tests)), np.nan)
     rows = [
@@ -219,7 +219,7 @@ def _nothing(
         for test in tests
     ]  # fmt: skip
     panel = Panel(rows, np.full(len(tests), np.nan), nothing, nothing.copy(), np.zeros((0, len(tests))))
-    return Tested(tests, panel, [{} for _ in tests])
+    return SpecifiedPanel(tests, panel, [{} for _ in tests])
 
 
 def _untested(smallest: float, n_subjects: int, n_permutations: int, status: str) -> DisparityRow:

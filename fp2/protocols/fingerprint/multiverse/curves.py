@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fp2.protocols.fingerprint.settings import ComparedRun
     from fp2.stats.core.numeric import FloatArray
     from fp2.stats.rows import DisparityRow, Panel
-    from fp2.stats.specifications.panel import SpecifiedTest, Tested
+    from fp2.stats.specifications.panel import SpecifiedPanel, SpecifiedTest
 
 COMPOSITE = "composite"
 OK = "ok"
@@ -138,7 +138,7 @@ class _ImageTests:
 
 def _add_points(
     points: dict[str, list[Point]], run: ComparedRun, cut: Cut, specification: Specification, own: dict[str, int],
-    tested: Tested, images: _ImageTests,
+    tested: SpecifiedPanel, images: _ImageTests,
 ) -> None:  # fmt: skip
     """Add the point of one specification to every curve."""
     from fp2.stats.composite import composite_test
@@ -248,7 +248,7 @@ def _once(points: Sequence[Point], chosen: Sequence[tuple[int, ...]]) -> list[Po
 
 def _curve(
     claim: str, points: list[Point], specifications: Sequence[Specification], chosen: Sequence[tuple[int, ...]],
-    tested: Tested, run: ComparedRun,
+    tested: SpecifiedPanel, run: ComparedRun,
 ) -> Curve:  # fmt: skip
     """Return a curve with the gaps and |T| under permutation of the specifications that count."""
     import numpy as np

@@ -93,7 +93,8 @@ class MultiverseSection(Section):
             "same: specifications with the run's verdict; p ≤ α: significant one by one; median: of the estimates, in "
             "multiples of the smallest effect of interest; joint p: of that share, and of the median gap, corrected"
         )
-        return [table, Text(text, style="dim")]
+        warnings = [Text(plain(note), style="yellow") for note in block["warnings"]]
+        return [table, Text(text, style="dim"), *warnings]
 
 
 def _first(block: Block, cut: str, labels: Mapping[str, str]) -> str:

@@ -70,6 +70,7 @@ class Multiverse(Supplement):
             "seed": run.comparison.seed,
             "family": "both joint tests of all curves of the block, Holm",
             "notes": [IMAGES_NOTE],
+            "warnings": _too_few(n, 2 * len(rows), run.comparison.alpha),
             "cuts": cuts,
             "rows": rows,
         }
@@ -79,6 +80,16 @@ def _n_permutations(run: ComparedRun, claims: int) -> int:
     """Return as many permutations as the family of joint tests needs, at most those of the run."""
     tests = 2 * claims * len(run.cuts)
     return min(max(PERMUTATIONS, math.ceil(2 * tests / run.comparison.alpha)), run.comparison.n_permutations)
+
+
+def _too_few(n: int, family: int, alpha: float) -> list[str]:
+    """Return a warning where no joint test can be significant."""
+    if family <= alpha * (n + 1):
+        return []
+    return [
+        f"With {n} permutations no joint test of a family of {family} can be significant: raise analysis.permutations "
+        f"to {math.ceil(family / alpha)}."
+    ]
 
 
 def _ticks(tick: Callable[[], None]) -> Callable[[float], None]:
