@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of
 
+from fp2.compose import build_protocol, load_config
+from fp2.errors import Fp2Error
+
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {trust: {base: 0.2}}}"
 
 
@@ -45,7 +48,6 @@ def test_it_writes_into_a_folder_of_its_own_and_leaves_the_run_as_it_is(
     names = {path.name for path in (folder / "figures").iterdir()}
     assert {"multiverse_gender.png", "multiverse_gender_1.png", "multiverse_gender_1.svg"} <= names
     assert {key: value for key, value in made.items() if key != "computed"} == printed
-    assert "raise analysis.permutations" in " ".join(made["warnings"])  # 199 are too few for the family
 
 
 def test_a_run_with_it_has_the_block_and_another_config_hash(bench: Bench) -> None:
@@ -78,21 +80,11 @@ def test_a_purge_deletes_what_was_computed_with_the_person(
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("probe=attention", "analysis.multiverse=true"), "analysis.multiverse"),
-        (("probe=gras", "analysis.multiverse=true"), "analysis.multiverse"),
-        (("analysis.multiverse=perhaps",), "analysis.multiverse"),
-    ],
-)
-def test_where_there_are_no_specifications_it_is_refused_in_one_line(
-    bench: Bench, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
-) -> None:
-    assert fp2("plan", "model=planted", *words, *bench.paths) != 0
-    err = capsys.readouterr().err
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
+@pytest.mark.parametrize("words", [("probe=gras",), ("task=diversity",)])
+def test_a_protocol_without_specifications_refuses_them(words: tuple[str, ...]) -> None:
+    config = load_config([*words, "analysis.multiverse=true"])
+    with pytest.raises(Fp2Error, match=r"does not take it \(analysis.multiverse\)"):
+        build_protocol(config).check_analysis(config)
 
 
 def test_a_run_without_scores_or_with_a_strange_id_is_refused_in_one_line(

@@ -214,6 +214,16 @@ def test_it_is_shown_in_words_and_drawn(found: Any, block: dict[str, Any], tmp_p
     assert "3 of 6" in said
 
 
+def test_too_few_permutations_for_the_joint_tests_are_said(found: Any, block: dict[str, Any]) -> None:
+    assert block["warnings"] == []
+    run = wanted(found[1], cuts=found[1].cuts[:1], comparison=replace(found[1].comparison, n_permutations=199))
+    made = Multiverse().block(run)
+    assert made is not None
+    assert made["warnings"] == [
+        "With 199 permutations no joint test of a family of 14 can be significant: raise analysis.permutations to 280."
+    ]
+
+
 def test_a_specification_that_fails_does_not_pass_as_one_that_found_nothing(
     found: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
