@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from fp2.stats.adjusted import Design, adjusted_panel
 from fp2.stats.disparities import disparity_panel
@@ -150,9 +149,10 @@ def test_batches_do_not_change_the_numbers(world: World, monkeypatch: pytest.Mon
     np.testing.assert_allclose(world.tested(*tests).panel.max_t_permuted, before)
 
 
-@settings(max_examples=40)
-@given(hnp.arrays(bool, 12), st.integers(0, 2**32 - 1))
-def test_the_first_return_permutes_the_subjects_used_and_agrees_where_it_can(used: np.ndarray, seed: int) -> None:
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.booleans(), min_size=12, max_size=12), st.integers(0, 2**32 - 1))
+def test_the_first_return_permutes_the_subjects_used_and_agrees_where_it_can(chosen_: list[bool], seed: int) -> None:
+    used = np.array(chosen_)
     given_ = np.stack([np.random.default_rng(seed + k).permutation(12) for k in range(3)])
     found = first_return(given_, used)
     chosen = np.flatnonzero(used)
