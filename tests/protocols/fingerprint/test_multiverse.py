@@ -81,6 +81,10 @@ def test_the_runs_own_specification_gives_the_numbers_of_the_run(found: Any, blo
 def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> None:
     row = curve(block, "occupation", "skin")
     assert row["verdict"] == "biased"
+    # the verdict depends on the scorer: same data counted with each level of refusals
+    by_scorer = {level["level"]: (level["n_same_verdict"], level["n"]) for level in row["by_choice"]["scorer"]}
+    assert by_scorer["valence"] == (9, 9)
+    assert by_scorer["stereotype"] == (0, 9)
     own = [point for specification, point in of(block, row) if specification["scorer"] == "valence"]
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05

@@ -157,7 +157,7 @@ def _row(run: ComparedRun, cut: str, curve: Curve, choices: Choices) -> dict[str
         "share_p": found.share_p,
         "n_image_tests": len(image),
         "n_image_tests_significant": sum(p <= alpha for p in image),
-        "by_choice": _by_choice(choices, points, alpha),
+        "by_choice": _by_choice(choices, points, alpha, row["verdict"]),
     }
 
 
@@ -176,7 +176,9 @@ def _counts(names: Any) -> dict[str, int]:
     return out
 
 
-def _by_choice(choices: Choices, points: Sequence[Point], alpha: float) -> dict[str, list[dict[str, Any]]]:
+def _by_choice(
+    choices: Choices, points: Sequence[Point], alpha: float, verdict: str | None
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
     """Return for every level of every choice how many specifications were computed, and what they say."""
     out: dict[str, list[dict[str, Any]]] = {}
     for name, levels in choices.levels().items():
@@ -191,6 +193,7 @@ def _by_choice(choices: Choices, points: Sequence[Point], alpha: float) -> dict[
                 {
                     "level": _plain(level),
                     "n": len(own),
+                    "n_same_verdict": sum(point.verdict == verdict for point in own),
                     "n_significant": sum(point.p_value is not None and point.p_value <= alpha for point in own),
                     "median_estimate": _round(_median(estimates)),
                 }
