@@ -113,6 +113,14 @@ def rescore(
 
 
 @app.command(context_settings=OVERRIDES)
+def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
+    """Test a run's claims under every defensible choice of the analysis: specification curves, joint tests."""
+    from fp2.commands.multiverse import show_multiverse
+
+    show_multiverse(run, ctx.args, json)
+
+
+@app.command(context_settings=OVERRIDES)
 def watch(
     ctx: typer.Context,
     run: Annotated[str | None, typer.Argument(help="The run's folder (default: the one that answered last).")] = None,

@@ -27,6 +27,7 @@ from benchmarks.validity.beyond import (
 from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.measure import Arrays, measure
+from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
 from benchmarks.validity.order import ORDER_WORLDS, order
 from benchmarks.validity.refusals import REFUSAL_WORLDS, refusals
@@ -302,4 +303,5 @@ STUDIES = (
     Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
     Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
+    Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.25),
 )

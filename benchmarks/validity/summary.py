@@ -428,6 +428,26 @@ def _looks(world: World, found: Arrays) -> list[Row]:
     return [*rows, rate_row("Error over four looks at p <= 0.05 each", where, "any", found["naive"], None, None)]
 
 
+def _multiverse(world: World, found: Arrays) -> list[Row]:
+    where = f"{54 if len(world.sizes) > 2 else 27} correlated specifications, {describe(world)}"
+    names = {"median": "median gap, joint p", "share": "share significant, joint p"}
+    if world.gap:
+        claim = "Power of the joint tests of a specification curve"
+        return [rate_row(claim, where, names[key], _rejected(found[key]), None, None) for key in names]
+    claim, high = "Joint tests of a specification curve, no group differs: at most 6 %", 0.06
+    if world.condition in ("spread", "images"):
+        claim, high = "Joint tests of a specification curve, unequal spread or images: at most 7 %", 0.07
+    elif world.outcome == "skewed":
+        claim, high = "Joint tests of a specification curve, 200 and 10 log-normal subjects: at most 9 %", 0.09
+    singles = {"adjusted": "adjusted means, p", "images": "means over images, p"}
+    aside = "One specification with the same permutations, for reference"
+    return [
+        *(rate_row(claim, where, names[key], _rejected(found[key]), None, high) for key in names),
+        *(rate_row(aside, where, singles[key], _rejected(found[key]), None, None) for key in singles),
+        rate_row(aside, where, "Kruskal-Wallis of images as independent", _rejected(found["independent"]), None, None),
+    ]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -457,4 +477,5 @@ _SUMMARIES = {
     "adjusted": _adjusted,
     "interaction": _interaction,
     "looks": _looks,
+    "multiverse": _multiverse,
 }

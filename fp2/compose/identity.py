@@ -82,7 +82,7 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
 def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
     """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay."""
     own, usual = asdict(analysis), asdict(AnalysisConfig())
-    for name in ("adjust", "looks"):
+    for name in ("adjust", "looks", "multiverse"):
         if own[name] == usual[name]:
             del own[name]
     return own

@@ -148,7 +148,8 @@ class EvaluationProtocol(Generic[Given]):
     several_variants : bool
         Whether the battery may show every image in several variants.
     adjusts : bool
-        Whether covariates can be held equal and looks be declared (`analysis.adjust`, `analysis.looks`).
+        Whether covariates can be held equal, looks be declared and specifications be compared (`analysis.adjust`,
+        `analysis.looks`, `analysis.multiverse`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -242,7 +243,7 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For the first one.
         """
-        for name in ("adjust", "looks"):
+        for name in ("adjust", "looks", "multiverse"):
             if getattr(config.analysis, name) and not self.adjusts:
                 what = f"protocol {self.name!r} does not take it"
                 raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
@@ -347,6 +348,18 @@ class EvaluationProtocol(Generic[Given]):
         within their Monte-Carlo error, effect sizes do not.
         """
         raise NotImplementedError
+
+    def later_block(
+        self, name: str, tables: RunTables, job: Job, disparities: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Return a further block of a logged run, whose rows are `disparities`; None where it does not apply.
+
+        Raises
+        ------
+        Fp2Error
+            If the tables lack what it needs.
+        """
+        return None
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the `facts` of a logged run from its results."""

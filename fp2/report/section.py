@@ -64,6 +64,10 @@ class Section:
         """Draw PNG files into `folder` and yield their paths; groups of fewer than `min_cell` subjects are left out."""
         return iter(())
 
+    def further_figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
+        """Draw what the dashboard does not show, as PNG and SVG; only where a command asks for the section alone."""
+        return iter(())
+
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return what the terminal shows; groups of fewer than `min_cell` subjects are left out."""
         return []

@@ -142,14 +142,17 @@ def adjusted_panel(
 
 
 @dataclass(frozen=True)
-class _Fit:
-    """The full model of one outcome: the subjects used (S,), the groups kept (G,), their shares and covariates."""
+class Fit:
+    """The full model of one outcome: the subjects used (S,), the groups kept (G,), their shares and covariates.
+
+    One unit of the model is `scale` of the outcome's own, from `centre`.
+    """
 
     used: BoolArray
     kept: BoolArray
     shares: FloatArray
     x: FloatArray
-    model: _Model
+    model: Model
     centre: float
     scale: float
 
@@ -158,8 +161,13 @@ class _Fit:
         """Number of subjects."""
         return len(self.x)
 
+    @property
+    def reduced(self) -> FloatArray:
+        """The model without groups: intercept and covariates."""
+        return np.concatenate([np.ones((self.n, 1)), self.x], axis=1)
 
-def _fit(y: FloatArray, design: Design, least: int) -> _Fit | tuple[str, int]:
+
+def fit_model(y: FloatArray, design: Design, least: int) -> Fit | tuple[str, int]:
     """Return the fitted model, or the status and the number of subjects where there is none."""
     used = np.isfinite(y) & (design.shares.sum(axis=1) > 0)
     kept = (design.shares[used] > 0).sum(axis=0) >= least
@@ -175,22 +183,21 @@ def _fit(y: FloatArray, design: Design, least: int) -> _Fit | tuple[str, int]:
     shares = design.shares[used][:, kept]
     shares = shares / shares.sum(axis=1, keepdims=True)
     x = _standardised(design.covariates[used])
-    return _Fit(used, kept, shares, x, _Model((own - centre) / scale, shares, x), centre, scale)
+    return Fit(used, kept, shares, x, Model((own - centre) / scale, shares, x), centre, scale)
 
 
 def _adjusted(y: FloatArray, design: Design, n: int, seed: int, alpha: float, least: int) -> Adjusted:
     from scipy.special import ndtri
 
-    fit = _fit(y, design, least)
-    if not isinstance(fit, _Fit):
+    fit = fit_model(y, design, least)
+    if not isinstance(fit, Fit):
         return Adjusted(*fit)
-    model, scale, raw = fit.model, fit.scale, _means(fit.shares, fit.model.y)
+    model, scale, raw = fit.model, fit.scale, plain_means(fit.shares, fit.model.y)
     pairs = list(combinations(range(len(raw)), 2))
-    contrasts = np.array([_difference(g, h, len(raw)) for g, h in pairs])
+    contrasts = np.array([difference(g, h, len(raw)) for g, h in pairs])
     if not model.estimable(contrasts):
         return Adjusted(NOT_SEPARABLE, fit.n, raw=float(np.ptp(raw)) * scale)
-    reduced = np.concatenate([np.ones((fit.n, 1)), fit.x], axis=1)
-    t, permuted = model.test(contrasts, reduced, fit.used, n, stream(seed, _STREAM))
+    t, permuted = model.test(contrasts, fit.reduced, fit.used, n, stream(seed, _STREAM))
     gaps, errors = np.abs(contrasts @ model.mean), model.errors(contrasts)
     q = float(np.quantile(permuted, 1 - alpha, method="higher"))
     names = [name for name, here in zip(design.groups, fit.kept, strict=True) if here]
@@ -224,12 +231,12 @@ def interaction_panel(
         raise ValueError("the design has no main effects")
     out: list[Interaction | None] = []
     for j in range(values.shape[1]):
-        fit = _fit(values[:, j], design, max(min_subjects, 2))
-        out.append(_interaction(fit, design.additive, n_permutations, seed) if isinstance(fit, _Fit) else None)
+        fit = fit_model(values[:, j], design, max(min_subjects, 2))
+        out.append(_interaction(fit, design.additive, n_permutations, seed) if isinstance(fit, Fit) else None)
     return out
 
 
-def _interaction(fit: _Fit, additive: FloatArray, n: int, seed: int) -> Interaction | None:
+def _interaction(fit: Fit, additive: FloatArray, n: int, seed: int) -> Interaction | None:
     additive = additive[fit.kept]
     weight = np.sqrt(fit.shares.sum(axis=0))
     beyond = np.eye(len(additive)) - additive @ np.linalg.pinv(additive * weight[:, None], rcond=_RANK) * weight
@@ -241,7 +248,7 @@ def _interaction(fit: _Fit, additive: FloatArray, n: int, seed: int) -> Interact
     return Interaction(t, permutation_p(t, permuted), permuted)
 
 
-class _Model:
+class Model:
     """The full model of one outcome, and its tests."""
 
     def __init__(self, y: FloatArray, shares: FloatArray, x: FloatArray) -> None:
@@ -259,7 +266,19 @@ class _Model:
 
     def contrast_t(self, contrasts: FloatArray) -> FloatArray:
         """Return |T| of each contrast as observed."""
-        return self._t(contrasts @ self.weights, self.y[:, None])[:, 0]
+        return self.t(contrasts @ self.weights, self.y[:, None])[:, 0]
+
+    def influence(self, contrast: FloatArray) -> FloatArray:
+        """Return what each subject adds to a contrast, (S,): the squared sum is the squared HC2 standard error."""
+        free = 1 - self._leverage
+        scaled = np.where(free > 1e-6, 1 / np.sqrt(np.where(free > 1e-6, free, 1.0)), 0.0)
+        added: FloatArray = (contrast @ self.weights) * self._residuals(self.y[:, None])[:, 0] * scaled
+        return added
+
+    def left_over(self, reduced: FloatArray) -> FloatArray:
+        """Return the residuals of the reduced model, (S,)."""
+        rest: FloatArray = self.y - reduced @ (np.linalg.pinv(reduced, rcond=_RANK) @ self.y)
+        return rest
 
     def errors(self, contrasts: FloatArray) -> FloatArray:
         """Return the HC2 standard error of each contrast."""
@@ -275,7 +294,8 @@ class _Model:
         variance: FloatArray = scaled @ residuals**2
         return variance
 
-    def _t(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+    def t(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+        """Return |T| of each contrast, (contrasts, b), given its weights (contrasts, S) for outcomes y (S, b)."""
         variance = self._variance(weights, self._residuals(y))
         value = np.abs(weights @ y)
         safe = np.where(variance > _VARIANCE, variance, 1.0)
@@ -289,13 +309,13 @@ class _Model:
         Every subject draws a random number, so that outcomes with other subjects permute their own in the same order.
         """
         weights = contrasts @ self.weights
-        observed = float(self._t(weights, self.y[:, None]).max())
-        rest = self.y - reduced @ (np.linalg.pinv(reduced, rcond=_RANK) @ self.y)
+        observed = float(self.t(weights, self.y[:, None]).max())
+        rest = self.left_over(reduced)
         step = max(1, CHUNK_BYTES // (8 * (5 * len(used) + 4 * len(contrasts))))
         out = []
         for start in range(0, n, step):
             keys = rng.random((min(step, n - start), len(used)))[:, used]
-            out.append(self._t(weights, rest[np.argsort(keys, axis=1)].T).max(axis=0))
+            out.append(self.t(weights, rest[np.argsort(keys, axis=1)].T).max(axis=0))
         return observed, np.concatenate(out)
 
 
@@ -306,18 +326,19 @@ def _standardised(x: FloatArray) -> FloatArray:
     return np.where(kept, (x - x.mean(axis=0)) / np.where(kept, spread, 1.0), 0.0)
 
 
-def _difference(g: int, h: int, groups: int) -> FloatArray:
+def difference(g: int, h: int, groups: int) -> FloatArray:
+    """Return the contrast of group g less group h, (groups,)."""
     contrast = np.zeros(groups)
     contrast[g], contrast[h] = 1.0, -1.0
     return contrast
 
 
-def _means(shares: FloatArray, y: FloatArray) -> FloatArray:
+def plain_means(shares: FloatArray, y: FloatArray) -> FloatArray:
     """Return the group means without covariates."""
     return np.asarray(np.linalg.lstsq(shares, y, rcond=None)[0], dtype=np.float64)
 
 
-def _groups(names: Sequence[str], fit: _Fit, raw: FloatArray) -> tuple[AdjustedGroup, ...]:
+def _groups(names: Sequence[str], fit: Fit, raw: FloatArray) -> tuple[AdjustedGroup, ...]:
     model, scale = fit.model, fit.scale
     errors = model.errors(np.eye(len(names)))
     return tuple(
@@ -330,7 +351,7 @@ def _groups(names: Sequence[str], fit: _Fit, raw: FloatArray) -> tuple[AdjustedG
     )  # fmt: skip
 
 
-def _balance(of_attribute: Sequence[str], fit: _Fit) -> tuple[Balance, ...]:
+def _balance(of_attribute: Sequence[str], fit: Fit) -> tuple[Balance, ...]:
     """Return the balance of each attribute, under the weights that the model's adjusted means give to the subjects."""
     before = np.asarray(np.linalg.pinv(fit.shares), dtype=np.float64)
     after, x = fit.model.weights, fit.x

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -139,15 +139,24 @@ def _subjects(run: ComparedRun, cut: Cut, covariates: Sequence[str]) -> tuple[li
     images = table.drop_duplicates(["image_id", "subject_id"])
     means = wide.reindex(list(zip(images["image_id"], images["subject_id"], strict=True)))
     values = means.groupby(images["subject_id"].to_numpy(dtype=object)).mean()
-    design, complete = _design(run, cut, covariates, table, list(values.index))
+    design, complete = design_of(run, cut, covariates, table, list(values.index))
+    design = replace(design, shares=design.shares[complete], covariates=design.covariates[complete])
     probes = [str(probe) for probe in wide.columns]
     return probes, values.to_numpy(dtype="float64")[complete], design, int((~complete).sum())
 
 
-def _design(
+def design_of(
     run: ComparedRun, cut: Cut, covariates: Sequence[str], table: pd.DataFrame, subjects: list[Any]
 ) -> tuple[Design, np.ndarray]:
-    """Return what is known of the subjects without a missing covariate, and which of `subjects` they are."""
+    """Return what is known of `subjects`, NaN for a missing covariate, and which of them have all covariates.
+
+    `table`: the memberships of the cut.
+
+    Raises
+    ------
+    Fp2Error
+        If the table of people lacks a covariate.
+    """
     import numpy as np
 
     from fp2.stats.adjusted import Design
@@ -167,10 +176,7 @@ def _design(
         of_attribute += [name] * found.shape[1]
     x = np.concatenate([*columns, np.zeros((len(subjects), 0))], axis=1)
     additive = _additive(run, cut, table, groups) if len(cut.by) > 1 else None
-    design = Design(
-        shares.to_numpy(dtype="float64")[complete], groups, x[complete], tuple(of_attribute), additive
-    )  # fmt: skip
-    return design, complete
+    return Design(shares.to_numpy(dtype="float64"), groups, x, tuple(of_attribute), additive), complete
 
 
 def _shares(subjects: pd.Series, images: pd.Series, labels: pd.Series, order: list[Any]) -> pd.DataFrame:

@@ -6,6 +6,7 @@ own to the disparities and the supplements.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -61,6 +62,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
         f"{PACKAGE}.intersections:Intersections",
         f"{PACKAGE}.adjusted:AdjustedDisparities",
+        f"{PACKAGE}.multiverse.supplement:Multiverse",
     )
 
     def load_supplements(self) -> list[Supplement]:
@@ -92,6 +94,11 @@ class GroupComparison(EvaluationProtocol[Any]):
         comparison = self._comparison(job)
         return comparison.n_permutations, comparison.n_bootstrap
 
+    def n_steps(self, job: Job, tables: RunTables) -> int:
+        """Return one step a cut, and those of long supplements."""
+        n = len(job.cuts)
+        return n + sum(supplement.n_steps(job.config, n) for supplement in self.load_supplements())
+
     def _comparison(self, job: Job) -> Comparison:
         assert job.battery is not None
         return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
@@ -115,18 +122,28 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return the blocks of this protocol, besides the supplements."""
         return {}
 
-    def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Compare the groups on every score, and return every block that applies."""
+    def _run(self, tables: RunTables, job: Job) -> ComparedRun:
+        """Return the tables of a run, whose groups are not compared yet."""
         from fp2.ask.answers import RowAnswers
 
         assert job.battery is not None
         assert tables.scores is not None
         assert isinstance(tables.answers, RowAnswers)
-        comparison = self._comparison(job)
-        run = ComparedRun(
+        return ComparedRun(
             job.config, job.battery, tables.answers.frame, tables.scores, tables.people, job.cuts, job.scorers,
-            comparison,
+            self._comparison(job), tick=job.tick,
         )  # fmt: skip
+
+    def later_block(
+        self, name: str, tables: RunTables, job: Job, disparities: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Return the block of the supplement `name`."""
+        run = replace(self._run(tables, job), disparities=disparities)
+        return next((one.block(run) for one in self.load_supplements() if one.name == name), None)
+
+    def analyse(self, tables: RunTables, job: Job) -> Analysis:
+        """Compare the groups on every score, and return every block that applies."""
+        run, comparison = self._run(tables, job), self._comparison(job)
         found = self.compare(run, job)
         looks, notes = looks_of(job.config), []
         if looks is not None:

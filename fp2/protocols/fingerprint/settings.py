@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -106,6 +106,8 @@ class ComparedRun:
         The answers with their refusal flag, the scores table, the people table.
     disparities : sequence of mappings
         The rows of the fingerprint.
+    tick : callable
+        Called after each step of a long supplement (`Supplement.n_steps`).
     """
 
     config: Config
@@ -117,6 +119,7 @@ class ComparedRun:
     scorers: Mapping[str, Scorer]
     comparison: Comparison
     disparities: Sequence[Mapping[str, Any]] = ()
+    tick: Callable[[], None] = lambda: None
 
 
 class Supplement:
@@ -135,6 +138,10 @@ class Supplement:
     name: ClassVar[str]
     section: ClassVar[str | None] = None
     methods: ClassVar[tuple[Method, ...]] = ()
+
+    def n_steps(self, config: Config, n_cuts: int) -> int:
+        """Return how often `block` calls `run.tick`; 0 for what takes a few seconds at most."""
+        return 0
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block (finite JSON values), or None where it does not apply."""

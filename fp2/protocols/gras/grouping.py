@@ -234,7 +234,9 @@ def _set(
     member, row = np.unique(table, axis=0, return_inverse=True)
     own = np.unique(subject[images], return_inverse=True)[1].astype(np.intp)
     pairs, record = np.unique(np.stack([own, row.reshape(-1)], axis=1), axis=0, return_inverse=True)
-    units = Units(np.arange(member.shape[1]), member, pairs[:, 1].astype(np.intp), unit_classes(pairs[:, 0]))
+    units = Units(
+        np.arange(member.shape[1]), member, pairs[:, 1].astype(np.intp), unit_classes(pairs[:, 0]), pairs[:, 0]
+    )
     compared = np.asarray(member[pairs[:, 1], :start].any(axis=1))
     return ImageSet(
         attributes=tuple(numbers),

@@ -30,12 +30,15 @@ class Units:
         The label set of each unit.
     classes : tuple of (S, k)
         For each number k of units a subject has, the units of the S subjects with that number.
+    subject : (C,)
+        Code of the subject of each unit.
     """
 
     kept: IntArray
     label_sets: BoolArray
     label_set: IntArray
     classes: tuple[IntArray, ...]
+    subject: IntArray
 
     @property
     def dependent(self) -> bool:
@@ -187,7 +190,8 @@ def _make_units(entries: Entries, kept: BoolArray) -> tuple[Units, IntArray, Flo
     subject = entries.subject[inside][first]
     unit, unit_subject, unit_set = _number_units(subject, image_set, entries.images_given)
     order = _name_free_order(label_sets[unit_set])
-    return Units(order, label_sets[:, order], unit_set, unit_classes(unit_subject)), unit[image], values
+    units = Units(order, label_sets[:, order], unit_set, unit_classes(unit_subject), unit_subject)
+    return units, unit[image], values
 
 
 def _number_units(subject: IntArray, label_set: IntArray, by_image: bool) -> tuple[IntArray, IntArray, IntArray]:

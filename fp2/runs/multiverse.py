@@ -1,0 +1,123 @@
+"""The specification curve of a logged run, computed from its tables into a folder of its own.
+
+The run is not changed: its files are signed. The folder is `multiverse/RUN_ID` among the outputs; a purge finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import __version__, artifacts
+from fp2.ask.answers import read_tables
+from fp2.config import Config
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+from fp2.runs.recompute import logged_config, logged_protocol
+
+if TYPE_CHECKING:
+    from fp2.report.section import Section
+
+RUN_ID = re.compile(r"[0-9A-Za-z_\-]{1,100}")
+BLOCK = "multiverse"
+FILE = "multiverse.json"
+NEEDED = (artifacts.CONFIG, artifacts.RESULTS)
+TABLES = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
+AFTERWARDS = (
+    "The specification curve was computed afterwards, from the tables of the run; the run's passport does not cover it."
+)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The results of the run with the block, the block's section, and the folder of the files."""
+
+    results: Mapping[str, Any]
+    section: Section
+    folder: Path
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return `multiverse.json`: the block, and which run it is of."""
+        about = ("run_id", "created", "config_hash", "response_set", "dataset_digest")
+        run = {name: self.results[name] for name in about} | {"fp2_version": self.results["fp2_version"]}
+        return {"run": run, "fp2_version": __version__, **self.results[BLOCK]}
+
+
+def folder_of(outputs: Path, run_id: str) -> Path:
+    """Return the folder of the specification curve of a run.
+
+    Raises
+    ------
+    Fp2Error
+        If the id, which stands in the run's files, is no name of a folder.
+    """
+    if not RUN_ID.fullmatch(run_id):
+        raise Fp2Error("the run has no proper id", where=run_id[:80])
+    return outputs.expanduser().resolve() / BLOCK / run_id
+
+
+def forget(outputs: Path, run_id: str) -> None:
+    """Delete the specification curve of a run, if there is one: it follows from the answers about all its subjects."""
+    if RUN_ID.fullmatch(run_id):
+        shutil.rmtree(folder_of(outputs, run_id), ignore_errors=True)
+
+
+def multiverse(source: Path, here: Config, progress: Progress) -> Computed:
+    """Compute the specification curve of the run in `source`, and write `multiverse.json`, figures and dashboard.
+
+    Raises
+    ------
+    Fp2Error
+        For a run without scored answers, one of a protocol that has no specifications, and files that cannot be read or
+        written.
+    """
+    from fp2.report.section import load_sections
+    from fp2.runs.reader import read_results
+
+    before = read_results(source)
+    if missing := [name for name in TABLES if not (source / name).is_file()]:
+        fix = "Only runs whose answers are scored have specifications: no yes/no batteries, and no tasks"
+        raise Fp2Error(f"the run has no {' and no '.join(missing)}", where=str(before["run_id"]), fix=fix)
+    config = logged_config(source, here, before["run_id"])
+    config = replace(config, analysis=replace(config.analysis, multiverse=True))
+    tables = read_tables(source)
+    protocol, job = logged_protocol(config, tables.people)
+    protocol.check_analysis(config)
+    n_steps = protocol.n_steps(job, tables) - len(job.cuts)
+    with progress.steps("Testing specifications", n_steps) as step:
+        block = protocol.later_block(BLOCK, tables, replace(job, tick=step), before["disparities"])
+    if block is None:
+        raise Fp2Error("the run has no groups that are compared", where=str(before["run_id"]))
+    results = {**before, "limitations": [*before["limitations"], AFTERWARDS], BLOCK: block}
+    section = next(one for one in load_sections(protocol.section_targets()) if one.name == BLOCK)
+    computed = Computed(results, section, folder_of(Path(here.paths.outputs), str(before["run_id"])))
+    _write(computed, here, progress)
+    return computed
+
+
+def _write(computed: Computed, here: Config, progress: Progress) -> None:
+    """Write the block, its figures and a dashboard of the run's disparities with it."""
+    from fp2.report.dashboard import write_dashboard
+
+    folder, least, block = computed.folder, here.report.suppress_below, computed.results[BLOCK]
+    with artifacts.as_user_error(folder), progress.steps("Writing the report", 2 + len(block["rows"])) as step:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, mode=0o700)
+        document = {"computed": datetime.now(UTC).isoformat(timespec="seconds"), **computed.document}
+        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+        step()
+        figures = folder / artifacts.FIGURES
+        for _ in computed.section.figures(block, computed.results, figures, least):
+            step()
+        for _ in computed.section.further_figures(block, computed.results, figures, least):
+            step()
+        page = folder / artifacts.DASHBOARD
+        write_dashboard(computed.results, (), (), page, least, figures, [computed.section])

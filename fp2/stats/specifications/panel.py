@@ -1,0 +1,229 @@
+"""Outcomes x estimators x least group sizes as one panel of tests, from the same permutations of the subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fp2.stats.adjusted import Design
+from fp2.stats.core.entries import Entries, cell_means, read_entries
+from fp2.stats.core.numeric import FloatArray, IntArray
+from fp2.stats.core.permutation import permutation_p
+from fp2.stats.core.units import Prepared, prepare
+from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, Panel
+from fp2.stats.shrinkage import shrunken_range
+from fp2.stats.specifications.estimators import (
+    ADJUSTED,
+    IMAGES,
+    SUBJECTS,
+    AdjustedMeans,
+    Estimator,
+    Found,
+    GroupMeans,
+    draws,
+)
+
+Adjustment = Callable[[Sequence[str]], tuple[Design, np.ndarray]]
+"""Returns what is known of the subjects named, and who has all covariates."""
+
+
+class SpecifiedTest(NamedTuple):
+    """One outcome (a column), tested by one estimator over the groups of at least `least` subjects."""
+
+    outcome: int
+    estimator: str
+    least: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Number of permutations, their seed, and the level of the intervals."""
+
+    n_permutations: int
+    seed: int
+    alpha: float = 0.05
+
+
+@dataclass(frozen=True)
+class SpecifiedPanel:
+    """A panel of tests: its rows in the order of the tests, and the group means of each test."""
+
+    tests: Sequence[SpecifiedTest]
+    panel: Panel
+    means: list[dict[str, float]]
+
+    def part(self, places: Sequence[int]) -> Panel:
+        """Return the panel of some tests."""
+        p, chosen = self.panel, list(places)
+        return Panel(
+            [p.rows[k] for k in chosen], p.max_t[chosen], p.raw_permuted[:, chosen], p.max_t_permuted[:, chosen],
+            p.influence[:, chosen],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Tests as observed, and their gaps and |T| under the joint permutations, (B, tests) each."""
+
+    estimators: Mapping[str, Estimator]
+    found: list[Found]
+    gaps: FloatArray
+    permuted: FloatArray
+
+
+def joint_statistics(
+    entries: Entries, names: Sequence[str], tests: Sequence[SpecifiedTest], *, yes_no: Sequence[bool],
+    settings: Settings, adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
+) -> Statistics | None:  # fmt: skip
+    """Return the statistics of every test; None if fewer than two groups are large enough for any.
+
+    Parameters are those of `specification_panel`; `names` are the subjects in the order of their codes in `entries`.
+    """
+    p = prepare(entries, cell_means(entries), min(test.least for test in tests))
+    if p is None:
+        return None
+    estimators = _estimators(p, entries, names, np.asarray(yes_no, dtype=bool), tests, adjustment)
+    b_all = settings.n_permutations
+    raw, t = np.full((b_all, len(tests)), np.nan), np.full((b_all, len(tests)), np.nan)
+    places = {name: [k for k, test in enumerate(tests) if test.estimator == name] for name in estimators}
+    start = 0
+    for draw in draws(p, len(names), b_all, settings.seed):
+        b = len(draw.given)
+        for name, estimator in estimators.items():
+            wanted = [(tests[k].outcome, tests[k].least) for k in places[name]]
+            raw[start : start + b, places[name]], t[start : start + b, places[name]] = estimator.permuted(draw, wanted)
+        start += b
+        tick(b / b_all)
+    found = [estimators[test.estimator].observed(test.outcome, test.least) for test in tests]
+    return Statistics(estimators, found, raw, t)
+
+
+def specification_panel(
+    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike, tests: Sequence[SpecifiedTest], *,
+    smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: Settings,
+    adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
+) -> SpecifiedPanel:  # fmt: skip
+    """Run every test.
+
+    Parameters
+    ----------
+    values : (n, m)
+        One line per (image, group), one column per outcome; NaN = missing.
+    groups, subjects, images : (n,)
+    tests : sequence of SpecifiedTest
+    smallest_effects, yes_no
+        One per outcome: smallest effect of interest, and whether all its values are 0 or 1.
+    adjustment : callable, optional
+        Returns the design of the subjects named (and who has all covariates), for tests with covariates held equal.
+    tick : callable
+        Called with the share of the permutations that a batch was.
+
+    Raises
+    ------
+    ValueError
+        As `fp2.stats.disparities.disparity_panel`.
+    """
+    entries = read_entries(values, groups, subjects, images)
+    names = [str(name) for name in np.unique(np.asarray(subjects).astype(str))]
+    joint = joint_statistics(
+        entries, names, tests, yes_no=yes_no, settings=settings, adjustment=adjustment, tick=tick
+    )  # fmt: skip
+    if joint is None:
+        tick(1.0)
+        return _nothing(entries, tests, smallest_effects, settings.n_permutations)
+    spread, influence = _spread(entries), np.zeros((len(names), len(tests)))
+    rows = []
+    for k, (one, test) in enumerate(zip(joint.found, tests, strict=True)):
+        influence[: len(one.influence), k] = one.influence
+        estimator, smallest = joint.estimators[test.estimator], smallest_effects[test.outcome]
+        rows.append(_row(one, test, estimator, joint.permuted[:, k], smallest, spread[test.outcome], settings))
+    panel = Panel(rows, np.array([one.max_t for one in joint.found]), joint.gaps, joint.permuted, influence)
+    return SpecifiedPanel(tests, panel, [one.means for one in joint.found])
+
+
+def _estimators(
+    p: Prepared, entries: Entries, names: Sequence[str], yes_no: np.ndarray, tests: Sequence[SpecifiedTest],
+    adjustment: Adjustment | None,
+) -> dict[str, Estimator]:  # fmt: skip
+    """Return the estimators that the tests need."""
+    wanted, out = {test.estimator for test in tests}, {}
+    for name in (SUBJECTS, IMAGES):
+        if name in wanted:
+            out[name] = GroupMeans(p, entries, yes_no, by_image=name == IMAGES)
+    made: dict[str, Estimator] = dict(out)
+    if ADJUSTED in wanted:
+        if adjustment is None:
+            raise ValueError("an adjusted test needs covariates")
+        made[ADJUSTED] = AdjustedMeans(_subject_means(entries), *adjustment(names))
+    return made
+
+
+def _subject_means(entries: Entries) -> FloatArray:
+    """Return the mean of each subject over its images, (S, m); an image in several groups counts once."""
+    first: IntArray = np.unique(entries.subject_image, return_index=True)[1]
+    values, subject = entries.values[first], entries.subject[first]
+    known, size = np.isfinite(values), int(entries.subject.max()) + 1
+    total, count = np.zeros((size, values.shape[1])), np.zeros((size, values.shape[1]))
+    np.add.at(total, subject, np.where(known, values, 0.0))
+    np.add.at(count, subject, known.astype(np.float64))
+    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+
+
+def _spread(entries: Entries) -> list[float]:
+    """Return the range of the values of each outcome; NaN where there is none."""
+    known = np.isfinite(entries.values)
+    some: np.ndarray = np.asarray(known.any(axis=0))
+    high = np.where(known, entries.values, -np.inf).max(axis=0)
+    low = np.where(known, entries.values, np.inf).min(axis=0)
+    return [
+        float(h - one) if ok else np.nan for h, one, ok in zip(high.tolist(), low.tolist(), some.tolist(), strict=True)
+    ]
+
+
+def _row(
+    found: Found, test: SpecifiedTest, estimator: Estimator, permuted: FloatArray, smallest: float, spread: float,
+    settings: Settings,
+) -> DisparityRow:  # fmt: skip
+    """Return the row of one test, without the numbers that no specification curve shows."""
+    none = _untested(smallest, found.n_subjects, settings.n_permutations, found.status)
+    if not np.isfinite(spread) or spread <= 1e-12:
+        return replace(none, status=UNINFORMATIVE)
+    if found.status != OK:
+        return none
+    gap = estimator.test(test.outcome, test.least, permuted)
+    if gap is None:
+        return replace(none, status=TOO_FEW)
+    means, alpha = np.array(list(found.means.values())), settings.alpha
+    shrunken = shrunken_range(means, found.errors)
+    return replace(
+        none, status=OK, raw=found.raw, max_t=found.max_t, p_value=permutation_p(found.max_t, permuted),
+        shrunken=shrunken, ci_low=min(gap.low(alpha), found.raw), ci_high=max(gap.high(alpha), found.raw),
+        minimum_effect_p=gap.exceeds_p(smallest), equivalence_p=gap.equivalence_p(smallest), test=gap,
+    )  # fmt: skip
+
+
+def _nothing(
+    entries: Entries, tests: Sequence[SpecifiedTest], smallest_effects: Sequence[float], n_permutations: int
+) -> SpecifiedPanel:  # fmt: skip
+    """Return tests of which none could be made, since fewer than two groups are large enough."""
+    spread, nothing = _spread(entries), np.full((n_permutations, len(tests)), np.nan)
+    rows = [
+        _untested(
+            smallest_effects[test.outcome], 0, n_permutations,
+            TOO_FEW if np.isfinite(spread[test.outcome]) else UNINFORMATIVE,
+        )
+        for test in tests
+    ]  # fmt: skip
+    panel = Panel(rows, np.full(len(tests), np.nan), nothing, nothing.copy(), np.zeros((0, len(tests))))
+    return SpecifiedPanel(tests, panel, [{} for _ in tests])
+
+
+def _untested(smallest: float, n_subjects: int, n_permutations: int, status: str) -> DisparityRow:
+    return DisparityRow(
+        dependent_groups=False, smallest_effect=smallest, n_images=0, n_subjects=n_subjects, n_missing=0,
+        n_permutations=n_permutations, status=status, groups=(),
+    )  # fmt: skip
