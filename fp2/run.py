@@ -34,6 +34,9 @@ from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
+SHOWN_AS = ("image_size", "yes_no")
+"""Settings of a model by which its answers differ from those that it gives by default."""
+
 
 @dataclass(frozen=True)
 class _Tables:
@@ -225,7 +228,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself.
+    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `SHOWN_AS` are there
+    if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -240,4 +244,5 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "processor": identity.get("processor"),
         "embedded": given.startswith("pkg://") or engine_class(asdict(config.engine)).planted,
         **({"server": identity["server"]} if "server" in identity else {}),
+        **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
     }

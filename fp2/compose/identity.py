@@ -15,6 +15,7 @@ from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, var
 from fp2.cuts import resolve_cuts
 from fp2.data.base import file_digest, identity
 from fp2.hashing import digest
+from fp2.probes.published import read_wording
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
@@ -37,10 +38,10 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["truth"] = file_digest(model["truth"], "model.truth")
     elif isinstance(model["truth"], Mapping):
         model["truth"] = _truth_identity(model["truth"])
-    for name, usual in (("prompt", None), ("image_backend", "pil")):
+    for name, usual in (("prompt", None), ("image_backend", "pil"), ("image_size", None), ("yes_no", None)):
         if model[name] == usual:
             del model[name]  # so that configs from before this option keep their hash
-    probe = _probe_identity(config.probe)
+    probe = _probe_identity(config.probe, config.model.id)
     cuts = resolve_cuts(asdict(config.cut))
     # Runs without an image variant keep the hash from before there were variants.
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
@@ -66,12 +67,14 @@ def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
     return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
-def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
+def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
     """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
     own, usual = asdict(probe), asdict(ProbeConfig())
-    for name in ("people", "protocol", "templates", "traits", "traits_file", "variants", "options"):
+    for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
         if own[name] == usual[name]:
             del own[name]
+    if "published" in own:
+        own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
     if "traits_file" in own:
         own["traits_file"] = file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
     elif is_trait_battery(own) and "traits" not in own:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.ask.plan import Plan, make_plan, show
 from fp2.compose import build_protocol
 from fp2.config import Config
+from fp2.data.image_size import with_image_size
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
@@ -92,7 +93,7 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, give
     from fp2.probes.battery import load_battery
     from fp2.scorers.registry import build_scorers
 
-    battery = load_battery(asdict(config.probe))
+    battery = load_battery(asdict(config.probe), config.model.id)
     protocol = protocol.for_battery(battery)
     protocol.check_battery(battery, config)
     needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
@@ -187,4 +188,8 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
         return show(people, variant, pixels, folder, inputs.progress)
 
     stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
-    return make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    plan = make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    size = inputs.config.model.image_size
+    if size is None:
+        return plan
+    return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))

@@ -149,6 +149,8 @@ class HfEngine(BaseEngine):
         method: dict[str, Any] = {"name": name, "prompt": self.prompt_format.identity()}
         if question.kind == "yes_no":
             method["surface_forms"] = YES_NO_RULE
+            if self.spec.yes_no not in (None, ("Yes", "No")):
+                method["first_tokens_of"] = list(self.spec.yes_no or ())
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method

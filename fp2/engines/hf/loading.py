@@ -44,7 +44,7 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     silence_loaders()
     model_class(checkpoint)  # before gigabytes are fetched
     path = with_weights(checkpoint)
-    key = ("vlm", checkpoint, path, replace(spec, prompt=None, chat=None), device)  # prompts are not part of a model
+    key = ("vlm", checkpoint, path, replace(spec, prompt=None, chat=None, yes_no=None), device)  # not part of a model
     return cached_model(key, lambda: _load(checkpoint, path, spec, device))
 
 

@@ -217,7 +217,7 @@ class Session:
     def _yes_no_forms(self) -> YesNoForms:
         if self._forms is None:
             with self.loaded.lock:
-                self._forms = yes_no_forms(self.loaded.processor.tokenizer)
+                self._forms = yes_no_forms(self.loaded.processor.tokenizer, self._spec.yes_no)
         return self._forms
 
 
