@@ -84,7 +84,7 @@ def _without_flags(words: Sequence[str]) -> list[str]:
 
 
 def config_of(job: Sequence[str]) -> tuple[Config, bool]:
-    """Return one run's config, its data folder left open if not given; and whether its questions are with missing data."""
+    """Return one run's config, its data folder left open if not given; and whether its questions are missing too."""
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
