@@ -146,11 +146,14 @@ def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
     from fp2.protocols.task_tables import scores_digest
 
     found = protocol.collect(inputs)
-    assert found.tables.scores is not None
+    answered = found.response_set
+    if answered is None:
+        assert found.tables.scores is not None
+        answered = scores_digest(found.tables.scores)
     model = {"id": found.model["name"], "engine": "tables", "embedded": False, **found.model}
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
     about = {
-        "response_set": scores_digest(found.tables.scores),
+        "response_set": answered,
         "model": {**unknown, **model},
         "probes": list(found.probes),
         "scorers": list(found.scorers),

@@ -94,8 +94,17 @@ def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
 def _task_identity(task: TaskConfig) -> dict[str, Any]:
     if task.name == ASK:
         return {}
-    files = {name: file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
+    files = {name: _files_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
     return {"task": {"name": task.name, "options": task.options, "files": files}}
+
+
+def _files_digest(path: str, where: str) -> str:
+    """Return the digest of a file, or of the tables (CSV) in a folder and at most two levels below, by their names."""
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return file_digest(path, where)
+    tables = sorted(table for depth in range(3) for table in folder.glob("*/" * depth + "*.csv"))
+    return digest([[table.name, file_digest(str(table), where)] for table in tables])
 
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

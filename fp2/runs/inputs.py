@@ -78,7 +78,7 @@ def load_inputs(
     battery = asked.get("battery")
     protocol, dataset = load_people(config, protocol, battery, progress, given.dataset)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
-    pixels, digest = _read_images(config, dataset.people, store, progress)
+    pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images)
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
@@ -163,10 +163,17 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     return replace(dataset, people=people.reset_index(drop=True), notes=(*dataset.notes, *notes))
 
 
-def _read_images(config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress) -> tuple[Pixels, str]:
-    """Return the digest of every image that is not remembered, and of the data set; report what cannot be read."""
+def _read_images(
+    config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress, *, opened: bool
+) -> tuple[Pixels, str]:
+    """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
+
+    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone.
+    """
     from fp2.data.pixels import PixelIndex, dataset_digest
 
+    if not opened:
+        return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
     paths = [Path(path) for path in people["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
