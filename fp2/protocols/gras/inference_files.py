@@ -126,15 +126,16 @@ def read_probabilities(
     largest = 0.0
     for file in files:
         for word, table in _by_trait(file, row).items():
-            largest = max(largest, table[list(file.columns)].max(axis=None))
-            known = table[IMAGE].isin(place)
-            others |= set(table.loc[~known, IMAGE])
-            table = table[known]
-            places = np.array([place[image] for image in table[IMAGE]], dtype=np.int64)
-            _fill(found[:, row[word]], places, table[list(file.columns)].to_numpy(), file)
+            values = table[list(file.columns)].to_numpy(dtype=np.float64)
+            largest = max(largest, float(np.nanmax(values, initial=0.0)))
+            places = np.array([place.get(image, -1) for image in table[IMAGE]], dtype=np.int64)
+            others |= set(table.loc[places < 0, IMAGE])
+            _fill(found[:, row[word]], places[places >= 0], values[places >= 0], file)
         tick()
     if np.isnan(found).all():
-        what = f"no file is about the images of the data set ({images[0]}, ...); they are about {min(others, default='none')}"
+        what = (
+            f"no file is about the images of the data set ({images[0]}, ...), but about {min(others, default='none')}"
+        )
         raise Fp2Error(what, where="task.files.answers", fix="Take the lists that the scripts ran on: data.root=PATH")
     left_out = (
         f"{len(others):,} image(s) of the inference files are not among the images of this run, and were left out"
@@ -181,7 +182,7 @@ def _by_trait(file: InferenceFile, known: Mapping[str, Any]) -> dict[str, pd.Dat
         numbers = pd.to_numeric(table[name], errors="coerce")
         bad = (table[name].notna() & numbers.isna()) | (numbers < 0) | (numbers > 100)
         if bad.any():
-            what = f"row {int(np.flatnonzero(bad)[0]) + 1}: {name} is {table.loc[bad, name].iloc[0]!r}, no probability"
+            what = f"row {int(np.flatnonzero(bad)[0]) + 1}: {name} is {table.loc[bad, name].iloc[0]}, no probability"
             raise Fp2Error(what, where=str(file.path))
         table[name] = numbers
     table[IMAGE] = [_plain(str(name)) for name in table[IMAGE]]
@@ -193,12 +194,15 @@ def _by_trait(file: InferenceFile, known: Mapping[str, Any]) -> dict[str, pd.Dat
     return {str(word): part for word, part in table.groupby(TRAIT, sort=False)}
 
 
-def _fill(into: NDArray[np.float64], places: NDArray[np.int64], values: NDArray[Any], file: InferenceFile) -> None:
+def _fill(
+    into: NDArray[np.float64], places: NDArray[np.int64], values: NDArray[np.float64], file: InferenceFile
+) -> None:
     """Write the rows of a file; raise Fp2Error for an image that has other numbers already, here or in another file."""
     order = np.argsort(places, kind="stable")
-    places, values = places[order], values[order].astype(np.float64)
-    before = np.vstack([np.full((1, values.shape[1]), np.nan), values[:-1]])
-    repeated = np.r_[False, places[1:] == places[:-1]]
+    places, values = places[order], values[order]
+    before = np.roll(values, 1, axis=0)
+    repeated = np.zeros(len(places), dtype=bool)
+    repeated[1:] = places[1:] == places[:-1]
     before[~repeated] = into[places[~repeated]]
     differs = (values != before) & ~np.isnan(values) & ~np.isnan(before)
     if differs.any():
