@@ -62,7 +62,7 @@ def analysed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 def verified(root: Path) -> bool:
-    (key,) = (root / "state" / "keys").glob("*.pub")
+    (key,) = (root / "state" / "keys").glob("*.pub.pem")
     return fp2("verify", str(root / "outputs" / "one" / "passport.json"), "--key", str(key)) == 0
 
 
