@@ -54,6 +54,8 @@ class ModelConfig:
         The library that resizes images: `pil` or `torchvision`.
     image_size : int or mapping, optional
         The side in pixels to which images are resized before the model gets them: of all, or by subset of the data set.
+    adapter : str, optional
+        A LoRA adapter that is merged into the weights: a folder of the checkpoint, or a path.
     yes_no : list of str, optional
         The two words whose first token is the answer of a yes/no question; None is `[Yes, No]`.
     truth : str or mapping, optional
@@ -73,6 +75,7 @@ class ModelConfig:
     prompt: str | None = None
     image_backend: str = "pil"
     image_size: Any = None
+    adapter: str | None = None
     yes_no: list[str] | None = None
     truth: Any = None
     base_url: str | None = None

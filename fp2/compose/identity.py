@@ -21,6 +21,8 @@ from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
 CONFIG_SCHEMA = 1
+LATER = (("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None))
+"""Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 
 
 def identity_of(config: Config) -> dict[str, Any]:
@@ -38,9 +40,11 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["truth"] = file_digest(model["truth"], "model.truth")
     elif isinstance(model["truth"], Mapping):
         model["truth"] = _truth_identity(model["truth"])
-    for name, usual in (("prompt", None), ("image_backend", "pil"), ("image_size", None), ("yes_no", None)):
+    if model["adapter"] and _is_path(model["adapter"]):
+        model["adapter"] = Path(model["adapter"]).name
+    for name, usual in LATER:
         if model[name] == usual:
-            del model[name]  # so that configs from before this option keep their hash
+            del model[name]
     probe = _probe_identity(config.probe, config.model.id)
     cuts = resolve_cuts(asdict(config.cut))
     # Runs without an image variant keep the hash from before there were variants.

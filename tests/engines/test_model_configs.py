@@ -21,7 +21,7 @@ from fp2.tables import Decoding
 
 CONF = Path(__file__).parents[2] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
-CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no"}
+CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no", "adapter"}
 KEYS = {"name", "engine", "id", "revision", "dtype", "quantisation", "trust_remote_code"}
 
 
@@ -82,6 +82,7 @@ def test_the_models_that_were_promised_are_there() -> None:
         "llava-hf/llava-v1.6-mistral-7b-hf",
         "llava-hf/llava-onevision-qwen2-0.5b-ov-hf",
         "google/gemma-3-4b-it",
+        "microsoft/Phi-4-multimodal-instruct",
         "pkg://fp2/models/peeps_vlm",
         None,
     }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.hf.adapters import adapter_identity
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
@@ -136,6 +137,8 @@ class HfEngine(BaseEngine):
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
+        if self.spec.adapter:
+            identity["adapter"] = adapter_identity(self.checkpoint, self.spec.adapter, self._digests)
         if self.spec.trust_remote_code and self.checkpoint.code:
             identity["code"] = "the checkpoint's own"
         identity["processor"]["backend"] = self.spec.image_backend

@@ -46,6 +46,8 @@ class HfSpec:
         The user's prompt format (see `PromptFormat`).
     image_backend : {"pil", "torchvision"}
         The library that resizes images. The two give slightly different pixels, so the choice is always explicit.
+    adapter : str, optional
+        A LoRA adapter that is merged into the weights (see `adapters`).
     yes_no : (str, str), optional
         The words whose first token is read as the answer of a yes/no question; None is Yes and No.
     placement : Placement
@@ -60,6 +62,7 @@ class HfSpec:
     chat: bool | None = None
     prompt: str | None = None
     image_backend: ImageBackend = "pil"
+    adapter: str | None = None
     yes_no: tuple[str, str] | None = None
     placement: Placement = field(default_factory=Placement)
 
@@ -68,6 +71,8 @@ class HfSpec:
         if self.yes_no is not None and [word.strip().casefold() for word in self.yes_no] != ["yes", "no"]:
             fix = 'Write the spelling of each, for instance model.yes_no=[" Yes"," No"]'
             raise Fp2Error(f"{list(self.yes_no)} does not read yes and no", where="model.yes_no", fix=fix)
+        if self.adapter and self.quantisation:
+            raise Fp2Error("a quantised model cannot take an adapter", where="model.adapter", fix="Set one to null")
 
     @classmethod
     def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:

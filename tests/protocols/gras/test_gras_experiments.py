@@ -17,6 +17,7 @@ from fp2.probes.battery import load_battery
 
 MODELS = [
     "paligemma2_3b_mix_224_gras", "llava_1_5_7b_gras", "qwen2_5_vl_3b_gras", "blip2_opt_2_7b_gras",
+    "phi4_multimodal_gras",
 ]  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def test_the_demonstration_asks_the_bundled_model_everything_about_drawn_people(
     assert config.scorer == {}
 
 
-def test_the_published_study_is_four_models_on_the_official_data(official: Path) -> None:
+def test_the_published_study_is_five_models_on_the_official_data(official: Path) -> None:
     words = ["experiment=gras_paper", f"data.root={official}"]
     assert [job[-1] for job in jobs_of(words)] == [f"model={name}" for name in MODELS]
     config = load_config(words)
@@ -65,6 +66,7 @@ def test_each_model_has_the_published_conditions() -> None:
         "llava": ("float16", None, aiface, None),
         "qwen2": ("bfloat16", None, {"aiface": 252}, None),
         "blip2": ("float16", "{image}{question}", aiface, [" Yes", " No"]),
+        "phi4": ("float16", "<|user|>{image}{question}<|end|><|assistant|>", aiface, None),
     }
 
 
