@@ -99,6 +99,17 @@ def test_choosing_the_simulator_chooses_its_engine_and_back(conf: Path) -> None:
     assert engine.truth.seed == 5
 
 
+def test_a_setting_that_an_engine_cannot_follow_is_refused(conf: Path) -> None:
+    adapted = composed(conf, "model=phi4_multimodal", "engine=vllm")
+    with pytest.raises(Fp2Error, match=r"engine=vllm does not take it \(model.adapter\)"):
+        build_engine(adapted["model"], adapted["engine"], Decoding())
+    spelled = composed(conf, "model=planted", "+model.yes_no=[' Yes',' No']")
+    with pytest.raises(Fp2Error, match=r"engine=planted does not take it \(model.yes_no\)"):
+        build_engine(spelled["model"], spelled["engine"], Decoding())
+    spelled = composed(conf, "model=blip2_opt_2_7b_gras", "engine=vllm")
+    assert isinstance(build_engine(spelled["model"], spelled["engine"], Decoding()), VllmEngine)
+
+
 def test_an_engine_that_does_not_fit_the_model_is_refused(conf: Path) -> None:
     clash = composed(conf, "model=planted", "engine=hf")
     with pytest.raises(Fp2Error, match="Set engine=planted"):

@@ -78,6 +78,7 @@ class HfEngine(BaseEngine):
     Options: ClassVar[type[Any]] = HfOptions
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+    takes: ClassVar[tuple[str, ...]] = ("adapter", "yes_no")
 
     def __init__(
         self,

@@ -95,6 +95,7 @@ class VllmEngine(HfEngine):
 
     Options: ClassVar[type[Any]] = VllmOptions
     serves: ClassVar[tuple[str, ...]] = ("vllm", "hf")
+    takes: ClassVar[tuple[str, ...]] = ("yes_no",)
 
     def __init__(
         self,
@@ -112,8 +113,6 @@ class VllmEngine(HfEngine):
         if spec.quantisation is not None:
             fix = "Set model.quantisation=null, or engine=hf"
             raise Fp2Error("engine=vllm does not support quantisation", where="model.quantisation", fix=fix)
-        if spec.adapter is not None:
-            raise Fp2Error("engine=vllm does not merge adapters", where="model.adapter", fix="Set engine=hf")
 
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor vllm.
