@@ -58,6 +58,8 @@ class ModelConfig:
         A LoRA adapter that is merged into the weights: a folder of the checkpoint, or a path.
     yes_no : list of str, optional
         The two words whose first token is the answer of a yes/no question; None is `[Yes, No]`.
+    softmax_dtype : str, optional
+        The dtype of the softmax that the probability of those tokens is read from; None is float32.
     truth : str or mapping, optional
         The effects of the simulator.
     base_url, api_key_env : str, optional
@@ -77,6 +79,7 @@ class ModelConfig:
     image_size: Any = None
     adapter: str | None = None
     yes_no: list[str] | None = None
+    softmax_dtype: str | None = None
     truth: Any = None
     base_url: str | None = None
     api_key_env: str | None = None

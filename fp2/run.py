@@ -34,7 +34,7 @@ from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
-SHOWN_AS = ("image_size", "adapter", "yes_no")
+SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
 """Settings of a model by which its answers differ from those that it gives by default."""
 
 

@@ -89,6 +89,8 @@ def _cross_check(c: Config) -> None:
     _one_of(c.analysis.family, FAMILIES, "analysis.family")
     if c.model.dtype is not None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
+    if c.model.softmax_dtype is not None:
+        _one_of(c.model.softmax_dtype, DTYPES, "model.softmax_dtype")
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")

@@ -21,7 +21,7 @@ from fp2.tables import Decoding
 
 CONF = Path(__file__).parents[2] / "conf"
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
-CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no", "adapter"}
+CONDITIONS = {"prompt", "image_backend", "image_size", "yes_no", "adapter", "softmax_dtype"}
 KEYS = {"name", "engine", "id", "revision", "dtype", "quantisation", "trust_remote_code"}
 
 
@@ -106,7 +106,7 @@ def test_a_setting_that_an_engine_cannot_follow_is_refused(conf: Path) -> None:
     spelled = composed(conf, "model=planted", "+model.yes_no=[' Yes',' No']")
     with pytest.raises(Fp2Error, match=r"engine=planted does not take it \(model.yes_no\)"):
         build_engine(spelled["model"], spelled["engine"], Decoding())
-    spelled = composed(conf, "model=blip2_opt_2_7b_gras", "engine=vllm")
+    spelled = composed(conf, "model=blip2_opt_2_7b_gras", "engine=vllm", "model.softmax_dtype=null")
     assert isinstance(build_engine(spelled["model"], spelled["engine"], Decoding()), VllmEngine)
 
 

@@ -78,7 +78,7 @@ class HfEngine(BaseEngine):
     Options: ClassVar[type[Any]] = HfOptions
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
-    takes: ClassVar[tuple[str, ...]] = ("adapter", "yes_no")
+    takes: ClassVar[tuple[str, ...]] = ("adapter", "softmax_dtype", "yes_no")
 
     def __init__(
         self,
@@ -155,6 +155,8 @@ class HfEngine(BaseEngine):
             method["surface_forms"] = YES_NO_RULE
             if self.spec.yes_no not in (None, ("Yes", "No")):
                 method["first_tokens_of"] = list(self.spec.yes_no or ())
+            if self.spec.softmax_dtype != "float32":
+                method["softmax"] = self.spec.softmax_dtype
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method

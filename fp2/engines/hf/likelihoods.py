@@ -1,7 +1,8 @@
 """Answers read from next-token probabilities: P(Yes) and P(No), and the likelihoods of the options of a choice.
 
 Yes/no: the published GRAS code takes the probability of the single first token of `Yes` in the model's own dtype; that
-number is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary. Which token begins the word
+number is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary unless another dtype is asked
+for. Which token begins the word
 depends on its spelling (`Yes`, or ` Yes` with a leading blank), which the user can give. Models spread their answer
 over several spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no without
 case and blanks. `mass = p_yes + p_no` says whether the model answers the question at all.
@@ -37,13 +38,17 @@ YES_NO_RULE = "all tokens that read 'yes' or 'no' without case and blanks"
 
 @dataclass(frozen=True)
 class YesNoForms:
-    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of one spelling."""
+    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of one spelling.
+
+    `softmax` is the dtype in which the probability of the first tokens is computed.
+    """
 
     yes: tuple[int, ...]
     no: tuple[int, ...]
     yes_first: int
     no_first: int
     spellings: Mapping[str, tuple[str, ...]]
+    softmax: str = "float32"
 
 
 def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoForms:
@@ -90,7 +95,7 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
     """
     import torch
 
-    logits = logits.float()
+    given, logits = logits, logits.float()
     total = torch.logsumexp(logits, dim=-1)
     yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - total
     no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - total
@@ -103,6 +108,12 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
         "mass": torch.logaddexp(yes, no).exp(),
         "logit_difference": yes - no,
     }
+    if forms.softmax != "float32":
+        rounded = torch.softmax(given.to(getattr(torch, forms.softmax)), dim=-1).float()
+        columns["p_yes_first_token"], columns["p_no_first_token"] = (
+            rounded[:, forms.yes_first],
+            rounded[:, forms.no_first],
+        )
     values = torch.stack(list(columns.values()), dim=1).tolist()
     return [dict(zip(columns, row, strict=True)) for row in values]
 

@@ -46,7 +46,8 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     silence_loaders()
     model_class(checkpoint)  # before gigabytes are fetched
     path = with_weights(checkpoint)
-    key = ("vlm", checkpoint, path, replace(spec, prompt=None, chat=None, yes_no=None), device)  # not part of a model
+    own = replace(spec, prompt=None, chat=None, yes_no=None, softmax_dtype="float32")  # the others are of questions
+    key = ("vlm", checkpoint, path, own, device)
     return cached_model(key, lambda: _load(checkpoint, path, spec, device))
 
 

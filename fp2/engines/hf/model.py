@@ -50,6 +50,8 @@ class HfSpec:
         A LoRA adapter that is merged into the weights (see `adapters`).
     yes_no : (str, str), optional
         The words whose first token is read as the answer of a yes/no question; None is Yes and No.
+    softmax_dtype : {"float32", "bfloat16", "float16"}
+        In which the probability of these tokens is computed (published code: in that of the model).
     placement : Placement
         Device map and attention of this machine; not part of the identity.
     """
@@ -64,6 +66,7 @@ class HfSpec:
     image_backend: ImageBackend = "pil"
     adapter: str | None = None
     yes_no: tuple[str, str] | None = None
+    softmax_dtype: Dtype = "float32"
     placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ and with the PIL image processors, so that numbers can be compared closely.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from PIL import Image, ImageOps
 from fp2.compose import load_config
 from fp2.data.image_size import with_image_size
 from fp2.engines.checkpoint import resolve_checkpoint
-from fp2.engines.hf.engine import HfEngine
+from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.likelihoods import yes_no_forms
 from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec
@@ -85,7 +86,8 @@ def test_the_numbers_are_those_of_the_published_procedure(checkout: Path, tmp_pa
     folder = save(family, tmp_path / MODELS[name].split("/")[1])  # the script is found by the folder's name
     words = [
         "experiment=gras_paper", f"model={config}", f"data.root={checkout}", f"model.id={folder}",
-        "model.dtype=float32", "model.image_backend=pil", "probe.traits_file=null", "probe.traits={kind: 2, mean: -2}",
+        "model.dtype=float32", "model.softmax_dtype=null", "model.image_backend=pil",
+        "probe.traits_file=null", "probe.traits={kind: 2, mean: -2}",
         "cut.each=[gender,skin_tone]", "analysis.min_subjects=2", "probe.options.permutations=20",
         "probe.options.bootstrap=20", "report=none", "tracking=none", f"data.ids=[{','.join(SHOWN)}]",
     ]  # fmt: skip
@@ -99,6 +101,31 @@ def test_the_numbers_are_those_of_the_published_procedure(checkout: Path, tmp_pa
     np.testing.assert_allclose(ours.loc[keys].to_numpy(), expected, rtol=2e-4)
     not_resized = as_published(folder, around, word, None, checkout, SHOWN[-1:])
     assert np.abs(not_resized / expected[-1:] - 1).max() > 1e-3
+
+
+@pytest.mark.parametrize(("family", "dtype"), [("llava", torch.float16), ("paligemma2", torch.bfloat16)])
+def test_one_question_at_a_time_in_16_bits_gives_the_same_numbers_to_the_last_bit(
+    tiny_family: Callable[[str], Path], tasks: list[ImageTask], family: str, dtype: torch.dtype
+) -> None:
+    name = str(dtype).removeprefix("torch.")
+    spec = HfSpec(str(tiny_family(family)), dtype=name, softmax_dtype=name, prompt="{image}{question}")  # type: ignore[arg-type]
+    questions = tuple(Question(f"q{n}", "p", text.format("kind"), "yes_no") for n, text in enumerate(TEMPLATES))
+    engine = HfEngine(spec, Decoding(), HfOptions(sharing="none", batch_size=1, threads=1))
+    found = [a for batch in engine.answer([replace(task, questions=questions) for task in tasks[:2]]) for a in batch]
+    loaded = load(resolve_checkpoint(spec.id), spec, "cpu")
+    token = loaded.processor.tokenizer.encode("Yes", add_special_tokens=False)[0]
+    expected = {}
+    for task in tasks[:2]:
+        image = Image.open(task.path).convert("RGB")
+        for question in questions:
+            text = f"<image>{question.text}"
+            inputs = loaded.processor(images=[image], text=[text], return_tensors="pt").to(dtype)
+            with torch.no_grad():
+                logits = loaded.model(**inputs).logits[:, -1, :]
+            assert logits.dtype == dtype
+            expected[task.image_id, question.question_id] = torch.softmax(logits, dim=-1)[0, token].item()
+    assert {(a.image_id, a.question_id): dict(a.numbers or {})["p_yes_first_token"] for a in found} == expected
+    assert "softmax" in engine.method(ASK)
 
 
 def test_another_spelling_is_another_token_and_another_key(tiny_family: Callable[[str], Path]) -> None:

@@ -59,6 +59,7 @@ def test_each_model_has_the_published_conditions() -> None:
     for name in MODELS:
         model = load_config([f"model={name}", "probe=gras"]).model
         assert model.image_backend == "torchvision"
+        assert model.softmax_dtype == model.dtype
         found[name.split("_")[0]] = (model.dtype, model.prompt, model.image_size, model.yes_no)
     aiface = {"aiface": 256}
     assert found == {
