@@ -64,6 +64,7 @@ def write_scripts(root: Path) -> None:
             (folder / f"{name}_{image_set}.py").write_text(script(name, image_set))
     (root / "prepare.py").write_text("for name in ['a', 'b']:\n    print(f'{name} done')\n")
     (root / "old.py").write_text("print 'not Python 3'\n")
+    (root / "llava.py").write_text(script("llava", templates="['An older {}?', 'Wording {}?']"))
 
 
 def write_lists(root: Path, cells: int = 1, tones: int = 30) -> tuple[list[str], list[str]]:

@@ -25,6 +25,7 @@ WHERE: Final = "probe.published"
 PLACEHOLDER: Final = "{trait}"
 _SPECIAL = r"(?:<\|[^<>|]+\|>)+"
 _DEPTH: Final = 2
+SCRIPTS: Final = "inference_scripts"  # of the repository; older scripts lay beside it
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def read_wording(path: str, model_id: str | None) -> Wording:
     Parameters
     ----------
     path : str
-        The checkout, a folder of it, or one script, which is then taken for any model.
+        The checkout (of which `inference_scripts` is read), another folder, or one script, which is then taken for any
+        model.
     model_id : str, optional
         The hub id of the model, or a folder of that name.
 
@@ -62,7 +64,9 @@ def read_wording(path: str, model_id: str | None) -> Wording:
     if not place.is_dir():
         fix = "Give the folder of the authors' repository, or null for this project's wording"
         raise Fp2Error("there is no such file or folder", where=f"{WHERE}={path}", fix=fix)
-    scripts = {script: models for script in _python_files(place) if (models := _models(script))}
+    inside = place / SCRIPTS
+    files = _python_files(inside if inside.is_dir() else place)
+    scripts = {script: models for script in files if (models := _models(script))}
     wanted = _last(model_id or "")
     chosen = [script for script, models in scripts.items() if wanted in map(_last, models)]
     if not chosen:
