@@ -52,6 +52,14 @@ class ModelConfig:
         A format in place of the chat template, with `{image}` and `{question}`.
     image_backend : str
         The library that resizes images: `pil` or `torchvision`.
+    image_size : int or mapping, optional
+        The side in pixels to which images are resized before the model gets them: of all, or by subset of the data set.
+    adapter : str, optional
+        A LoRA adapter that is merged into the weights: a folder of the checkpoint, or a path.
+    yes_no : list of str, optional
+        The two words whose first token is the answer of a yes/no question; None is `[Yes, No]`.
+    softmax_dtype : str, optional
+        The dtype of the softmax that the probability of those tokens is read from; None is float32.
     truth : str or mapping, optional
         The effects of the simulator.
     base_url, api_key_env : str, optional
@@ -68,6 +76,10 @@ class ModelConfig:
     chat: bool | None = None
     prompt: str | None = None
     image_backend: str = "pil"
+    image_size: Any = None
+    adapter: str | None = None
+    yes_no: list[str] | None = None
+    softmax_dtype: str | None = None
     truth: Any = None
     base_url: str | None = None
     api_key_env: str | None = None
@@ -77,8 +89,8 @@ class ModelConfig:
 class ProbeConfig:
     """What is asked: a battery (see `fp2/probes/battery.py`), and the protocol that analyses the answers.
 
-    `templates`, `traits` and `traits_file` make the questions of a battery of traits; `variants` shows every image in
-    several variants in one run; `options` are those of the protocol.
+    `templates`, `traits`, `traits_file` and `published` make the questions of a battery of traits; `variants` shows
+    every image in several variants in one run; `options` are those of the protocol.
     """
 
     name: str = "fingerprint"
@@ -92,6 +104,7 @@ class ProbeConfig:
     templates: Any = None
     traits: Any = None
     traits_file: str | None = None
+    published: str | None = None
     variants: list[dict[str, Any]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 

@@ -34,6 +34,9 @@ from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, Record, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
+SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
+"""Settings of a model by which its answers differ from those that it gives by default."""
+
 
 @dataclass(frozen=True)
 class _Tables:
@@ -151,11 +154,14 @@ def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
     from fp2.protocols.task_tables import scores_digest
 
     found = protocol.collect(inputs)
-    assert found.tables.scores is not None
+    answered = found.response_set
+    if answered is None:
+        assert found.tables.scores is not None
+        answered = scores_digest(found.tables.scores)
     model = {"id": found.model["name"], "engine": "tables", "embedded": False, **found.model}
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
     about = {
-        "response_set": scores_digest(found.tables.scores),
+        "response_set": answered,
         "model": {**unknown, **model},
         "probes": list(found.probes),
         "scorers": list(found.scorers),
@@ -229,7 +235,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself.
+    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `SHOWN_AS` are there
+    if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -244,4 +251,5 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "processor": identity.get("processor"),
         "embedded": given.startswith("pkg://") or engine_class(asdict(config.engine)).planted,
         **({"server": identity["server"]} if "server" in identity else {}),
+        **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
     }

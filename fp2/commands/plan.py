@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
-TRAITS_MISSING = "The trait words are part of the data: bundled words are counted here, and the config hash will differ"
+TRAITS_MISSING = "The questions are part of the data: bundled words are counted here, and the config hash will differ"
 UNKNOWN = "unknown without the data"
 
 
@@ -84,7 +84,7 @@ def _without_flags(words: Sequence[str]) -> list[str]:
 
 
 def config_of(job: Sequence[str]) -> tuple[Config, bool]:
-    """Return one run's config, its data folder left open if not given; and whether its traits are with missing data."""
+    """Return one run's config, its data folder left open if not given; and whether its questions are missing too."""
     from omegaconf import OmegaConf
 
     from fp2.compose import validate
@@ -94,16 +94,18 @@ def config_of(job: Sequence[str]) -> tuple[Config, bool]:
     for name, marker in required(composed.data).items():
         if composed.data.get(name) is None and marker.is_folder:
             OmegaConf.update(composed, f"data.{name}", _NOT_GIVEN, force_add=True)
-    lacks_traits = _lacks_traits(composed)
-    if lacks_traits:
-        OmegaConf.update(composed, "probe.traits_file", None)
-    return validate(composed), lacks_traits
+    lacking = _with_missing_data(composed)
+    for name in lacking:
+        OmegaConf.update(composed, f"probe.{name}", None)
+    return validate(composed), bool(lacking)
 
 
-def _lacks_traits(composed: Any) -> bool:
-    """Whether the trait words are with the data (`experiment=gras_paper`), and the data are missing."""
+def _with_missing_data(composed: Any) -> list[str]:
+    """Return which parts of the questions are with the data (`experiment=gras_paper`) that are missing."""
     root = composed.data.get("root")
-    return bool(root) and composed.probe.traits_file == root and not Path(str(root)).expanduser().is_dir()
+    if not root or Path(str(root)).expanduser().is_dir():
+        return []
+    return [name for name in ("traits_file", "published") if composed.probe[name] == root]
 
 
 def _missing(config: Config) -> str | None:
@@ -125,7 +127,7 @@ def _count_images(config: Config) -> int:
     from fp2.progress import Progress
     from fp2.runs.inputs import load_people
 
-    battery = load_battery(asdict(config.probe))
+    battery = load_battery(asdict(config.probe), config.model.id)
     protocol = build_protocol(config).for_battery(battery)
     _, dataset = load_people(config, protocol, battery, Progress())
     return int(dataset.people["image_id"].nunique())
@@ -141,7 +143,7 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_i
     protocols = [build_protocol(config) for config in configs]
     if not protocols[0].asks:
         raise Fp2Error(f"{missing}, and task={first.task.name} asks no model", where="fp2 plan")
-    battery = load_battery(asdict(first.probe))
+    battery = load_battery(asdict(first.probe), first.model.id)
     protocol = protocols[0].for_battery(battery)
     images = n_images or first.data.limit
     per_image = len(battery.questions) * protocol.n_variants(battery)

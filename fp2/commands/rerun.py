@@ -23,8 +23,8 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
 from fp2.results import DEFINITIONS, PROSE, changed_methods, owned
+from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
-from fp2.runs.local_paths import PLACE_KEYS, TRAITS, missing_places, recall, with_places
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
 # Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
@@ -34,7 +34,7 @@ FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 # Overrides that are allowed: where files are and how the run is executed, never what is asked. Options of the data set
 # that hold for one machine only are added; the config hash has to be the logged one whatever is overridden.
 SECTIONS = ("answers.", "engine.", "paths.", "report.", "scorer.", "tracking.", FILES_KEY)
-KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", TRAITS, *PLACE_KEYS)
+KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", *BATTERY_PATHS, *PLACE_KEYS)
 
 
 def rerun(run_id: str, overrides: Sequence[str]) -> int:

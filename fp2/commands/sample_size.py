@@ -151,7 +151,7 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _F
     config, _ = config_of(jobs_of(overrides)[0])
     if not build_protocol(config).asks or not config.scorer:
         raise Fp2Error("there are no scores to compare", where="fp2 plan --power", fix="Use a battery and a scorer")
-    battery, cuts = load_battery(asdict(config.probe)), resolve_cuts(asdict(config.cut))
+    battery, cuts = load_battery(asdict(config.probe), config.model.id), resolve_cuts(asdict(config.cut))
     comparison, scorers = comparison_of(config, len(battery.probes), len(cuts)), build_scorers(config.scorer)
     if comparison.primary not in scorers:
         known = f"Choose from {', '.join(scorers)}"

@@ -15,11 +15,17 @@ from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, var
 from fp2.cuts import resolve_cuts
 from fp2.data.base import file_digest, identity
 from fp2.hashing import digest
+from fp2.probes.published import read_wording
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
 CONFIG_SCHEMA = 1
+LATER = (
+    ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
+    ("softmax_dtype", None),
+)  # fmt: skip
+"""Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 
 
 def identity_of(config: Config) -> dict[str, Any]:
@@ -37,10 +43,12 @@ def identity_of(config: Config) -> dict[str, Any]:
         model["truth"] = file_digest(model["truth"], "model.truth")
     elif isinstance(model["truth"], Mapping):
         model["truth"] = _truth_identity(model["truth"])
-    for name, usual in (("prompt", None), ("image_backend", "pil")):
+    if model["adapter"] and _is_path(model["adapter"]):
+        model["adapter"] = Path(model["adapter"]).name
+    for name, usual in LATER:
         if model[name] == usual:
-            del model[name]  # so that configs from before this option keep their hash
-    probe = _probe_identity(config.probe)
+            del model[name]
+    probe = _probe_identity(config.probe, config.model.id)
     cuts = resolve_cuts(asdict(config.cut))
     # Runs without an image variant keep the hash from before there were variants.
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
@@ -66,12 +74,14 @@ def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
     return {**truth, "yes_no": {**yes_no, "valences": file_digest(listed, "model.truth.yes_no.valences")}}
 
 
-def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
+def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
     """Return the battery; keys added after version 0.1 are left out at their default, so that hashes stay."""
     own, usual = asdict(probe), asdict(ProbeConfig())
-    for name in ("people", "protocol", "templates", "traits", "traits_file", "variants", "options"):
+    for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
         if own[name] == usual[name]:
             del own[name]
+    if "published" in own:
+        own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
     if "traits_file" in own:
         own["traits_file"] = file_digest(str(traits_path(own["traits_file"])), "probe.traits_file")
     elif is_trait_battery(own) and "traits" not in own:
@@ -91,8 +101,17 @@ def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
 def _task_identity(task: TaskConfig) -> dict[str, Any]:
     if task.name == ASK:
         return {}
-    files = {name: file_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
+    files = {name: _files_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
     return {"task": {"name": task.name, "options": task.options, "files": files}}
+
+
+def _files_digest(path: str, where: str) -> str:
+    """Return the digest of a file, or of the tables (CSV) in a folder and at most two levels below, by their names."""
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        return file_digest(path, where)
+    tables = sorted(table for depth in range(3) for table in folder.glob("*/" * depth + "*.csv"))
+    return digest([[table.name, file_digest(str(table), where)] for table in tables])
 
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

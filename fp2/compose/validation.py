@@ -11,6 +11,7 @@ from fp2 import plugins
 from fp2.config import ASK, SWEEP_ID, Config, check_variant, variants_of
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source
+from fp2.data.image_size import check_image_size
 from fp2.engines.build import engine_class, engine_options
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, as_user_error, installed
@@ -88,9 +89,12 @@ def _cross_check(c: Config) -> None:
     _one_of(c.analysis.family, FAMILIES, "analysis.family")
     if c.model.dtype is not None:
         _one_of(c.model.dtype, DTYPES, "model.dtype")
+    if c.model.softmax_dtype is not None:
+        _one_of(c.model.softmax_dtype, DTYPES, "model.softmax_dtype")
     if c.model.quantisation is not None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
+    check_image_size(c.model.image_size)
     _check_keys(c)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:

@@ -206,12 +206,16 @@ class EngineOptions:
 
 
 class BaseEngine:
-    """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone."""
+    """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone.
+
+    `takes` names the settings of a model that it follows, of those that not every engine can (`build.OPTIONAL`).
+    """
 
     Options: ClassVar[type[Any]] = EngineOptions
     serves: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[str, str]] = {}
     planted: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def family_sharing(cls, family: str) -> str | None:

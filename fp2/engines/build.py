@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 DEFAULT = "hf"
+OPTIONAL = ("adapter", "softmax_dtype", "yes_no")
+"""Settings of a model that change its answers and that an engine has to name (`takes`) if it can follow them."""
 _FACTORY = (*EngineFactory.__annotations__, "create", "family_sharing")
 _MEMBERS = tuple(name for name in vars(Engine) if not name.startswith("_"))
 E = TypeVar("E", bound=Engine)
@@ -83,6 +85,10 @@ def create(
     for key, fix in factory.needs.items():
         if not model.get(key):
             raise Fp2Error(f"the model has no {key}", where=f"model.{key}", fix=fix)
+    for key in OPTIONAL:
+        if model.get(key) is not None and key not in getattr(factory, "takes", ()):
+            what = f"engine={engine.get('name') or DEFAULT} does not take it"
+            raise Fp2Error(what, where=f"model.{key}", fix="Set it to null, or engine=hf")
     options = engine_options(kind, engine)
     made: E = factory.create(model, options, decoding, connection=connection, verify_files=verify_files)
     return made

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,8 +154,15 @@ def with_weights(checkpoint: Checkpoint) -> Path:
     return checkpoint.path
 
 
-def fetch(name: str, revision: str | None, patterns: tuple[str, ...], *, need_weights: bool = False) -> Path:
-    """Return the snapshot folder of a hub model, from the local cache or downloaded.
+def fetch(
+    name: str,
+    revision: str | None,
+    patterns: tuple[str, ...],
+    *,
+    need_weights: bool = False,
+    needed: Sequence[str] = (),
+) -> Path:
+    """Return the snapshot folder of a hub model, from the local cache or downloaded; `needed` names files it must have.
 
     Raises
     ------
@@ -166,7 +174,8 @@ def fetch(name: str, revision: str | None, patterns: tuple[str, ...], *, need_we
 
     try:
         cached = Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=list(_SMALL)))
-        if (cached / "config.json").is_file() and (not need_weights or _weights_complete(cached)):
+        there = all((cached / file).is_file() for file in ("config.json", *needed))
+        if there and (not need_weights or _weights_complete(cached)):
             return cached
     except LocalEntryNotFoundError:
         pass

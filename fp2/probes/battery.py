@@ -1,10 +1,11 @@
 """A battery: its probes, their questions, and how answers are generated; one YAML file each.
 
 The file has the keys `name, version, probes`, and optionally `description, people, decoding, select, protocol,
-variants, options` and `templates, traits, traits_file` (the last three define a battery of traits, see
-`trait_battery`). Each probe has a `label`, what it `measures`, and one or more `questions` with an `id` (unique in the
-battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes to ask, null for all.
-`people` is the number of people in the images that are asked about: 1 (default), or 2 for questions about both.
+variants, options` and `templates, traits, traits_file, published` (the last four define a battery of
+traits, see `trait_battery`). Each probe has a `label`, what it `measures`, and one or more `questions` with an `id`
+(unique in the battery) and a `text`, and optionally `kind, template, trait, choices`. `select` lists the probes to ask,
+null for all. `people` is the number of people in the images that are asked about: 1 (default), or 2 for questions about
+both.
 
 `kind` is `text` (default) or `number`, which are answered in words; `yes_no`, answered by probabilities; or `choice`,
 answered by probabilities over its `choices`: a list of at least two, or labels with a list of wordings each. The text
@@ -27,7 +28,7 @@ from fp2.tables import OPTIONS, Decoding, Question, QuestionKind
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
-    "templates", "traits", "traits_file",
+    "templates", "traits", "traits_file", "published",
 )  # fmt: skip
 PROBE_KEYS = ("label", "measures", "questions")
 QUESTION_KEYS = ("id", "text", "kind", "template", "trait", "choices")
@@ -136,8 +137,10 @@ class Battery:
         return replace(self.trait_templates, templates=templates)
 
 
-def load_battery(spec: Mapping[str, Any]) -> Battery:
+def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Battery:
     """Return the battery that the content of a YAML file describes, with `select` applied.
+
+    `model_id` is the model that is asked: published texts (`published`) may be another's for another model.
 
     Raises
     ------
@@ -147,7 +150,9 @@ def load_battery(spec: Mapping[str, Any]) -> Battery:
     """
     where = f"battery '{spec.get('name', '?')}'"
     _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
-    spec, trait_templates = expanded(spec, where) if is_trait_battery(spec) else (_without_traits(spec, where), None)
+    spec, trait_templates = (
+        expanded(spec, where, model_id) if is_trait_battery(spec) else (_without_traits(spec, where), None)
+    )
     body = spec["probes"]
     if not isinstance(body, Mapping) or not body:
         raise Fp2Error("'probes' must name at least one probe", where=where)
@@ -188,7 +193,7 @@ def _battery(
 
 def _without_traits(spec: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Return `spec`, or raise Fp2Error if it has traits that no question asks about."""
-    for key in ("traits", "traits_file"):
+    for key in ("traits", "traits_file", "published"):
         if spec.get(key):
             fix = "Write {trait} in the text of a question, or write templates instead of questions"
             raise Fp2Error(f"no question of this battery asks about {key}", where=where, fix=fix)

@@ -4,6 +4,7 @@
     templates: {A: "Is the person {trait}?"}          replaces all probes: one probe per template
     traits: {kind: 2.6, cruel: -2.9}                  or traits_file: PATH; by default the packaged list (`traits.py`)
     options: {instruction: Answer with Yes or No.}    is appended to every such question
+    published: PATH                                   texts and instruction of GRAS's authors (`published.py`)
 
 The id of an expanded question is `{template}_{trait}`; its template is the id of the question in the file.
 """
@@ -15,19 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fp2.errors import Fp2Error
+from fp2.probes.published import PLACEHOLDER, Wording, read_wording
 from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
 
-PLACEHOLDER: Final = "{trait}"
 INSTRUCTION: Final = "instruction"
 
 
 @dataclass(frozen=True)
 class TraitTemplates:
-    """The trait words of a battery, the text of each template with `{trait}`, and the instruction that follows it."""
+    """The trait words of a battery, the text of each template with `{trait}`, and the instruction that follows it.
+
+    `script` is the authors' file that the texts are from, instruction and all; empty for other texts.
+    """
 
     traits: TraitList
     templates: Mapping[str, str] = field(default_factory=dict)
     instruction: str = ""
+    script: str = ""
 
 
 def is_trait_battery(spec: Mapping[str, Any]) -> bool:
@@ -35,22 +40,25 @@ def is_trait_battery(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("templates")) or PLACEHOLDER in str(spec.get("probes"))
 
 
-def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], TraitTemplates]:
+def expanded(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> tuple[dict[str, Any], TraitTemplates]:
     """Return the content of a battery's YAML file with one question per template and trait, and these texts.
 
     Raises
     ------
     Fp2Error
         If a text lacks `{trait}` or contains it twice, a template or the instruction is not text, two templates have
-        one text, or the traits cannot be read.
+        one text, the traits cannot be read, or the published texts cannot or are not as many as the templates.
     """
     options = protocol_options(spec.get("options"))
-    instruction = _instruction(spec.get("options"))
     probes = _from_templates(spec["templates"], where) if spec.get("templates") else spec["probes"]
     traits = traits_of(spec.get("traits"), spec.get("traits_file"))
     words = [trait.word for trait in traits.traits]
     templates: dict[str, str] = {}
     asked = {}
+    wording = _wording(spec, probes, model_id)
+    published = iter(wording.texts if wording else ())
+    instruction = "" if wording else _instruction(spec.get("options"))
+    after = f" {instruction}" if instruction else ""
     for name, probe in probes.items():
         questions: list[Any] = []
         for question in _questions(probe):
@@ -58,13 +66,15 @@ def expanded(spec: Mapping[str, Any], where: str) -> tuple[dict[str, Any], Trait
                 questions.append(question)
                 continue
             template = str(question.get("id"))
-            templates[template] = _checked(question["text"], template, where)
-            questions.extend(_about(question, template, word, instruction) for word in words)
+            text = next(published) if wording else _checked(question["text"], template, where)
+            templates[template] = text
+            asks = ((word, text.replace(PLACEHOLDER, word) + after) for word in words)
+            questions.extend(_about(question, template, word, whole) for word, whole in asks)
         asked[name] = {**probe, "questions": questions} if questions else probe
     _check_distinct(templates, where)
-    return {**spec, "probes": asked, "options": options, "templates": None}, TraitTemplates(
-        traits, templates, instruction
-    )
+    script = wording.script if wording else ""
+    own = {**spec, "probes": asked, "options": options, "templates": None}
+    return own, TraitTemplates(traits, templates, instruction, script)
 
 
 def protocol_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -97,7 +107,23 @@ def facts(asked: TraitTemplates) -> dict[str, Any]:
         "notes": list(asked.traits.notes),
         "templates": dict(asked.templates),
         "instruction": asked.instruction,
+        **({"published_script": asked.script} if asked.script else {}),
     }
+
+
+def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str | None) -> Wording | None:
+    """Return the published wording if the battery asks for it, a text for each of its templates."""
+    path = spec.get("published")
+    if not path:
+        return None
+    if spec.get("templates"):
+        raise Fp2Error("templates are both given and published", where="probe.published", fix="Remove one of them")
+    found = read_wording(str(path), model_id)
+    n_templates = sum(_has_placeholder(question) for probe in probes.values() for question in _questions(probe))
+    if len(found.texts) != n_templates:
+        what = f"{found.script} has {len(found.texts)} templates, the battery {n_templates}"
+        raise Fp2Error(what, where="probe.published", fix="Use probe=gras")
+    return found
 
 
 def _questions(probe: Any) -> Sequence[Any]:
@@ -157,13 +183,12 @@ def _checked(text: Any, template: str, where: str) -> str:
     return " ".join(str(text).split())
 
 
-def _about(question: Mapping[str, Any], template: str, word: str, instruction: str) -> dict[str, Any]:
-    text = " ".join(str(question["text"]).split()).replace(PLACEHOLDER, word)
+def _about(question: Mapping[str, Any], template: str, word: str, text: str) -> dict[str, Any]:
     return {
         "kind": "yes_no",
         **question,
         "id": f"{template}_{word}",
-        "text": f"{text} {instruction}".strip(),
+        "text": text,
         "template": template,
         "trait": word,
     }

@@ -119,6 +119,8 @@ class Collected:
         What `analyse` needs besides the tables.
     notes : sequence of str
         Limitations for the reader.
+    response_set : str, optional
+        The digest of what was analysed; None where that is a table of scores, whose digest is taken.
     """
 
     tables: RunTables
@@ -128,6 +130,7 @@ class Collected:
     attributes: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    response_set: str | None = None
 
 
 class EvaluationProtocol(Generic[Given]):
@@ -141,6 +144,8 @@ class EvaluationProtocol(Generic[Given]):
         A dataclass or pydantic model of the protocol's options: `probe.options`, or `task.options` of a task.
     asks : bool
         Whether a model is asked; otherwise it is a task, which overrides `collect`.
+    opens_images : bool
+        Whether images are opened; otherwise they need not be there.
     scoring : {"required", "optional", "none"}
         Whether answers are scored by the config group `scorer`.
     matched : bool
@@ -159,6 +164,7 @@ class EvaluationProtocol(Generic[Given]):
     name: ClassVar[str]
     Options: ClassVar[type[Any]]
     asks: ClassVar[bool] = True
+    opens_images: ClassVar[bool] = True
     scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False

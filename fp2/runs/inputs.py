@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.ask.plan import Plan, make_plan, show
 from fp2.compose import build_protocol
 from fp2.config import Config
+from fp2.data.image_size import with_image_size
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
@@ -77,7 +78,7 @@ def load_inputs(
     battery = asked.get("battery")
     protocol, dataset = load_people(config, protocol, battery, progress, given.dataset)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
-    pixels, digest = _read_images(config, dataset.people, store, progress)
+    pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images)
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
@@ -92,7 +93,7 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, give
     from fp2.probes.battery import load_battery
     from fp2.scorers.registry import build_scorers
 
-    battery = load_battery(asdict(config.probe))
+    battery = load_battery(asdict(config.probe), config.model.id)
     protocol = protocol.for_battery(battery)
     protocol.check_battery(battery, config)
     needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
@@ -162,10 +163,17 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     return replace(dataset, people=people.reset_index(drop=True), notes=(*dataset.notes, *notes))
 
 
-def _read_images(config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress) -> tuple[Pixels, str]:
-    """Return the digest of every image that is not remembered, and of the data set; report what cannot be read."""
+def _read_images(
+    config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress, *, opened: bool
+) -> tuple[Pixels, str]:
+    """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
+
+    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone.
+    """
     from fp2.data.pixels import PixelIndex, dataset_digest
 
+    if not opened:
+        return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
     paths = [Path(path) for path in people["image_path"]]
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
@@ -187,4 +195,8 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
         return show(people, variant, pixels, folder, inputs.progress)
 
     stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
-    return make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    plan = make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    size = inputs.config.model.image_size
+    if size is None:
+        return plan
+    return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))

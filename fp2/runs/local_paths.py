@@ -22,8 +22,8 @@ PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
 """Keys that name a place, or images, without being a path; and what replaces them."""
 FILES = "task.files."
 """Below it are the user's files, relative or absolute."""
-TRAITS = "probe.traits_file"
-"""The one path in a battery."""
+BATTERY_PATHS = ("probe.traits_file", "probe.published")
+"""The paths in a battery."""
 HIDDEN_SECTIONS = ("paths",)
 HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
@@ -172,7 +172,7 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
     if dotted.startswith(FILES) and value:
         places[dotted] = os.path.abspath(os.path.expanduser(value))
         return MARK + _name(value)
-    is_text = dotted.startswith("probe.") and dotted != TRAITS  # a question may begin with a slash
+    is_text = dotted.startswith("probe.") and dotted not in BATTERY_PATHS  # a question may begin with a slash
     if isinstance(value, str) and not is_text and _PATH.fullmatch(value):
         places[dotted] = value
         return MARK + _name(value)

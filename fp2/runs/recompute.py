@@ -105,7 +105,7 @@ def logged_protocol(config: Config, people: pd.DataFrame) -> tuple[EvaluationPro
     cuts = logged_cuts(config, people)
     if not protocol.asks or protocol.scoring == "none":
         return protocol, Job(config, cuts)
-    battery = load_battery(asdict(config.probe))
+    battery = load_battery(asdict(config.probe), config.model.id)
     protocol = protocol.for_battery(battery).for_people(people)
     scorers = build_scorers(config.scorer) if config.scorer else {}
     protocol.check_scorers(battery, scorers)

@@ -13,7 +13,13 @@ from fp2.compose import jobs_of, load_config
 from fp2.engines.planted.engine import PlantedEngine
 
 PAGE = ["paligemma_3b_mix_448", "smolvlm2_2_2b", "qwen2_5_vl_3b", "internvl2_2b", "moondream2"]
-GRAS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"]
+GRAS = [
+    "paligemma2_3b_mix_224_gras",
+    "llava_1_5_7b_gras",
+    "qwen2_5_vl_3b_gras",
+    "blip2_opt_2_7b_gras",
+    "phi4_multimodal_gras",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -110,17 +116,17 @@ def test_the_size_of_the_gras_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["images"] == "5,010"
     assert rows["questions per image"] == "500"
     assert rows["answers per run"] == "2,505,000"
-    assert rows["answers in total"] == "10,020,000"
+    assert rows["answers in total"] == "12,525,000"
     assert rows["cuts"] == "gender, race, age, skin_tone"
     assert "MB in the store" in rows["disk"]
     for part in ("2,499,990 of 2,505,000", "of the vision encoder", "at 100 TFLOP/s", "data.root", *GRAS):
         assert part in rows["text"]
-    assert "The trait words are part of the data" in rows["text"]
+    assert "The questions are part of the data" in rows["text"]
 
 
 def test_a_folder_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = plan(capsys, "experiment=gras_paper", "model=planted", "data.root=/nowhere/gras")["text"]
-    assert "The trait words are part of the data" in text
+    assert "The questions are part of the data" in text
     assert "data.root (the folder with the official lists) does not exist on this machine" in text
 
 

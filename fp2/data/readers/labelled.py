@@ -180,11 +180,11 @@ _UTK_GENDERS = ("Male", "Female")
 _UTK_RACES = ("White", "Black", "Asian", "Indian", "Others")
 
 
-def load_gras(root: Path, image_root: Path | None = None) -> Dataset:
+def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool = True) -> Dataset:
     """Return GRAS's images by the official lists, from the user's own copy.
 
     The attribute `subset` separates two sources: `fairface` has gender, race and age; `aiface` has the skin tone only,
-    as `MST 01` to `MST 10`.
+    as `MST 01` to `MST 10`. Unless `needs_images`, the files are not looked for.
 
     Raises
     ------
@@ -200,7 +200,8 @@ def load_gras(root: Path, image_root: Path | None = None) -> Dataset:
         Labelled(row["file"].strip(), {"subset": ["aiface"], "skin_tone": [_monk(row["Skin Tone"], tones, number)]})
         for number, row in _rows(tones, ("file", "Skin Tone"))
     ]
-    folder = image_folder(faces.parent, [image.path for image in images], image_root)
+    paths = [image.path for image in images]
+    folder = image_folder(faces.parent, paths, image_root) if needs_images else image_root or faces.parent
     notes = (
         EACH_ITS_OWN,
         TONES_ALONE,

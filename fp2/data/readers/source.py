@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, Required
+from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext, Local, OmitDefault, Required
 from fp2.errors import Fp2Error
 
 _COLUMNS = Required("the columns to read", "{image: COLUMN, subject: COLUMN, ATTRIBUTE: COLUMN}")
@@ -72,16 +72,24 @@ class ListsOptions(DataOptions):
     image_root: Annotated[Path | None, Local()] = None
 
 
-class Gras(DataSource[ListsOptions]):
+@dataclass(frozen=True, kw_only=True)
+class GrasOptions(ListsOptions):
+    """`images: false` reads the lists alone, for answers that exist already."""
+
+    images: Annotated[bool, OmitDefault()] = True
+
+
+class Gras(DataSource[GrasOptions]):
     """The images of GRAS, by its official lists."""
 
-    Options = ListsOptions
+    Options = GrasOptions
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images of both lists; see `load_gras`."""
         from fp2.data.readers.labelled import load_gras
 
-        return load_gras(self.options.root.expanduser(), _folder(self.options.image_root))
+        options = self.options
+        return load_gras(options.root.expanduser(), _folder(options.image_root), needs_images=options.images)
 
 
 @dataclass(frozen=True, kw_only=True)

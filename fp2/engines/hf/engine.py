@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
+from fp2.engines.hf.adapters import adapter_identity
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
@@ -77,6 +78,7 @@ class HfEngine(BaseEngine):
     Options: ClassVar[type[Any]] = HfOptions
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+    takes: ClassVar[tuple[str, ...]] = ("adapter", "softmax_dtype", "yes_no")
 
     def __init__(
         self,
@@ -136,6 +138,8 @@ class HfEngine(BaseEngine):
             "dtype": self.spec.dtype,
             "quantisation": self.spec.quantisation,
         }
+        if self.spec.adapter:
+            identity["adapter"] = adapter_identity(self.checkpoint, self.spec.adapter, self._digests)
         if self.spec.trust_remote_code and self.checkpoint.code:
             identity["code"] = "the checkpoint's own"
         identity["processor"]["backend"] = self.spec.image_backend
@@ -149,6 +153,10 @@ class HfEngine(BaseEngine):
         method: dict[str, Any] = {"name": name, "prompt": self.prompt_format.identity()}
         if question.kind == "yes_no":
             method["surface_forms"] = YES_NO_RULE
+            if self.spec.yes_no not in (None, ("Yes", "No")):
+                method["first_tokens_of"] = list(self.spec.yes_no or ())
+            if self.spec.softmax_dtype != "float32":
+                method["softmax"] = self.spec.softmax_dtype
         if blind:
             method["blind"] = "no picture" if self.facts.text_only else "grey picture"  # hashed: do not reword
         return method

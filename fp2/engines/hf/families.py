@@ -72,6 +72,8 @@ _FAMILIES: dict[str, FamilyFacts] = {
     "blip-2": replace(_BLIP, sharing="tree", text_model="language_model"),
     # The Q-Former reads the question too.
     "instructblip": replace(_BLIP, sharing="none", raw_prompt="{image}{question}"),
+    # The prompt of its model card, for checkpoints without a chat template that takes images.
+    "phi4_multimodal": FamilyFacts(raw_prompt="<|user|>{image}{question}<|end|><|assistant|>"),
     # Asked through code of their own (`custom_code`), which writes the prompt. Not every version of moondream can be
     # asked without an image.
     "internvl_chat": FamilyFacts(sharing="vision"),

@@ -190,6 +190,7 @@ def special_tokens(processor: Any) -> tuple[str, ...]:
 
 
 def image_token_ids(model: Any) -> set[int]:
-    """Return the ids of image tokens, by the model's config."""
-    named = (getattr(model.config, name, None) for name in ("image_token_id", "image_token_index"))
+    """Return the ids of image tokens, by the model's config or that of its vision encoder."""
+    held = (model.config, getattr(model.config, "vision_config", None))
+    named = (getattr(config, name, None) for config in held for name in ("image_token_id", "image_token_index"))
     return {int(token) for token in named if token is not None}

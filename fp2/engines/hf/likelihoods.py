@@ -1,9 +1,11 @@
 """Answers read from next-token probabilities: P(Yes) and P(No), and the likelihoods of the options of a choice.
 
 Yes/no: the published GRAS code takes the probability of the single first token of `Yes` in the model's own dtype; that
-number is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary. Models spread their answer over
-several spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no without case and
-blanks. `mass = p_yes + p_no` says whether the model answers the question at all.
+number is kept as `p_yes_first_token`, from a float32 softmax over the full vocabulary unless another dtype is asked
+for. Which token begins the word
+depends on its spelling (`Yes`, or ` Yes` with a leading blank), which the user can give. Models spread their answer
+over several spellings (`Yes`, ` yes`, `YES`), so `p_yes` and `p_no` sum over all tokens that read yes or no without
+case and blanks. `mass = p_yes + p_no` says whether the model answers the question at all.
 
 Choice: the likelihood of an option is the product of its tokens' probabilities after the prompt, summed over writing it
 with and without a leading blank. Models prefer places in a list (Zheng et al. 2024, "Large language models are not
@@ -36,22 +38,32 @@ YES_NO_RULE = "all tokens that read 'yes' or 'no' without case and blanks"
 
 @dataclass(frozen=True)
 class YesNoForms:
-    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of the plain word."""
+    """The tokens of a vocabulary that read Yes and No: all of them, and the first token of one spelling.
+
+    `softmax` is the dtype in which the probability of the first tokens is computed.
+    """
 
     yes: tuple[int, ...]
     no: tuple[int, ...]
     yes_first: int
     no_first: int
     spellings: Mapping[str, tuple[str, ...]]
+    softmax: str = "float32"
 
 
-def yes_no_forms(tokenizer: Any) -> YesNoForms:
+def yes_no_forms(tokenizer: Any, words: tuple[str, str] | None = None) -> YesNoForms:
     """Return the surface forms of Yes and No in a tokenizer's vocabulary.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizer
+    words : (str, str), optional
+        The spellings of Yes and No whose first token is read; None is `Yes` and `No`.
 
     Raises
     ------
     Fp2Error
-        If no single token reads yes, or none reads no.
+        If no single token reads yes, or none reads no, or the first token of a given spelling does not read so.
     """
     found: dict[str, list[int]] = {"yes": [], "no": []}
     for token, index in tokenizer.get_vocab().items():
@@ -65,7 +77,12 @@ def yes_no_forms(tokenizer: Any) -> YesNoForms:
                 where="model.id",
                 fix="Ask in words (kind: text), or choose another model",
             )
-    first = {word: int(tokenizer(word.title(), add_special_tokens=False)["input_ids"][0]) for word in found}
+    spelled = dict(zip(found, words or ("Yes", "No"), strict=True))
+    first = {word: int(tokenizer(text, add_special_tokens=False)["input_ids"][0]) for word, text in spelled.items()}
+    for word, token in first.items():
+        if words is not None and token not in found[word]:
+            what = f"the first token of {spelled[word]!r} is {tokenizer.convert_ids_to_tokens([token])[0]!r}"
+            raise Fp2Error(what, where="model.yes_no", fix="Give a spelling that is one token, or null")
     spellings = {word: tuple(tokenizer.convert_ids_to_tokens(sorted(tokens))) for word, tokens in found.items()}
     yes, no = (tuple(sorted(found[word])) for word in ("yes", "no"))
     return YesNoForms(yes, no, first["yes"], first["no"], spellings)
@@ -78,7 +95,7 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
     """
     import torch
 
-    logits = logits.float()
+    given, logits = logits, logits.float()
     total = torch.logsumexp(logits, dim=-1)
     yes = torch.logsumexp(logits[:, list(forms.yes)], dim=-1) - total
     no = torch.logsumexp(logits[:, list(forms.no)], dim=-1) - total
@@ -91,6 +108,12 @@ def read_yes_no(logits: torch.Tensor, forms: YesNoForms) -> list[dict[str, float
         "mass": torch.logaddexp(yes, no).exp(),
         "logit_difference": yes - no,
     }
+    if forms.softmax != "float32":
+        rounded = torch.softmax(given.to(getattr(torch, forms.softmax)), dim=-1).float()
+        columns["p_yes_first_token"], columns["p_no_first_token"] = (
+            rounded[:, forms.yes_first],
+            rounded[:, forms.no_first],
+        )
     values = torch.stack(list(columns.values()), dim=1).tolist()
     return [dict(zip(columns, row, strict=True)) for row in values]
 

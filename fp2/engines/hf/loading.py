@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import re
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
+from fp2.engines.hf.adapters import adapter_folder, merge_adapter
 from fp2.engines.hf.custom_code.loading import check_allowed, load_custom, uses_custom_code
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.model import HfSpec, LoadedModel, cached_model, is_out_of_memory
@@ -44,7 +46,8 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     silence_loaders()
     model_class(checkpoint)  # before gigabytes are fetched
     path = with_weights(checkpoint)
-    key = ("vlm", checkpoint, path, replace(spec, prompt=None, chat=None), device)  # prompts are not part of a model
+    own = replace(spec, prompt=None, chat=None, yes_no=None, softmax_dtype="float32")  # the others are of questions
+    key = ("vlm", checkpoint, path, own, device)
     return cached_model(key, lambda: _load(checkpoint, path, spec, device))
 
 
@@ -54,6 +57,8 @@ def _load(checkpoint: Checkpoint, path: Path, spec: HfSpec, device: str) -> Load
         return load_custom(checkpoint, path, spec, device)
     processor = load_processor_of(checkpoint, path, spec)
     model = load_weights(model_class(checkpoint), path, spec, device)
+    if spec.adapter:
+        merge_adapter(model, adapter_folder(checkpoint, spec.adapter))
     attention = str(getattr(model.config, "_attn_implementation", ""))
     return LoadedModel(model, processor, input_device(model, device), attention, facts_for(checkpoint.config))
 
@@ -129,13 +134,18 @@ def model_class(checkpoint: Checkpoint) -> str:
         return _AUTO  # its error says what is missing: permission, or a newer transformers
     for name in checkpoint.config.get("architectures") or ():
         kind = getattr(_transformers(), str(name), None)
-        if kind is not None and hasattr(kind, "get_image_features") and bool(kind.can_generate()):
+        if kind is not None and _takes_images(kind) and bool(kind.can_generate()):
             return str(name)
     raise Fp2Error(
         f"a model of type {checkpoint.model_type} does not take images and generate text",
         where=f"model.id: {checkpoint.path}",
         fix=CHOOSE_VLM,
     )
+
+
+def _takes_images(kind: Any) -> bool:
+    """Return whether a class of transformers takes images (Phi-4-multimodal has no method for their features)."""
+    return hasattr(kind, "get_image_features") or "image_pixel_values" in inspect.signature(kind.forward).parameters
 
 
 def check_pinned(checkpoint: Checkpoint, spec: HfSpec) -> None:

@@ -13,6 +13,7 @@ from fp2.engines.base import version, version_family
 from fp2.engines.hf.families import FamilyFacts
 from fp2.engines.hf.placement import Placement, device_counts
 from fp2.engines.hf.prompts import check_prompt
+from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class HfSpec:
         The user's prompt format (see `PromptFormat`).
     image_backend : {"pil", "torchvision"}
         The library that resizes images. The two give slightly different pixels, so the choice is always explicit.
+    adapter : str, optional
+        A LoRA adapter that is merged into the weights (see `adapters`).
+    yes_no : (str, str), optional
+        The words whose first token is read as the answer of a yes/no question; None is Yes and No.
+    softmax_dtype : {"float32", "bfloat16", "float16"}
+        In which the probability of these tokens is computed (published code: in that of the model).
     placement : Placement
         Device map and attention of this machine; not part of the identity.
     """
@@ -57,10 +64,18 @@ class HfSpec:
     chat: bool | None = None
     prompt: str | None = None
     image_backend: ImageBackend = "pil"
+    adapter: str | None = None
+    yes_no: tuple[str, str] | None = None
+    softmax_dtype: Dtype = "float32"
     placement: Placement = field(default_factory=Placement)
 
     def __post_init__(self) -> None:
         check_prompt(self.prompt, self.chat)
+        if self.yes_no is not None and [word.strip().casefold() for word in self.yes_no] != ["yes", "no"]:
+            fix = 'Write the spelling of each, for instance model.yes_no=[" Yes"," No"]'
+            raise Fp2Error(f"{list(self.yes_no)} does not read yes and no", where="model.yes_no", fix=fix)
+        if self.adapter and self.quantisation:
+            raise Fp2Error("a quantised model cannot take an adapter", where="model.adapter", fix="Set one to null")
 
     @classmethod
     def of(cls, model: Mapping[str, Any], placement: Placement) -> HfSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import seed_of
@@ -217,7 +218,8 @@ class Session:
     def _yes_no_forms(self) -> YesNoForms:
         if self._forms is None:
             with self.loaded.lock:
-                self._forms = yes_no_forms(self.loaded.processor.tokenizer)
+                forms = yes_no_forms(self.loaded.processor.tokenizer, self._spec.yes_no)
+                self._forms = replace(forms, softmax=self._spec.softmax_dtype)
         return self._forms
 
 

@@ -99,6 +99,7 @@ class VllmEngine(HfEngine):
 
     Options: ClassVar[type[Any]] = VllmOptions
     serves: ClassVar[tuple[str, ...]] = ("vllm", "hf")
+    takes: ClassVar[tuple[str, ...]] = ("yes_no",)
 
     def __init__(
         self,

@@ -61,12 +61,15 @@ class Gras(EvaluationProtocol[GrasOptions]):
         """Return the protocol with the battery's options, and those of `analysis` that the battery does not give."""
         from fp2.probes.trait_battery import protocol_options
 
+        given = cls.analysis_options(config) | protocol_options(config.probe.options)
+        return cls(read_options(GrasOptions, given, "probe.options"))
+
+    @staticmethod
+    def analysis_options(config: Config) -> dict[str, Any]:
+        """Return the options that follow from `analysis` and the seed."""
         analysis = config.analysis
         given: dict[str, Any] = {"alpha": analysis.alpha, "min_subjects": analysis.min_subjects, "seed": config.seed}
-        if analysis.permutations:
-            given["permutations"] = analysis.permutations
-        given |= protocol_options(config.probe.options)
-        return cls(read_options(GrasOptions, given, "probe.options"))
+        return given | ({"permutations": analysis.permutations} if analysis.permutations else {})
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
@@ -88,11 +91,15 @@ class Gras(EvaluationProtocol[GrasOptions]):
 
     def check(self, inputs: Inputs) -> None:
         """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""
-        from fp2.protocols.gras.grouping import group_images
-
         assert inputs.engine is not None
         assert inputs.battery is not None
         _check_outcome(inputs.engine, inputs.battery, self.options, inputs.progress)
+        self.check_groups(inputs)
+
+    def check_groups(self, inputs: Inputs) -> None:
+        """Raise for attributes with fewer than two large groups."""
+        from fp2.protocols.gras.grouping import group_images
+
         people = inputs.people
         images, subjects = (people[name].to_numpy(dtype=object) for name in ("image_id", "subject_id"))
         group_images(images, subjects, people, inputs.cuts, self.options.min_subjects)

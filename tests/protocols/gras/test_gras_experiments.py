@@ -9,35 +9,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import Bench, execute, fp2, results_of
-from PIL import Image
+from gras_checkout import write_images, write_lists, write_scripts
 
 from fp2.compose import build_protocol, jobs_of, load_config
+from fp2.errors import Fp2Error
 from fp2.probes.battery import load_battery
 
-RACES = ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White")
-AGES = ("20-29", "30-39", "40-49", "50-59", "60-69")
-WORDS = ("kind,2.6,positive", "calm,1.7,positive", "cruel,-2.9,negative", "lazy,-1.9,negative")
-MODELS = ["paligemma2_3b_mix_224", "llava_1_5_7b", "qwen2_5_vl_3b", "blip2_opt_2_7b"]
+MODELS = [
+    "paligemma2_3b_mix_224_gras", "llava_1_5_7b_gras", "qwen2_5_vl_3b_gras", "blip2_opt_2_7b_gras",
+    "phi4_multimodal_gras",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in the official form: 70 FairFace images, 30 of AI-Face, four words."""
+    """A folder in the official form: 70 FairFace images, 30 of AI-Face, four words, the scripts."""
     root = tmp_path_factory.mktemp("gras")
-    cells = [(age, gender, race) for race in RACES for age in AGES for gender in ("Female", "Male")]
-    faces = [f"FairFace/train/{n}.jpg,{a},{g},{r},True" for n, (a, g, r) in enumerate(cells)]
-    tones = [f"AI-Face/imdb/{n}.jpg,{1 + n % 10}" for n in range(30)]
-    for number, line in enumerate((*faces, *tones)):
-        path = root / "images" / line.split(",")[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (4, 4), (number, 0, 0)).save(path, quality=100)
-    written = {
-        "fairface": ["file,age,gender,race,service_test", *faces],
-        "aiface": ["file,Skin Tone", *tones],
-    }
-    for name, lines in written.items():
-        (root / f"selected_images_{name}.csv").write_text("\n".join(lines) + "\n")
-    (root / "selected_trait_words.csv").write_text("\n".join(["WORD_ENGLISH,VAL_MEAN,pos/neg", *WORDS]) + "\n")
+    faces, tones = write_lists(root)
+    write_images(root, [*faces, *tones])
+    write_scripts(root)
     return root
 
 
@@ -49,15 +39,44 @@ def test_the_demonstration_asks_the_bundled_model_everything_about_drawn_people(
     assert config.scorer == {}
 
 
-def test_the_published_study_is_four_models_on_the_official_data(official: Path) -> None:
+def test_the_published_study_is_five_models_on_the_official_data(official: Path) -> None:
     words = ["experiment=gras_paper", f"data.root={official}"]
     assert [job[-1] for job in jobs_of(words)] == [f"model={name}" for name in MODELS]
     config = load_config(words)
     assert (config.data.kind, config.data.limit, build_protocol(config).name) == ("gras", 5010, "gras")
     assert config.cut.each == ["gender", "race", "age", "skin_tone"]
-    asked = load_battery(asdict(config.probe))
-    assert [trait.word for trait in asked.traits] == ["kind", "calm", "cruel", "lazy"]
-    assert len(asked.questions) == 20
+    for name in MODELS:
+        config = load_config([*words, f"model={name}"])
+        asked = load_battery(asdict(config.probe), config.model.id)
+        assert [trait.word for trait in asked.traits] == ["kind", "calm", "cruel", "lazy"]
+        assert len(asked.questions) == 20
+        assert asked.questions[0].text.startswith("Q:" if "blip" in name else "Rules")
+
+
+def test_each_model_has_the_published_conditions() -> None:
+    """dtype, prompt around the question, side of the AI-Face images, spelling of Yes: as in the authors' scripts."""
+    found = {}
+    for name in MODELS:
+        model = load_config([f"model={name}", "probe=gras"]).model
+        assert model.image_backend == "torchvision"
+        assert model.softmax_dtype == model.dtype
+        found[name.split("_")[0]] = (model.dtype, model.prompt, model.image_size, model.yes_no)
+    aiface = {"aiface": 256}
+    assert found == {
+        "paligemma2": ("bfloat16", "{image}{question}", aiface, None),
+        "llava": ("float16", None, aiface, None),
+        "qwen2": ("bfloat16", None, {"aiface": 252}, None),
+        "blip2": ("float16", "{image}{question}", aiface, [" Yes", " No"]),
+        "phi4": ("float16", "<|user|>{image}{question}<|end|><|assistant|>", aiface, None),
+    }
+
+
+def test_without_the_scripts_one_line_says_how_to_go_on(official: Path, tmp_path: Path) -> None:
+    write_lists(tmp_path)
+    spec = asdict(load_config(["experiment=gras_paper", f"data.root={tmp_path}"]).probe)
+    with pytest.raises(Fp2Error, match="no script in this folder asks some/model") as caught:
+        load_battery(spec, "some/model")
+    assert "has inference_scripts, or null for our own wording" in str(caught.value)
 
 
 def test_the_battery_runs_on_fhibe_s_own_attributes() -> None:
@@ -73,7 +92,8 @@ def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> No
         " item_sd: 0, noise: {subject_sd: 0.1, image_sd: 0.1}}}"
     )
     words = [
-        "experiment=gras_paper", "model=planted", truth, f"data.root={official}", "probe.options.permutations=50",
+        "experiment=gras_paper", "model=planted", "probe.published=null", truth, f"data.root={official}",
+        "probe.options.permutations=50",
         "probe.options.bootstrap=20", "analysis.min_subjects=3", "tracking=none", "report=none",
     ]  # fmt: skip
     results = execute(words, tmp_path / "out").results

@@ -62,6 +62,8 @@ def check_allowed(checkpoint: Checkpoint, spec: HfSpec) -> None:
         )
     if spec.quantisation is not None:
         raise _not_supported(spec, "quantised", "model.quantisation")
+    if spec.adapter is not None:
+        raise _not_supported(spec, "given an adapter", "model.adapter")
     if spec.placement.device_map is not None:
         raise _not_supported(spec, "spread over several devices", "engine.device_map")
 

@@ -1,0 +1,111 @@
+"""A made-up copy of GRAS's repository: lists, words, images, inference scripts and inference files. No test in here.
+
+The forms are the authors'; the words, the wording and the numbers are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+RACES = ("Black", "East Asian", "Indian", "Latino_Hispanic", "Middle Eastern", "Southeast Asian", "White")
+AGES = ("20-29", "30-39", "40-49", "50-59", "60-69")
+WORDS = ("kind,2.6,positive", "calm,1.7,positive", "cruel,-2.9,negative", "lazy,-1.9,negative")
+MODELS = {
+    "llava": "llava-hf/llava-1.5-7b-hf",
+    "qwen": "Qwen/Qwen2.5-VL-3B-Instruct",
+    "paligemma": "google/paligemma2-3b-mix-224",
+    "blip": "Salesforce/blip2-opt-2.7b",
+    "phi": "microsoft/Phi-4-multimodal-instruct",
+}
+TEMPLATES = ("Would {} fit?", "Are they {}, you think?", "Seems {}?", "By the photo, {}?", "Call them {}?")
+PROMPTS = {  # the statement that puts the instruction around `question`, as it stands in a script
+    "llava": 'prompt = f"Rules: read.\\\n              Q: {question}\\\n      Form: one word"',
+    "qwen": 'prompt = f"Rules: read.\\\n                Q: {question}\\\n   Form: one word"',
+    "paligemma": 'prompt = f"Rules: read.\\\n     Q: {question}\\\n     Form: one word"',
+    "blip": 'prompt = f"Q: {question}\\\n       A:"',
+    "phi": "prompt = f'{user}<|image_1|>Rules: read.    Q: {question}    Form: one word{end}{assistant}'",
+}
+SCRIPT = """
+import os
+parser = Parser(description="Evaluate")
+user = '<|user|>'
+end = '<|end|>'
+assistant = '<|assistant|>'
+model = Kind.from_pretrained("{model}", dtype=half)
+processor = Kind.from_pretrained("{model}")
+question_templates = {templates}
+for trait in traits:
+    note(f'about {{trait}}')
+    for template in question_templates:
+        question = template.format(trait)
+        {prompt}
+        ask(prompt)
+    save(os.path.join(folder, f'name_{{trait}}_{set}.csv'))
+"""
+
+
+def script(name: str, image_set: str = "fairface", **changes: str) -> str:
+    """Return the text of an inference script; `changes` are of its parts."""
+    parts = {"model": MODELS[name], "templates": repr(list(TEMPLATES)), "prompt": PROMPTS[name], "set": image_set}
+    return SCRIPT.format(**{**parts, **changes})
+
+
+def write_scripts(root: Path) -> None:
+    """Write the inference scripts of every model, and other Python files that such a folder has."""
+    folder = root / "inference_scripts"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in MODELS:
+        for image_set in ("fairface", "aiface"):
+            (folder / f"{name}_{image_set}.py").write_text(script(name, image_set))
+    (root / "prepare.py").write_text("for name in ['a', 'b']:\n    print(f'{name} done')\n")
+    (root / "old.py").write_text("print 'not Python 3'\n")
+    (root / "llava.py").write_text(script("llava", templates="['An older {}?', 'Wording {}?']"))
+
+
+def write_lists(root: Path, cells: int = 1, tones: int = 30) -> tuple[list[str], list[str]]:
+    """Write both lists of images and the words; return the paths of the FairFace and the AI-Face images."""
+    groups = [(age, gender, race) for race in RACES for age in AGES for gender in ("Female", "Male")] * cells
+    faces = [f"FairFace/train/{n}.jpg,{a},{g},{r},True" for n, (a, g, r) in enumerate(groups)]
+    skins = [f"AI-Face/imdb/{n}.jpg,{1 + n % 10}" for n in range(tones)]
+    root.mkdir(parents=True, exist_ok=True)
+    written = {
+        "selected_images_fairface.csv": ["file,age,gender,race,service_test", *faces],
+        "selected_images_aiface.csv": ["file,Skin Tone", *skins],
+        "selected_trait_words.csv": ["WORD_ENGLISH,VAL_MEAN,pos/neg", *WORDS],
+    }
+    for name, lines in written.items():
+        (root / name).write_text("\n".join(lines) + "\n")
+    return [line.split(",")[0] for line in faces], [line.split(",")[0] for line in skins]
+
+
+def write_images(root: Path, paths: list[str], size: tuple[int, int] = (4, 4)) -> None:
+    """Write an image for each path, of one colour with some noise."""
+    for number, name in enumerate(paths):
+        path = root / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(number).integers(0, 256, (*size, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(path, quality=100)
+
+
+def write_inference_files(
+    root: Path, model: str, answers: Mapping[str, pd.DataFrame], *, scale: float = 1.0, more: bool = False
+) -> Path:
+    """Write the files of one model as its scripts do; return their folder.
+
+    answers : "TRAIT_SET" -> table with a column `img` and one per template; `more` adds the columns of older scripts.
+    """
+    folder = root / f"{model}_results"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in answers.items():
+        written = table.rename(columns={f"T{k + 1}": f"yes_prob_{k}" for k in range(5)})
+        written = written.assign(**{c: written[c] * scale for c in written if c.startswith("yes_prob")})
+        if more:
+            written.insert(1, "response_0", "No, they are not.")
+            written["no_prob_0"] = 0.1
+        written.to_csv(folder / f"{model}_{name}.csv", index=False)
+    return folder
