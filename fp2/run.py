@@ -23,7 +23,7 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import Engine
+from fp2.engines.base import Engine, SuppliesAnswers
 from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
@@ -108,7 +108,8 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
 def _ask(storage: Storage, inputs: Inputs) -> Asked:
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    with progress.answers(f"Asking {config.model.name}") as bar:
+    doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
+    with progress.answers(f"{doing} {config.model.name}") as bar:
         asked = ask(
             storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
             start=bar.start, tick=bar.tick,
@@ -208,6 +209,8 @@ def _passport_extra(inputs: Inputs, results: Mapping[str, Any]) -> dict[str, Any
     extra: dict[str, Any] = {"seeds": {"analysis": inputs.config.seed, "data": inputs.config.data.seed}}
     if inputs.battery is None:
         return extra
+    if "supplied" in results["model"]:
+        return extra  # how the answers were generated is not known here
     return {"decoding": asdict(inputs.battery.decoding), "preprocessing": results["model"]["processor"], **extra}
 
 
@@ -225,7 +228,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself.
+    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `supplied` says where
+    answers come from that existed already.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -238,6 +242,9 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": given.startswith("pkg://") or engine_class(asdict(config.engine)).planted,
+        "embedded": given.startswith("pkg://")
+        or engine_class(asdict(config.engine)).planted
+        or bool(identity.get("planted")),
         **({"server": identity["server"]} if "server" in identity else {}),
+        **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
     }

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from fp2.tables import NOT_SUPPLIED
+
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
     from fp2.engines.base import Engine
@@ -231,8 +233,9 @@ def _in_passes(
             elsewhere: set[tuple[str, str]] = set()
             for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
-                budget.tried += len(batch)
-                budget.failed += len(batch) - done
+                tried = sum(answer.error != NOT_SUPPLIED for answer in batch)
+                budget.tried += tried
+                budget.failed += tried - done
                 tick(done, storage.n_failed)
                 if reason := budget.spent(attempt == attempts - 1, storage.reason()):
                     return reason
