@@ -28,12 +28,15 @@ DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
 
 
 @contextmanager
-def _run(word: str, here: Config) -> Iterator[Path]:
-    """Yield the folder of a run's files; those of the MLflow store are there until the end of the block."""
+def _run(word: str, here: Config, more: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield the folder of a run's files; those of the MLflow store are there until the end of the block.
+
+    `more` are further files, which a run may lack.
+    """
     from fp2.runs.reader import run_folder
 
     with tempfile.TemporaryDirectory(prefix="fp2-run-") as scratch:
-        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG))
+        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
 
 
 def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -178,10 +181,13 @@ class Exports:
     parquet: Path | None = None
     latex: Path | None = None
     model_card: Path | None = None
+    answers: Path | None = None
 
 
-def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
-    """Write the disparities of a run in the formats asked for, and print the paths.
+def export(
+    word: str, exports: Exports, overrides: Sequence[str], *, form: str | None = None, keys: bool = False
+) -> None:
+    """Write the disparities of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
 
     Raises
     ------
@@ -194,7 +200,7 @@ def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
-        fix = "Add --csv FILE, --parquet FILE, --latex FILE or --model-card FILE"
+        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE or --answers FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
     results = _results(word, overrides)
     for path, write in texts:
@@ -206,8 +212,19 @@ def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
         with artifacts.as_user_error(exports.parquet.parent):
             exports.parquet.parent.mkdir(parents=True, exist_ok=True)
             artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
+    if exports.answers is not None:
+        _export_answers(word, exports.answers, overrides, form, keys)
     for path in filter(None, asdict(exports).values()):
         print(path)
+
+
+def _export_answers(word: str, path: Path, overrides: Sequence[str], form: str | None, keys: bool) -> None:
+    from fp2.progress import Progress
+    from fp2.runs.export_answers import FILES, export_answers
+
+    here = load_config(overrides)
+    with _run(word, here, FILES) as folder:
+        export_answers(folder, here, path, Progress(), form=form, keys=keys)
 
 
 def _write(path: Path, text: str) -> None:

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 METHOD = "recorded/1"
 """The version of how rows become answers: raise it when a change here can change one."""
 _BATCH = 64  # images whose answers are stored together
-_NEEDED = {
-    "yes_no": (YES_NO_NUMBERS, "probability (p_yes, p_yes_norm, ...)"),
-    "choice": (("numbers",), "numbers with the probabilities of the choices"),
-}
 
 
 class RecordedEngine(BaseEngine):
@@ -97,14 +93,9 @@ class RecordedEngine(BaseEngine):
         from fp2.engines.recorded.match import match
 
         self._matches = found = match(self._supplied, tasks, questions, self._options.duplicates)
-        first = f"; the first is {found.first_unmatched}" if found.first_unmatched else ""
-        matched = f"{len(found.keys):,} of {len(tasks) * len(questions):,} planned answers are supplied"
-        return [matched, *(f"{line}{first if line == self._unmatched else ''}" for line in self.limitations)]
-
-    @property
-    def _unmatched(self) -> str:
-        n = self._matches.n_unmatched if self._matches else 0
-        return f"{n:,} supplied row(s) belong to no planned question and image, and were left out." if n else ""
+        complete = [] if found.n_missing else [f"All {found.n_planned:,} planned answers are supplied."]
+        unmatched = [f"The first that belongs to none is {found.first_unmatched}."] if found.first_unmatched else []
+        return [*complete, *self.limitations, *unmatched]
 
     @property
     def limitations(self) -> Sequence[str]:
@@ -113,7 +104,10 @@ class RecordedEngine(BaseEngine):
         if found is None:
             return ()
         lines = [
-            self._unmatched,
+            f"{found.n_missing:,} of {found.n_planned:,} planned answers were not supplied, and count as missing."
+            if found.n_missing else "",
+            f"{found.n_unmatched:,} supplied row(s) belong to no planned question and image, and were left out."
+            if found.n_unmatched else "",
             f"{found.n_blank:,} supplied row(s) have no answer." if found.n_blank else "",
             f"{found.n_repeated:,} supplied row(s) repeat a question about an image, and were left out "
             f"(engine.duplicates={self._options.duplicates})." if found.n_repeated else "",
@@ -148,10 +142,13 @@ class RecordedEngine(BaseEngine):
         Fp2Error
             If the answers lack what this kind of question is answered by.
         """
-        names, what = _NEEDED.get(question.kind, (("text",), "text"))
+        from fp2.engines.recorded.match import answered_by
+
+        names = answered_by(question.kind)
         if not any(self._supplied.has(name) for name in names):
+            what = f"the answers have no {names[0]}, which a question of kind {question.kind} is answered by"
             fix = f"Set engine.columns={{{names[0]}: COLUMN}}"
-            raise Fp2Error(f"the answers have no {what}", where=f"question '{question.question_id}'", fix=fix)
+            raise Fp2Error(what, where=f"question '{question.question_id}'", fix=fix)
         return {"name": METHOD, "question": question.question_id}
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
@@ -191,10 +188,10 @@ class RecordedEngine(BaseEngine):
 def _answer(task: ImageTask, question: Question, row: int, columns: Mapping[str, list[Any]]) -> Answer | None:
     """Return the answer in a row; None if it lacks what the question is answered by."""
     text = columns["text"][row] if "text" in columns else None
-    if question.kind not in _NEEDED:
-        return None if text is None else Answer(task.image_id, question.question_id, text)
     if question.kind == "choice":
         return _choice(task, question, columns["numbers"][row])
+    if question.kind != "yes_no":
+        return None if text is None else Answer(task.image_id, question.question_id, text)
     own = {name: columns[name][row] for name in YES_NO_NUMBERS if name in columns}
     numbers = {
         name: None if (value := own.get(name)) is None or math.isnan(value) else value for name in YES_NO_NUMBERS

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from fp2.engines.recorded.table import Supplied
 
 _VALUES = ("text", "numbers", *YES_NO_NUMBERS)
+_KINDS: Mapping[str, tuple[str, ...]] = {"yes_no": YES_NO_NUMBERS, "choice": ("numbers",), "": _VALUES}
 Codes = NDArray[np.int64]
+
+
+def answered_by(kind: str) -> tuple[str, ...]:
+    """Return the columns that a kind of question is answered by: probabilities, or the text."""
+    return _KINDS.get(kind, ("text",))
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,8 @@ class Matches:
         (image id, variant) of a stimulus -> its number.
     questions : mapping
         Question id -> its number.
+    n_planned, n_missing : int
+        Planned answers, and those that no row has.
     n_rows, n_blank, n_unmatched, n_repeated : int
         Rows; those without an answer, those that belong to nothing planned, and repetitions that are left out.
     first_unmatched : str
@@ -43,6 +51,8 @@ class Matches:
     rows: Codes
     places: Mapping[tuple[str, str], int]
     questions: Mapping[str, int]
+    n_planned: int
+    n_missing: int
     n_rows: int
     n_blank: int
     n_unmatched: int
@@ -81,7 +91,7 @@ def match(supplied: Supplied, tasks: Sequence[ImageTask], questions: Sequence[Qu
     images = _coded(frame["image"].tolist(), _image_names(named))
     shown_as = _variant_codes(supplied, variants)
     asked = _question_codes(supplied, questions)
-    there = _answered(supplied)
+    there = _answered(supplied, asked, questions)
     matched = (images >= 0) & (shown_as >= 0) & (asked >= 0)
     lost = np.flatnonzero(~matched & there)
     kept = np.flatnonzero(matched & there)
@@ -94,19 +104,26 @@ def match(supplied: Supplied, tasks: Sequence[ImageTask], questions: Sequence[Qu
         for number, image in enumerate(named)
         for code, variant in enumerate(variants)
     }
+    numbers = {question.question_id: place for place, question in enumerate(questions)}
+    planned = len(tasks) * len(questions)
     return Matches(
-        keys, rows, places, {question.question_id: place for place, question in enumerate(questions)}, len(frame),
+        keys, rows, places, numbers, planned, planned - len(keys), len(frame),
         int((~there).sum()), len(lost), repeated, supplied.row(int(lost[0])) if len(lost) else "",
     )  # fmt: skip
 
 
-def _answered(supplied: Supplied) -> NDArray[np.bool_]:
-    """Return which rows have an answer: a value, and no status that begins with "error"."""
+def _answered(supplied: Supplied, asked: Codes, questions: Sequence[Question]) -> NDArray[np.bool_]:
+    """Return which rows have an answer: a value of the question's kind, and no status that begins with "error".
+
+    A row whose question is unknown needs any value.
+    """
     frame = supplied.frame
+    kinds = np.array([*(question.kind for question in questions), ""])[asked]
     there = np.zeros(len(frame), dtype=bool)
-    for name in _VALUES:
-        if name in frame:
-            there |= frame[name].notna().to_numpy()
+    for kind in set(kinds.tolist()):
+        names = (name for name in answered_by(kind) if name in frame)
+        for name in names:
+            there |= (kinds == kind) & frame[name].notna().to_numpy()
     if "status" in frame:
         there &= ~frame["status"].astype("str").str.lower().str.startswith("error").to_numpy()
     return there
