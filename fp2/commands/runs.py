@@ -202,6 +202,8 @@ def export(
     if not any(asdict(exports).values()):
         fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE or --answers FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
+    places = [one for one in overrides if exports.answers is not None and one.startswith("data.")]
+    overrides = [one for one in overrides if one not in places]
     results = _results(word, overrides)
     for path, write in texts:
         if path is not None:
@@ -213,18 +215,20 @@ def export(
             exports.parquet.parent.mkdir(parents=True, exist_ok=True)
             artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
     if exports.answers is not None:
-        _export_answers(word, exports.answers, overrides, form, keys)
+        _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
     for path in filter(None, asdict(exports).values()):
         print(path)
 
 
-def _export_answers(word: str, path: Path, overrides: Sequence[str], form: str | None, keys: bool) -> None:
+def _export_answers(
+    word: str, path: Path, overrides: Sequence[str], places: Mapping[str, str], form: str | None, keys: bool
+) -> None:
     from fp2.progress import Progress
     from fp2.runs.export_answers import FILES, export_answers
 
     here = load_config(overrides)
     with _run(word, here, FILES) as folder:
-        export_answers(folder, here, path, Progress(), form=form, keys=keys)
+        export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from fp2.ask.answers import RowAnswers, read_tables
 from fp2.ask.dense_answers import QUESTIONS, SHARDS, DenseAnswers
 from fp2.config import Config
 from fp2.engines.recorded.forms import form_of
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
 from fp2.report.reading import is_calibration, model_name
 from fp2.runs.reader import read_results
@@ -36,14 +36,17 @@ FILES = (artifacts.PEOPLE, artifacts.RESPONSES, SHARDS, QUESTIONS)
 
 
 def export_answers(
-    folder: Path, here: Config, path: Path, progress: Progress, *, form: str | None = None, keys: bool = False
-) -> int:
+    folder: Path, here: Config, path: Path, progress: Progress, *, places: Mapping[str, str] | None = None,
+    form: str | None = None, keys: bool = False,
+) -> int:  # fmt: skip
     """Write the answers of the run in `folder` to `path`; return how many rows.
 
     Parameters
     ----------
     here : Config
         Where this machine's state is.
+    places : mapping, optional
+        Where the data set is now: `data.path` or another of its options that name a place, and the path.
     form : str, optional
         Of the file (`fp2.engines.recorded.forms`); by default that of its suffix.
     keys : bool
@@ -62,7 +65,7 @@ def export_answers(
     answers = read_tables(folder, scored=False).answers
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
-        rows = _with_ids(rows, config, here, progress)
+        rows = _with_ids(rows, _moved(config, places or {}), here, progress)
     if is_calibration(results):
         rows["planted_effects"] = "true"
     created = datetime.fromisoformat(results["created"]).timestamp()
@@ -143,6 +146,28 @@ def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
     return rows
 
 
+def _moved(config: Config, places: Mapping[str, str]) -> Config:
+    """Return the config with the data set at other places.
+
+    Raises
+    ------
+    Fp2Error
+        For an option of the data set that names no place.
+    """
+    from fp2.compose import from_plain
+    from fp2.data.base import local_options
+
+    plain = asdict(config)
+    allowed = [f"data.{name}" for name in local_options(plain["data"])]
+    for key, path in places.items():
+        if key not in allowed:
+            raise Fp2Error(
+                "the data set of a run cannot be changed, only its place", where=key, fix=nearest(key, allowed)
+            )
+        plain["data"][key.removeprefix("data.")] = path
+    return from_plain(plain) if places else config
+
+
 def _with_ids(rows: pd.DataFrame, config: Config, here: Config, progress: Progress) -> pd.DataFrame:
     """Return the rows with the ids of the data set in place of salted keys.
 
@@ -154,7 +179,7 @@ def _with_ids(rows: pd.DataFrame, config: Config, here: Config, progress: Progre
     from fp2.data.base import load_configured
     from fp2.store.salted_keys import local_salt, salted
 
-    fix = "Give its place (data.root=... or data.path=...), or add --keys for salted keys in place of ids"
+    fix = "Give its place as another argument (data.path=FILE), or add --keys for salted keys in place of ids"
     try:
         people = load_configured(config, progress, images_needed=False).people
     except Fp2Error as error:

@@ -33,8 +33,9 @@ class Form:
         Returns the rows of a file, as a table of its top-level keys.
     write : callable
         Writes rows with our names to a path: `write(path, rows, about)`; `about` has `model`, `run_id`, `created`.
-    recognises : callable
-        Whether the first line of a JSON Lines file (an object) is one of this form.
+    recognises : callable, optional
+        Whether the first line of a JSON Lines file (an object) is one of this form; None for a form that is that of
+        every other file with its suffix.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Form:
     fields: Mapping[str, tuple[str, ...]]
     read: Callable[[Path], pd.DataFrame]
     write: Callable[[Path, pd.DataFrame, Mapping[str, Any]], None]
-    recognises: Callable[[Mapping[str, Any]], bool] = lambda first: False
+    recognises: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 @cache
@@ -75,8 +76,8 @@ def form_of(path: Path, name: str | None = None, *, where: str = "engine.format"
         fix = f"{nearest(path.suffix, known)}, or set {where}"
         raise Fp2Error(f"answers cannot be in a file with the suffix {path.suffix!r}", where=str(path), fix=fix)
     first = _first_line(path) if exists and len(fitting) > 1 else {}
-    by_suffix = next(form for form in fitting if path.suffix.lower() == form.suffixes[0])
-    return next((form for form in fitting if form.recognises(first)), by_suffix)
+    recognised = (form for form in fitting if form.recognises is not None and form.recognises(first))
+    return next(recognised, next((form for form in fitting if form.recognises is None), fitting[0]))
 
 
 def _first_line(path: Path) -> Mapping[str, Any]:

@@ -30,9 +30,9 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _only(value: Any) -> Any:
-    """Return what lists of one element hold."""
-    while isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    """Return what lists of one element hold; nothing of an empty one."""
+    while isinstance(value, list) and len(value) <= 1:
+        value = value[0] if value else None
     return value
 
 
