@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,7 @@ def read_answers(options: RecordedOptions, tick: Callable[[int, int], None] = la
 
 def frame_answers(frame: pd.DataFrame, options: RecordedOptions) -> Supplied:
     """Return the answers of a DataFrame, as `read_answers` does."""
-    return tidy([("the DataFrame", forms()["jsonl"], frame)], options)
+    return tidy([("the DataFrame", replace(forms()["jsonl"], name="DataFrame"), frame)], options)
 
 
 def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOptions) -> Supplied:

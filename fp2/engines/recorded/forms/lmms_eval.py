@@ -39,8 +39,8 @@ def _only(value: Any) -> Any:
 def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
     lines = []
     for number, row in enumerate(records(rows)):
-        answer = [row[name] for name in ("text",) if name in row]
-        known = {name: value for name, value in row.items() if name != "question_text"}
+        answer = [row["text"]] if "text" in row else []
+        known = {name: value for name, value in row.items() if name not in ("question_text", "text")}
         asked = row.get("question_text", "")
         hashed = sha256_bytes(f"{row['image']}\0{row['question']}".encode())
         lines.append(
