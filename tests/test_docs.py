@@ -37,7 +37,14 @@ PLACEHOLDERS = {
     "data=NAME": "data=peeps",
     "scorer=NAME": "scorer=valence",
 }
-OWN_FILES = ("model=my_model", "model=llava_pinned", "probe=leader", "probe=survey", "experiment=consistency", "experiment=word_count")
+OWN_FILES = (
+    "model=my_model",
+    "model=llava_pinned",
+    "probe=leader",
+    "probe=survey",
+    "experiment=consistency",
+    "experiment=word_count",
+)
 """Choices that a page or the example plug-in defines."""
 
 

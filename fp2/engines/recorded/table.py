@@ -96,9 +96,9 @@ def tidy(read: Sequence[tuple[str, Form, pd.DataFrame]], options: RecordedOption
     _check_there(supplied, read[0][2])
     for name in KEYS:
         if name in frame:
-            frame[name] = [_key(value) for value in frame[name].tolist()]
+            _put(frame, name, [_key(value) for value in frame[name].tolist()])
     if "text" in frame:
-        frame["text"] = [_answer_text(value, row, supplied) for row, value in enumerate(frame["text"].tolist())]
+        _put(frame, "text", [_answer_text(one, row, supplied) for row, one in enumerate(frame["text"].tolist())])
     if "numbers" in frame:
         _spread(supplied)
     for name in YES_NO_NUMBERS:
@@ -197,6 +197,13 @@ def _check_there(supplied: Supplied, table: pd.DataFrame) -> None:
         raise Fp2Error("there are no answers in it", where=where, fix=fix)
 
 
+def _put(frame: pd.DataFrame, name: str, values: Sequence[Any]) -> None:
+    """Set a column to values of any type, None among them."""
+    import pandas as pd
+
+    frame[name] = pd.Series(list(values), dtype="object", index=frame.index)
+
+
 def _key(value: Any) -> str | None:
     """Return an id or a name as text: 34.0, as a table may hold 34, is 34."""
     if value is None:
@@ -219,8 +226,6 @@ def _spread(supplied: Supplied) -> None:
     """Read the JSON of `numbers`, and fill the columns of a yes/no answer from it."""
     import json
 
-    import pandas as pd
-
     frame = supplied.frame
     read: list[Mapping[str, Any] | None] = []
     for row, value in enumerate(frame["numbers"].tolist()):
@@ -231,13 +236,13 @@ def _spread(supplied: Supplied) -> None:
         if found is not None and not isinstance(found, Mapping):
             raise Fp2Error("numbers is not a JSON object", where=supplied.row(row))
         read.append(found)
-    frame["numbers"] = pd.Series(read, dtype="object", index=frame.index)
+    _put(frame, "numbers", read)
     for name in YES_NO_NUMBERS:
         values = [None if one is None else one.get(name) for one in read]
         own = frame[name].tolist() if name in frame else [None] * len(read)
         merged = [old if new is None else new for old, new in zip(own, values, strict=True)]
         if any(value is not None for value in merged):
-            frame[name] = merged
+            _put(frame, name, merged)
 
 
 def _floats(supplied: Supplied, name: str) -> Any:
