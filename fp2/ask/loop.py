@@ -173,6 +173,7 @@ def ask(
     attempts: int,
     error_budget: float,
     tick: Callable[[int, int], None] = lambda done, failed: None,
+    saw: Callable[[Sequence[Answer]], None] = lambda batch: None,
     start: Callable[[int, int], None] = lambda planned, cached: None,
 ) -> Asked:
     """Get every planned answer that the store does not have; each batch is stored as it comes.
@@ -186,8 +187,9 @@ def ask(
         How often a failed answer is tried in this run.
     error_budget : float
         Failures that end the run: a share of the planned answers up to 1, a count above.
-    tick, start : callable
-        Called with (answers got, failures so far) per batch, and with (planned, cached) once.
+    tick, saw, start : callable
+        Called with (answers got, failures so far) per batch, with each batch before that, and with (planned, stored)
+        once.
 
     Raises
     ------
@@ -204,7 +206,7 @@ def ask(
         try:
             if asked.over_budget is None:
                 with ExitStack() as stack:
-                    ended = _in_passes(storage, engine, budget, attempts, tick, stack)
+                    ended = _in_passes(storage, engine, budget, attempts, tick, saw, stack)
                 asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
         finally:
             storage.flush()
@@ -215,8 +217,9 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None], stack: ExitStack
-) -> str | None:
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None],
+    saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
+) -> str | None:  # fmt: skip
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
     What another run is asking is left to it; its answers are taken over when it is done, and asked where it is not.
@@ -233,9 +236,10 @@ def _in_passes(
             elsewhere: set[tuple[str, str]] = set()
             for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
-                tried = sum(answer.error != NOT_SUPPLIED for answer in batch)
-                budget.tried += tried
-                budget.failed += tried - done
+                tried = [answer for answer in batch if answer.error != NOT_SUPPLIED]
+                saw(tried)
+                budget.tried += len(tried)
+                budget.failed += len(tried) - done
                 tick(done, storage.n_failed)
                 if reason := budget.spent(attempt == attempts - 1, storage.reason()):
                     return reason

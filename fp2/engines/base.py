@@ -226,6 +226,10 @@ class EngineOptions:
 
     __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
 
+    def summary(self) -> dict[str, str]:
+        """Return what `fp2 plan` shows of how the engine will ask, by label; nothing unless an engine says more."""
+        return {}
+
     def identity(self) -> dict[str, Any]:
         """Return what of the options decides a result, for the config hash: nothing, since an engine computes.
 

@@ -86,6 +86,10 @@ class RecordedOptions(EngineOptions):
             **({"index": file_digest(self.index, "engine.index")} if self.index else {}),
         }
 
+    def summary(self) -> dict[str, str]:
+        """Return that the answers are supplied."""
+        return {"answers": f"supplied in {len(self.paths)} file(s), not asked here"}
+
     @property
     def digest(self) -> str:
         """The digest of the file of answers; of several, that of their digests."""
