@@ -213,12 +213,19 @@ def export(
         Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
     ] = None,
     ml_bom: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a CycloneDX ML-BOM.")] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Form of the answers, where the suffix does not say: lmms_eval, openai_batch.")
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
 ) -> None:
-    """Write the disparities of a run in other formats."""
+    """Write the disparities of a run in other formats, or its answers."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
-    write(run, Exports(csv, parquet, latex, model_card, ml_bom), ctx.args)
+    write(run, Exports(csv, parquet, latex, model_card, ml_bom, answers), ctx.args, form=format, keys=keys)
 
 
 @app.command(context_settings=OVERRIDES)

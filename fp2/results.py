@@ -25,6 +25,10 @@ LIMITATIONS = (
 ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
+SUPPLIED = (
+    "The answers were supplied, not asked here: which model gave them, to which images and questions and with which "
+    "settings is what their source states. `model.supplied` has the digest of the file."
+)
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = (
     "The model is simulated, or effects were planted in it on purpose: the run is calibration, not a finding about "
@@ -183,6 +187,7 @@ def limitations(model: Mapping[str, Any], notes: Sequence[str], *, text: bool = 
     return [
         *([EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
+        *([SUPPLIED] if "supplied" in model else []),
         *(line for line in LIMITATIONS if text or line not in ABOUT_TEXT),
         *notes,
     ]

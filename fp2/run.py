@@ -22,7 +22,7 @@ from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import Engine
+from fp2.engines.base import Engine, SuppliesAnswers
 from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
@@ -114,7 +114,8 @@ def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Aske
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
     refusals = load_patterns(Refusal.lexicon_file)
-    title = f"Asking {config.model.name}"
+    doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
+    title = f"{doing} {config.model.name}"
     with progress.answers(title) as bar:
         live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
         try:
@@ -218,6 +219,8 @@ def _passport_extra(inputs: Inputs, results: Mapping[str, Any]) -> dict[str, Any
     extra: dict[str, Any] = {"seeds": {"analysis": inputs.config.seed, "data": inputs.config.data.seed}}
     if inputs.battery is None:
         return extra
+    if "supplied" in results["model"]:
+        return extra  # how the answers were generated is not known here
     return {"decoding": asdict(inputs.battery.decoding), "preprocessing": results["model"]["processor"], **extra}
 
 
@@ -235,8 +238,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `SHOWN_AS` are there
-    if they were given.
+    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `supplied` says where
+    answers come from that existed already; `SHOWN_AS` are there if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -249,7 +252,10 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": given.startswith("pkg://") or engine_class(asdict(config.engine)).planted,
+        "embedded": given.startswith("pkg://")
+        or engine_class(asdict(config.engine)).planted
+        or bool(identity.get("planted")),
         **({"server": identity["server"]} if "server" in identity else {}),
         **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
+        **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
     }

@@ -281,3 +281,11 @@ MIRRORED = "mirrored"
 """The mirrored copy of every image of two people."""
 
 NOT_ASKED = "not asked: the run ended before it came to this"
+NOT_SUPPLIED = "not supplied: the answers that exist already lack this one"
+WITHOUT_ATTEMPT: Mapping[str, str] = {"not_asked": NOT_ASKED, "not_supplied": NOT_SUPPLIED}
+"""Counts of answers that are missing without having failed, with the reason that they are stored under."""
+
+
+def absent_counts(counts: Mapping[Any, Any]) -> dict[str, int]:
+    """Return the counts (the keys of `WITHOUT_ATTEMPT`) that are not zero: results have no other."""
+    return {str(name): int(n) for name, n in counts.items() if n}

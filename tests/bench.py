@@ -133,7 +133,8 @@ def results_of(folder: Path) -> dict[str, Any]:
 def check_counts(results: dict[str, Any]) -> None:
     """Assert that the answers of a run add up, in all and by group."""
     for counts in (results["answers"], *results["answers_by_group"]):
-        assert counts["planned"] == counts["answered"] + counts["failed"] + counts.get("not_asked", 0)
+        absent = counts.get("not_asked", 0) + counts.get("not_supplied", 0)
+        assert counts["planned"] == counts["answered"] + counts["failed"] + absent
         assert counts["refused"] <= counts["answered"]
     assert results["answers"]["cached"] <= results["answers"]["answered"]
 

@@ -39,7 +39,14 @@ PLACEHOLDERS = {
     "data=NAME": "data=peeps",
     "scorer=NAME": "scorer=valence",
 }
-OWN_FILES = ("model=my_model", "model=llava_pinned", "probe=leader", "experiment=consistency", "experiment=word_count")
+OWN_FILES = (
+    "model=my_model",
+    "model=llava_pinned",
+    "probe=leader",
+    "probe=survey",
+    "experiment=consistency",
+    "experiment=word_count",
+)
 """Choices that a page or the example plug-in defines."""
 
 
@@ -157,7 +164,7 @@ def problem_of_overrides(words: list[str]) -> str | None:
 def tags_and_groups() -> set[str]:
     """Return the entry-point groups and the MLflow tags, which look like Python names."""
     toml = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
-    return {*re.findall(r'entry-points\."(fp2\.\w+)"', toml), "fp2.conf", "fp2.variant"}
+    return {*re.findall(r'entry-points\."(fp2\.\w+)"', toml), "fp2.conf", "fp2.variant", "fp2.answers"}
 
 
 def is_python_name(name: str) -> bool:

@@ -15,7 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.api.objects import FunctionModel, Scorer, given_model, given_people, split_scorers, starts_with_object
+from fp2.api.objects import (
+    FunctionModel,
+    Scorer,
+    given_answers,
+    given_model,
+    given_people,
+    split_scorers,
+    starts_with_object,
+)
 from fp2.api.results import Comparison, Disparity, Run
 from fp2.errors import Fp2Error
 
@@ -35,6 +43,7 @@ _OF_EVERY_DATA_SET = ("seed", "limit", "offset", "stratify", "ids")
 def evaluate(
     *,
     model: Any = "peeps_vlm",
+    answers: str | Path | pd.DataFrame | None = None,
     data: str | pd.DataFrame = "peeps",
     probes: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "fingerprint",
     cuts: str | Sequence[str] | None = None,
@@ -53,6 +62,10 @@ def evaluate(
     model : str or object
         A name of the config group `model`; or a (model, processor) pair of transformers, an engine
         (`fp2.engines.base.Engine`), a `FunctionModel`, or a function `(image, question) -> answer`.
+    answers : str, Path or DataFrame, optional
+        Answers that exist already, from a file in one of the forms of `docs/answers.md` or as a table with columns such
+        as `image`, `question` and `text`: nothing is asked, `model` is the name of the model that gave them, and images
+        need not exist.
     data : str or DataFrame
         A name of the config group `data`; or one row per person in an image, with a column `image` (a path, or a PIL
         image), perhaps `subject`, and one column per attribute.
@@ -100,7 +113,7 @@ def evaluate(
     is_table = not isinstance(data, str)
     attributes = _attributes(data, columns) if is_table else []
     words = [
-        *([f"model={model}"] if isinstance(model, str) else []),
+        *([f"model={'recorded' if answers is not None else model}"] if isinstance(model, str) else []),
         *([] if is_table else [f"data={data}"]),
         *_probe_words(probes),
         *([f"scorer=[{','.join(names)}]"] if names else []),
@@ -110,12 +123,16 @@ def evaluate(
     with _project(root) as place:
         plain = asdict(_config([*words, place]))
         engine = dataset = None
-        if not isinstance(model, str):
+        if answers is not None:
+            found = given_answers(answers, model, name, plain["model"], plain["engine"])
+            plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
+        elif not isinstance(model, str):
             found = given_model(model, name)
             plain["model"], plain["engine"], engine = dict(found.model), dict(found.engine), found.make
         if not isinstance(data, str):
             folder = Path(plain["paths"]["data"])
-            spec, dataset = given_people(data, folder, columns, Path(image_root) if image_root else None)
+            root_folder = Path(image_root) if image_root else None
+            spec, dataset = given_people(data, folder, columns, root_folder, found=answers is None)
             plain["data"] = {**spec, **{key: plain["data"][key] for key in _OF_EVERY_DATA_SET}}
         if objects:
             plain["scorer"] = _in_order(scorers, plain["scorer"] if names else {}, specs)

@@ -106,13 +106,64 @@ def given_model(model: Any, name: str | None) -> GivenModel:
     return GivenModel({"name": name, "engine": NAME, "dtype": dtype, "revision": version}, options, make)
 
 
+def given_answers(
+    answers: Any, model: Any, name: str | None, model_config: Mapping[str, Any], engine_config: Mapping[str, Any]
+) -> GivenModel:
+    """Return answers that exist already as a model.
+
+    Parameters
+    ----------
+    answers : str, Path or DataFrame
+        A file, or a table with columns such as `image`, `question` and `text`.
+    model : str
+        The name of the model that gave them; `name` takes its place in results.
+    model_config, engine_config : mapping
+        The config groups `model` and `engine` of `model=recorded`, with the caller's overrides.
+
+    Raises
+    ------
+    Fp2Error
+        If `model` is no name, or `answers` are neither a file nor a table.
+    """
+    from fp2.engines.recorded.engine import RecordedEngine
+    from fp2.engines.recorded.options import RecordedOptions
+    from fp2.plugins import read_options
+
+    if not isinstance(model, str):
+        raise Fp2Error("answers are given, so nothing is asked", where="model", fix="Give the name of their model")
+    is_table = hasattr(answers, "columns")
+    if not is_table and not isinstance(answers, str | Path):
+        fix = "Give a path or a DataFrame"
+        raise Fp2Error(f"{type(answers).__name__} is not a file of answers", where="answers", fix=fix)
+    place = {"content": _content(answers)} if is_table else {"answers": str(answers)}
+    engine = {**engine_config, **place}
+    options = read_options(RecordedOptions, engine, "engine")
+    called = {**model_config, "name": name or model}
+
+    def make(decoding: Decoding) -> Engine:
+        return RecordedEngine(str(called.get("id") or called["name"]), options, answers if is_table else None)
+
+    return GivenModel(called, engine, make)
+
+
+def _content(frame: pd.DataFrame) -> str:
+    """Return the digest of a table's columns and cells."""
+    from fp2.hashing import digest
+
+    rows = [[str(cell) for cell in row] for row in frame.itertuples(index=False)]
+    return f"sha256:{digest([[str(name) for name in frame.columns], rows])}"
+
+
 def given_people(
-    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None, image_root: Path | None
+    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None, image_root: Path | None, *, found: bool
 ) -> tuple[dict[str, Any], Dataset]:
-    """Return what stands for a DataFrame of people in the config group `data`, and the data set."""
+    """Return what stands for a DataFrame of people in the config group `data`, and the data set.
+
+    `found` is whether any of the images must exist.
+    """
     from fp2.data.frame import IMAGES, NAME, dataset_of
 
-    dataset, content = dataset_of(frame, folder / IMAGES, columns, image_root)
+    dataset, content = dataset_of(frame, folder / IMAGES, columns, image_root, found=found)
     return {"name": NAME, "kind": None, "target": "fp2.data.frame:Frame", "content": content}, dataset
 
 

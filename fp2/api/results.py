@@ -196,6 +196,8 @@ class Run:
             f"<p>{results['n_subjects']:,} subjects, {results['n_images']:,} images; "
             f"{escape(reading.scorer_label(self.primary))}; run <code>{escape(self.run_id[:8])}</code></p>",
         ]
+        if reading.were_supplied(results):
+            parts.append(f"<p><strong>{escape(reading.SUPPLIED)}</strong></p>")
         if reading.is_calibration(results):
             parts.append(f"<p><em>{escape(reading.CALIBRATION_SHORT)}</em></p>")
         if not self.complete:

@@ -15,7 +15,7 @@ from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.store.rows import response_set
-from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, NOT_ASKED, attribute_columns
+from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, WITHOUT_ATTEMPT, absent_counts, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,9 +32,10 @@ class Answers(Protocol):
         ...
 
     def counts(self, model_calls: int) -> dict[str, int]:
-        """Return planned = answered + failed + not_asked; refused and cached (among the answered); the model calls.
+        """Return planned = answered + failed + not_asked + not_supplied; refused, cached (answered); the model calls.
 
-        `not_asked` is there where a run ended before it came to some answers.
+        `not_asked` is there where a run ended before it came to some answers, `not_supplied` where answers that exist
+        already lack some.
         """
         ...
 
@@ -225,15 +226,15 @@ class RowAnswers:
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
         answered = self.frame["status"] == "answered"
-        not_asked = int((self.frame["error"] == NOT_ASKED).sum())
+        absent = absent_counts({name: int((self.frame["error"] == why).sum()) for name, why in WITHOUT_ATTEMPT.items()})
         return {
             "planned": len(self.frame),
             "answered": int(answered.sum()),
             "refused": int(self.frame["refused"].sum()),
-            "failed": len(self.frame) - int(answered.sum()) - not_asked,
+            "failed": len(self.frame) - int(answered.sum()) - sum(absent.values()),
             "cached": int((self.frame["cached"] & answered).sum()),
             "model_calls": model_calls,
-            **({"not_asked": not_asked} if not_asked else {}),
+            **absent,
         }
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
@@ -241,8 +242,9 @@ class RowAnswers:
         from fp2.cuts import memberships, varying
 
         table = self.frame[["image_id", "subject_id", "status", "refused"]].copy()
-        table["not_asked"] = self.frame["error"] == NOT_ASKED
-        table["failed"] = (table["status"] != "answered") & ~table["not_asked"]
+        for name, reason in WITHOUT_ATTEMPT.items():
+            table[name] = self.frame["error"] == reason
+        table["failed"] = (table["status"] != "answered") & ~table[list(WITHOUT_ATTEMPT)].any(axis=1)
         keys = ["image_id", "subject_id"]
         if (people["n_people"] == 2).any():  # one answer about two people counts for both
             table, keys = table.drop(columns="subject_id"), ["image_id"]
@@ -250,10 +252,9 @@ class RowAnswers:
         for cut in cuts:
             merged = table.merge(memberships(varying(people, cut), cut), on=keys)
             for group, part in merged.groupby("group", sort=True):
-                failed, not_asked = int(part["failed"].sum()), int(part["not_asked"].sum())
-                counts = {"planned": len(part), "answered": len(part) - failed - not_asked}
-                counts |= {"refused": int(part["refused"].sum()), "failed": failed}
-                counts |= {"not_asked": not_asked} if not_asked else {}
+                failed, absent = int(part["failed"].sum()), absent_counts(part[list(WITHOUT_ATTEMPT)].sum().to_dict())
+                counts = {"planned": len(part), "answered": len(part) - failed - sum(absent.values())}
+                counts |= {"refused": int(part["refused"].sum()), "failed": failed, **absent}
                 out.append({"cut": cut.name, "group": str(group), **counts})
         return out
 

@@ -38,7 +38,7 @@ from fp2.store.dense import (
     written_since,
 )
 from fp2.store.leases import Leases
-from fp2.tables import NOT_ASKED, YES_NO_NUMBERS, Answer, ImageTask, Question
+from fp2.tables import NOT_ASKED, NOT_SUPPLIED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.base import Engine
@@ -112,6 +112,7 @@ class DenseStorage:
         shape = (len(self.contexts), _WIDTH, len(self.question_set.questions))
         self._shape = shape
         self.failed: dict[tuple[int, int], str] = {}
+        self._absent: set[tuple[int, int]] = set()
         self._context = {task.image_id: place for place, task in enumerate(self.tasks)}
         self._place = {question.question_id: place for place, question in enumerate(self.asked)}
         self._left: NDArray[np.int64] = np.zeros(shape[0], dtype=np.int64)
@@ -203,6 +204,8 @@ class DenseStorage:
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet."""
         open_ones = ~answered(self.numbers)
+        if self._absent:
+            open_ones[tuple(zip(*self._absent, strict=True))] = False
         self._left = open_ones.sum(axis=1)
         full = self._left == open_ones.shape[1]
         out = []
@@ -251,6 +254,9 @@ class DenseStorage:
         context, place = self._context[answer.image_id], self._place[answer.question_id]
         pending = self._pending.setdefault(context, _Pending())
         self._left[context] -= 1
+        if answer.error == NOT_SUPPLIED:
+            self._absent.add((context, place))
+            return False
         pending.seconds += answer.seconds
         numbers, error = _numbers(answer)
         if error is not None:
@@ -286,8 +292,11 @@ class DenseStorage:
         if context < 0:
             return dict.fromkeys(range(len(self.plan.questions)), self.plan.rows[row].error or "")
         there = answered(self.numbers[context])
-        places = self.places.tolist()
-        return {q: self.failed.get((context, place), NOT_ASKED) for q, place in enumerate(places) if not there[place]}
+        return {
+            q: self.failed.get((context, place), NOT_SUPPLIED if (context, place) in self._absent else NOT_ASKED)
+            for q, place in enumerate(self.places.tolist())
+            if not there[place]
+        }
 
     def answers(self) -> DenseAnswers:
         """Return the answers, one entry per row of the plan."""

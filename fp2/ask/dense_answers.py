@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
-from fp2.tables import CONTROLS, NOT_ASKED, ORIGINAL, YES_NO_NUMBERS
+from fp2.tables import CONTROLS, ORIGINAL, WITHOUT_ATTEMPT, YES_NO_NUMBERS, absent_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,13 +92,13 @@ class DenseAnswers:
         """Which answers there are, (n, traits, templates)."""
         return self.errors < 0
 
-    @property
-    def not_asked(self) -> NDArray[np.bool_]:
-        """Whether the run ended before it came to each answer."""
-        if NOT_ASKED not in self.reasons:
-            return np.zeros(self.errors.shape, dtype=np.bool_)
-        not_asked: NDArray[np.bool_] = self.errors == self.reasons.index(NOT_ASKED)
-        return not_asked
+    def absent(self) -> dict[str, NDArray[np.bool_]]:
+        """Return which answers are missing without having failed, by name of the count (`WITHOUT_ATTEMPT`)."""
+        return {
+            name: self.errors == self.reasons.index(reason)
+            for name, reason in WITHOUT_ATTEMPT.items()
+            if reason in self.reasons
+        }
 
     def where(self, kept: NDArray[np.bool_]) -> DenseAnswers:
         """Return the answers about the images that are marked."""
@@ -118,15 +118,16 @@ class DenseAnswers:
 
     def counts(self, model_calls: int) -> dict[str, int]:
         """Return planned, answered, refused, failed and cached answers, and the model calls."""
-        n_answered, n_not_asked = int(self.answered.sum()), int(self.not_asked.sum())
+        n_answered = int(self.answered.sum())
+        absent = absent_counts({name: there.sum() for name, there in self.absent().items()})
         return {
             "planned": int(self.errors.size),
             "answered": n_answered,
             "refused": 0,
-            "failed": int(self.errors.size) - n_answered - n_not_asked,
+            "failed": int(self.errors.size) - n_answered - sum(absent.values()),
             "cached": int((self.cached & self.answered).sum()),
             "model_calls": model_calls,
-            **({"not_asked": n_not_asked} if n_not_asked else {}),
+            **absent,
         }
 
     def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
@@ -136,17 +137,17 @@ class DenseAnswers:
         from fp2.cuts import memberships
 
         answered = self.answered.sum(axis=(1, 2))
-        not_asked = self.not_asked.sum(axis=(1, 2))
+        kinds = {name: there.sum(axis=(1, 2)) for name, there in self.absent().items()}
         table = pd.DataFrame({"image_id": self.image_ids, "subject_id": self.subject_ids})
-        table = table.assign(answered=answered, not_asked=not_asked)
+        table = table.assign(answered=answered, **kinds)
         rows = []
         for cut in cuts:
             merged = table.merge(memberships(people, cut), on=["image_id", "subject_id"])
             for group, part in merged.groupby("group", sort=True):
                 planned, done = len(part) * self.per_image, int(part["answered"].sum())
-                left = int(part["not_asked"].sum())
-                row = {"planned": planned, "answered": done, "refused": 0, "failed": planned - done - left}
-                row |= {"not_asked": left} if left else {}
+                absent = absent_counts(part[list(kinds)].sum().to_dict())
+                failed = planned - done - sum(absent.values())
+                row = {"planned": planned, "answered": done, "refused": 0, "failed": failed, **absent}
                 rows.append({"cut": cut.name, "group": str(group), **row})
         return rows
 

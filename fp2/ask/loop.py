@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from fp2.tables import NOT_SUPPLIED
+
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
     from fp2.engines.base import Engine
@@ -234,9 +236,10 @@ def _in_passes(
             elsewhere: set[tuple[str, str]] = set()
             for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
-                saw(batch)
-                budget.tried += len(batch)
-                budget.failed += len(batch) - done
+                tried = [answer for answer in batch if answer.error != NOT_SUPPLIED]
+                saw(tried)
+                budget.tried += len(tried)
+                budget.failed += len(tried) - done
                 tick(done, storage.n_failed)
                 if reason := budget.spent(attempt == attempts - 1, storage.reason()):
                     return reason

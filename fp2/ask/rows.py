@@ -17,7 +17,7 @@ from fp2.data.stimuli import original_image_id
 from fp2.hashing import canonical_json, digest
 from fp2.store.leases import Leases
 from fp2.store.rows import answered_keys, response_key, response_set
-from fp2.tables import ANSWERS, NOT_ASKED, Answer, Decoding, ImageTask, Question
+from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.base import Engine
@@ -57,6 +57,7 @@ class RowStorage:
         self._failed = {key: row.error for row, _, key in self.planned() if row.error is not None}
         self.n_not_shown = len(self._failed)
         self._have: set[str] = set()
+        self._absent: set[str] = set()
         self._cached: set[str] = set()
 
     def planned(self) -> Iterator[tuple[PlannedRow, Question, str]]:
@@ -115,7 +116,7 @@ class RowStorage:
 
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet; the same pixels twice are asked about once."""
-        tasks, seen = [], set(self._have)
+        tasks, seen = [], self._have | self._absent
         for task, keys in zip(self.plan.tasks, self.keys, strict=True):
             asked = dict(zip(keys, self.plan.questions, strict=True))
             left = tuple(question for key, question in asked.items() if key not in seen)
@@ -142,8 +143,10 @@ class RowStorage:
         return sum(key in new for _, _, key in self.planned())
 
     def keep(self, batch: Sequence[Answer]) -> int:
-        """Store a batch."""
-        rows = [(self._key[answer.image_id, answer.question_id], _storable(answer)) for answer in batch]
+        """Store a batch; what the engine was not supplied with is neither an answer nor a failure."""
+        keyed = [(self._key[answer.image_id, answer.question_id], _storable(answer)) for answer in batch]
+        rows = [(key, answer) for key, answer in keyed if answer.error != NOT_SUPPLIED]
+        self._absent |= {key for key, answer in keyed if answer.error == NOT_SUPPLIED}
         self._store.put_many(rows, self._engine.runtime())
         for key, answer in rows:
             if answer.error is None:
@@ -187,8 +190,9 @@ class RowStorage:
                 }  # fmt: skip
                 continue
             tries = 0 if key not in self._failed else failures[key].attempts if key in failures else 1
+            missing = NOT_SUPPLIED if key in self._absent else NOT_ASKED
             known[key] = {
-                "text": None, "numbers": None, "status": "error", "error": self._failed.get(key, NOT_ASKED),
+                "text": None, "numbers": None, "status": "error", "error": self._failed.get(key, missing),
                 "attempts": tries, "seconds": 0.0, "tokens": 0, "cached": False,
             }  # fmt: skip
         return known

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost
 from fp2.compose import build_protocol, compose_config, jobs_of
+from fp2.engines.base import SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
@@ -262,6 +263,8 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
     """Return the time that the rest takes and its basis: stored answers, an image timed now, or computation."""
     assert inputs.engine is not None
     assert inputs.battery is not None
+    if isinstance(inputs.engine, SuppliesAnswers):
+        return "nothing is asked: the answers are supplied"
     if forecast.left == 0:
         return "nothing is left to ask"
     if forecast.seconds:

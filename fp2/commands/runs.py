@@ -28,12 +28,15 @@ DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
 
 
 @contextmanager
-def _run(word: str, here: Config) -> Iterator[Path]:
-    """Yield the folder of a run's files; those of the MLflow store are there until the end of the block."""
+def _run(word: str, here: Config, more: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield the folder of a run's files; those of the MLflow store are there until the end of the block.
+
+    `more` are further files, which a run may lack.
+    """
     from fp2.runs.reader import run_folder
 
     with tempfile.TemporaryDirectory(prefix="fp2-run-") as scratch:
-        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG))
+        yield run_folder(word, here, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), more)
 
 
 def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -179,10 +182,13 @@ class Exports:
     latex: Path | None = None
     model_card: Path | None = None
     ml_bom: Path | None = None
+    answers: Path | None = None
 
 
-def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
-    """Write the disparities of a run in the formats asked for, and print the paths.
+def export(
+    word: str, exports: Exports, overrides: Sequence[str], *, form: str | None = None, keys: bool = False
+) -> None:
+    """Write the disparities of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
 
     Raises
     ------
@@ -196,8 +202,10 @@ def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
         (exports.ml_bom, to_ml_bom),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
-        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE or --ml-bom FILE"
+        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE, --ml-bom FILE or --answers FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
+    places = [one for one in overrides if exports.answers is not None and one.startswith("data.")]
+    overrides = [one for one in overrides if one not in places]
     results = _results(word, overrides)
     for path, write in texts:
         if path is not None:
@@ -208,8 +216,21 @@ def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
         with artifacts.as_user_error(exports.parquet.parent):
             exports.parquet.parent.mkdir(parents=True, exist_ok=True)
             artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
+    if exports.answers is not None:
+        _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
     for path in filter(None, asdict(exports).values()):
         print(path)
+
+
+def _export_answers(
+    word: str, path: Path, overrides: Sequence[str], places: Mapping[str, str], form: str | None, keys: bool
+) -> None:
+    from fp2.progress import Progress
+    from fp2.runs.export_answers import FILES, export_answers
+
+    here = load_config(overrides)
+    with _run(word, here, FILES) as folder:
+        export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
 
 
 def _write(path: Path, text: str) -> None:

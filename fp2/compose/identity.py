@@ -52,8 +52,10 @@ def identity_of(config: Config) -> dict[str, Any]:
     cuts = resolve_cuts(asdict(config.cut))
     # Runs without an image variant keep the hash from before there were variants.
     changed = {} if config.variant.kind == ORIGINAL else {"variant": variant_identity(config.variant)}
+    engine = config.engine.identity()
     return {
         "model": model,
+        **({"engine": engine} if engine else {}),
         "probe": probe,
         **_task_identity(config.task),
         "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],

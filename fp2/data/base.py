@@ -129,12 +129,15 @@ class LoadContext:
         Bars and notes on standard error.
     remote : str, optional
         Address of the server on another machine that images will be sent to.
+    images_needed : bool
+        False where the answers exist already, so that the image files may be missing.
     """
 
     state: Path
     cache: Path
     progress: Progress
     remote: str | None = None
+    images_needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -343,7 +346,7 @@ def people_table(columns: dict[str, list[object]]) -> pd.DataFrame:
     return frame[[*PEOPLE.names, *attributes]]
 
 
-def load_configured(config: Config, progress: Progress) -> Dataset:
+def load_configured(config: Config, progress: Progress, *, images_needed: bool = True) -> Dataset:
     """Return the data set of `config.data`, before anything is left out or sampled.
 
     Raises
@@ -357,6 +360,7 @@ def load_configured(config: Config, progress: Progress) -> Dataset:
         Path(config.paths.data),
         progress,
         remote if remote and not _is_local(remote) else None,
+        images_needed,
     )
     dataset = configured_source(config).load(context)
     for line in dataset.schema_lines:

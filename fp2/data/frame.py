@@ -43,8 +43,9 @@ class Frame(DataSource[FrameOptions]):
 
 
 def dataset_of(
-    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None = None, image_root: Path | None = None
-) -> tuple[Dataset, str]:
+    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None = None, image_root: Path | None = None,
+    *, found: bool = True,
+) -> tuple[Dataset, str]:  # fmt: skip
     """Return a DataFrame as a data set, and the digest of its people.
 
     Parameters
@@ -57,6 +58,8 @@ def dataset_of(
         Our names to the frame's columns, as in `fp2.data.readers.table.load_table`; by default every column.
     image_root : Path, optional
         The folder that image paths start from; the current one by default.
+    found : bool
+        Whether any of the images must exist.
 
     Raises
     ------
@@ -71,10 +74,10 @@ def dataset_of(
     if "image" in columns and columns["image"] in frame.columns:
         image = columns["image"]
         frame = frame.assign(**{image: [_path(cell, folder) for cell in frame[image]]})
-    found = frame_people(frame, columns, root, Path(NAME))
-    people = found.people
+    dataset = frame_people(frame, columns, root, Path(NAME), found=found)
+    people = dataset.people
     said = people.drop(columns="image_path")
-    return found, digest([list(said.columns), [[str(cell) for cell in row] for row in said.itertuples(index=False)]])
+    return dataset, digest([list(said.columns), [[str(cell) for cell in row] for row in said.itertuples(index=False)]])
 
 
 def _path(cell: Any, folder: Path) -> Any:

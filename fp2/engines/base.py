@@ -15,9 +15,9 @@ import importlib.metadata
 import itertools
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
 
@@ -124,6 +124,32 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class SuppliesAnswers(Protocol):
+    """What an engine has besides the members of `Engine` if its answers exist already and no model is asked.
+
+    Images need not be there then. An answer that it lacks has the error `fp2.tables.NOT_SUPPLIED`, which is no failure.
+    """
+
+    def read(self, tick: Callable[[int, int], None]) -> None:
+        """Read the answers; `tick` is called with (done, total)."""
+        ...
+
+    def match(self, tasks: Sequence[ImageTask], questions: Sequence[Question]) -> Sequence[str]:
+        """Find the answers to what is planned, before `answer` is called; return lines for the terminal.
+
+        Raises
+        ------
+        Fp2Error
+            If none belongs to it.
+        """
+        ...
+
+    def provenance(self) -> dict[str, Any]:
+        """Return where the answers come from (JSON values, no paths): at least `digest`."""
+        ...
+
+
 class EngineFactory(Protocol):
     """What the class of an engine has, so that `build_engine` can make one from a config.
 
@@ -202,6 +228,16 @@ class EngineOptions:
 
     def summary(self) -> dict[str, str]:
         """Return what `fp2 plan` shows of how the engine will ask, by label; nothing unless an engine says more."""
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what of the options decides a result, for the config hash: nothing, since an engine computes.
+
+        Raises
+        ------
+        Fp2Error
+            If a file that decides a result cannot be read.
+        """
         return {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fp2.config import choices
 from fp2.engines.base import Engine, EngineFactory, EngineOptions
 from fp2.errors import Fp2Error
 from fp2.plugins import ENGINES, check_members, load, own_options, read_installed, read_options
@@ -58,7 +59,8 @@ def build_engine(
     wanted = str(model.get("engine") or name)
     if wanted not in (name, *kind.serves):
         what = f"the model {model.get('name')!r} is for engine={wanted}, not engine={name}"
-        raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}")
+        other = f", or choose its model: model={name} model.name=NAME" if name in choices("model") else ""
+        raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}{other}")
     connection = store.connection if store is not None else None
     made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
     check_members(made, _MEMBERS, "an engine", "engine")

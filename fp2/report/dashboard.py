@@ -21,6 +21,7 @@ from fp2.report.leaderboard import rank
 from fp2.report.passport import write_atomically
 from fp2.report.reading import MIN_CELL, suppress_small_cells
 from fp2.report.section import Section, heading, present
+from fp2.tables import WITHOUT_ATTEMPT
 
 _TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
@@ -106,6 +107,8 @@ def render_dashboard(
         "pictures": _embedded(parts, figures),
         "calibration": reading.is_calibration(results),
         "variant": reading.variant_line(results),
+        "supplied": reading.SUPPLIED if reading.were_supplied(results) else None,
+        "absent": [key for key in WITHOUT_ATTEMPT if key in results["answers"]],
         "cuts": list(results["cuts"]),
         "scorers": list(dict.fromkeys(name for part in parts for name in part.get("scorers", ()))),
         "primary": reading.primary_scorer(results),

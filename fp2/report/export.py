@@ -19,6 +19,7 @@ from fp2.report.reading import (
     rows_of,
     scorer_label,
     verdict_words,
+    were_supplied,
 )
 
 NESTED = ("groups", "pairs", "p_worst", "p_worst_null", "extreme_pair")
@@ -105,7 +106,7 @@ def to_model_card(results: Mapping[str, Any]) -> str:
         "metrics": metrics,
         "source": {
             "name": f"Fingerprint² Bench {results['fp2_version']}, run {results['run_id']}, "
-            f"config {results['config_hash'][:16]}"
+            f"config {results['config_hash'][:16]}{', of supplied answers' if were_supplied(results) else ''}"
         },
     }
     card = {"model-index": [{"name": model_name(results), "results": [result]}]}

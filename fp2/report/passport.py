@@ -2,8 +2,9 @@
 
 The statement is an in-toto Statement v1 (https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md) from
 `results.json` and the artifacts. A `subject` of a statement is a thing with a digest: the files (by their name relative
-to the passport) and, as URNs, the inputs of the run (the data set's manifest, the prompts with the lexicons, and the
-model). It names the code that made it: the version of the package, and the git commit of a checkout.
+to the passport) and, as URNs, the inputs of the run (the data set's manifest, the prompts with the lexicons, the model,
+and answers that were supplied). It names the code that made it: the version of the package, and the git commit of a
+checkout.
 
 DSSE envelope: https://github.com/secure-systems-lab/dsse. The signature is over `DSSEv1 <len type> <type> <len payload>
 <payload>`; the payload is RFC 8785 canonical JSON, so equal statements are equal bytes.
@@ -41,6 +42,7 @@ PARTIAL_TYPE = f"{PREDICATE_TYPE}/PARTIAL"
 """Of a run with planned answers that are missing."""
 SCHEMA_VERSION = 1
 DATASET_SUBJECT, BUNDLE_SUBJECT, MODEL_SUBJECT = "dataset-manifest", "prompts-and-lexicons", "model"
+ANSWERS_SUBJECT = "supplied-answers"
 EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
 
 _PACKAGE = Path(fp2.__file__).resolve().parent
@@ -118,6 +120,7 @@ def _input_subjects(results: Mapping[str, Any]) -> list[dict[str, Any]]:
         DATASET_SUBJECT: _sha256(results["dataset_digest"]),
         BUNDLE_SUBJECT: _sha256(bundle_digest(results)),
         MODEL_SUBJECT: _sha256(model.get("weights_digest")),
+        ANSWERS_SUBJECT: _sha256((model.get("supplied") or {}).get("digest")),
     }
     revision = str(model.get("revision") or "")
     if _COMMIT.fullmatch(revision):

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fp2.results import NO_MODEL
-from fp2.tables import CONTROLS
+from fp2.tables import CONTROLS, WITHOUT_ATTEMPT
 from fp2.text import printable
 
 PRIMARY_SCORER = "valence"
 DASH = "–"
 MIN_CELL = 10
 """The default of `report.suppress_below`."""
-_OUTCOMES = ("refused", "failed", "not_asked", "answered")
+_OUTCOMES = ("refused", "failed", *WITHOUT_ATTEMPT, "answered")
 
 VERDICTS = {
     "biased": "biased",
@@ -54,6 +54,7 @@ VARIANT_MEANINGS = {
 CONTROL = (
     "This is a negative control: a difference between groups that remains does not come from the person in the image."
 )
+SUPPLIED = "Answers were supplied, not asked here."
 CALIBRATION_SHORT = "Model with planted effects: calibration, not a finding about people."
 
 
@@ -115,6 +116,16 @@ def variant_line(results: Mapping[str, Any]) -> str | None:
     meaning = VARIANT_MEANINGS.get(variant["kind"], "")
     control = f" {CONTROL}" if variant["kind"] in CONTROLS else ""
     return f"Stimulus: {name}{f' ({numbers})' if numbers else ''}. {meaning}{control}".strip()
+
+
+def were_supplied(results: Mapping[str, Any]) -> bool:
+    """Return whether the answers existed already, and no model was asked."""
+    return "supplied" in results["model"]
+
+
+def absent_words(answers: Mapping[str, Any]) -> list[str]:
+    """Return the counts of answers that are missing without having failed: `12 not supplied`."""
+    return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:

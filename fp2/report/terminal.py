@@ -15,6 +15,8 @@ from fp2.config import ReportConfig
 from fp2.cuts import is_cut_note
 from fp2.report.reading import (
     CALIBRATION_SHORT,
+    SUPPLIED,
+    absent_words,
     is_calibration,
     model_name,
     model_was_used,
@@ -22,6 +24,7 @@ from fp2.report.reading import (
     scorer_label,
     scorer_names,
     variant_line,
+    were_supplied,
 )
 from fp2.report.section import Section, heading, present
 
@@ -61,6 +64,8 @@ def print_results(
     console.print(head + Text(where, style="not bold"))
     if is_calibration(results):
         console.print(Text(CALIBRATION_SHORT, style="italic"))
+    if were_supplied(results):
+        console.print(Text(SUPPLIED, style="bold"))
     if variant := variant_line(results):
         console.print(Text(variant, style="bold"))
     if not results["complete"]:
@@ -82,8 +87,7 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
     """Return the counts of answers, and of model calls."""
     answers = results["answers"]
     words = [f"{answers[key]:,} {key}" for key in ("planned", "answered", "refused", "failed", "cached")]
-    if not_asked := answers.get("not_asked"):
-        words.insert(4, f"{not_asked:,} not asked")
+    words[4:4] = absent_words(answers)
     calls = f"{answers['model_calls']:,} model calls"
     if answers["model_calls"] > answers["answered"] - answers["cached"]:
         calls += " (passes, generate calls or requests, those of repeated attempts included)"

@@ -11,6 +11,7 @@ from fp2.ask.plan import Plan, make_plan, show
 from fp2.compose import build_protocol
 from fp2.config import Config
 from fp2.data.image_size import with_image_size
+from fp2.engines.base import SuppliesAnswers
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
@@ -73,12 +74,13 @@ def load_inputs(
 
     given = given or Given()
     protocol = build_protocol(config)
-    asked = _load_battery(protocol, config, store, given) if protocol.asks else {}
+    asked = _load_battery(protocol, config, store, given, progress) if protocol.asks else {}
     protocol = asked.pop("protocol", protocol)
     battery = asked.get("battery")
-    protocol, dataset = load_people(config, protocol, battery, progress, given.dataset)
+    shown = not isinstance(asked.get("engine"), SuppliesAnswers)
+    protocol, dataset = load_people(config, protocol, battery, progress, given.dataset, images_needed=shown)
     cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
-    pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images)
+    pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images, needed=shown)
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
@@ -87,7 +89,9 @@ def load_inputs(
     return protocol, inputs, pixels
 
 
-def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, given: Given) -> dict[str, Any]:
+def _load_battery(
+    protocol: Protocol, config: Config, store: ResponseStore, given: Given, progress: Progress
+) -> dict[str, Any]:
     """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
@@ -104,6 +108,9 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, give
     else:
         model, options = asdict(config.model), asdict(config.engine)
         engine = build_engine(model, options, battery.decoding, store, verify_files=config.verify_inputs)
+    if isinstance(engine, SuppliesAnswers):
+        with progress.counter("Reading the answers") as tick:
+            engine.read(tick)
     engine.identity()
     for question in battery.questions:
         engine.method(question)  # raises for a kind of question that the engine cannot ask
@@ -111,11 +118,12 @@ def _load_battery(protocol: Protocol, config: Config, store: ResponseStore, give
 
 
 def load_people(
-    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, given: Dataset | None = None
-) -> tuple[Protocol, Dataset]:
+    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, given: Dataset | None = None,
+    *, images_needed: bool = True,
+) -> tuple[Protocol, Dataset]:  # fmt: skip
     """Return the protocol that fits the people, and the data set with the images that the run is about.
 
-    `given` takes the place of the configured data set.
+    `given` takes the place of the configured data set; `images_needed` is False where the image files may be missing.
 
     Raises
     ------
@@ -124,7 +132,7 @@ def load_people(
     """
     from fp2.data.base import load_configured
 
-    dataset = given or load_configured(config, progress)
+    dataset = given or load_configured(config, progress, images_needed=images_needed)
     protocol = protocol.for_people(dataset.people)
     return protocol, _choose(config, protocol, dataset, battery.people if battery else None)
 
@@ -164,13 +172,15 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
 
 
 def _read_images(
-    config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress, *, opened: bool
+    config: Config, people: pd.DataFrame, store: ResponseStore, progress: Progress, *, opened: bool, needed: bool
 ) -> tuple[Pixels, str]:
     """Return the digest of every image that is not remembered, and of the data set; report what cannot be read.
 
-    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone.
+    Images that are not `opened` have no digest, and that of the data set is of ids and attributes alone. Where no image
+    is `needed`, one that cannot be read has the digest `NO_PIXELS`.
     """
-    from fp2.data.pixels import PixelIndex, dataset_digest
+    from fp2.data.pixels import PixelDigest, PixelIndex, dataset_digest
+    from fp2.data.stimuli import NO_PIXELS
 
     if not opened:
         return {}, dataset_digest(people, dict.fromkeys(people["image_id"]))
@@ -178,16 +188,20 @@ def _read_images(
     with progress.count_up("Reading the images", len(set(paths))) as read:
         pixels = PixelIndex(store.connection).digest_many(paths, read, verify=config.verify_inputs)
     bad = [(path, found.error) for path, found in pixels.items() if found.sha256 is None]
+    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
+    digest = dataset_digest(people, by_image)
+    if not needed and bad:
+        progress.note(f"{len(bad)} image(s) cannot be read here; none is needed, since the answers are supplied")
+        return {**pixels, **{path: PixelDigest(NO_PIXELS, 0, 0) for path, _ in bad}}, digest
     for path, error in bad[:3]:  # on the terminal only: no path is kept with a run
         progress.note(f"cannot be read: {path} ({error})")
     if len(bad) > 3:
         progress.note(f"... and {len(bad) - 3} more images")
-    by_image = {i: pixels[Path(p)].sha256 for i, p in zip(people["image_id"], paths, strict=True)}
-    return pixels, dataset_digest(people, by_image)
+    return pixels, digest
 
 
 def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
-    """Return the plan of every answer that a protocol needs."""
+    """Return the plan of every answer that a protocol needs; answers that exist already are matched to it."""
     assert inputs.battery is not None
     folder = Path(inputs.config.paths.data) / "shown"
 
@@ -196,6 +210,10 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
 
     stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
     plan = make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    if isinstance(inputs.engine, SuppliesAnswers):
+        for line in inputs.engine.match(plan.tasks, plan.questions):
+            inputs.progress.note(line)
+        return plan
     size = inputs.config.model.image_size
     if size is None:
         return plan

@@ -331,6 +331,7 @@ def log_files(
                 "response_set": results["response_set"],
                 "complete": str(results["complete"]).lower(),
                 "severity": results["severity"],
+                **({"answers": "supplied, not asked here"} if "supplied" in results["model"] else {}),
                 "passport_sha256": sha256_file(passport),
                 "summary": json.dumps(summarise(results)),
             }

@@ -34,7 +34,8 @@ class Table(DataSource[TableOptions]):
         from fp2.data.readers.table import load_table
 
         chosen = self.options
-        return load_table(chosen.path.expanduser(), _text(chosen.columns), _folder(chosen.image_root))
+        root = _folder(chosen.image_root)
+        return load_table(chosen.path.expanduser(), _text(chosen.columns), root, found=context.images_needed)
 
 
 @dataclass(frozen=True, kw_only=True)

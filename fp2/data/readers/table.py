@@ -30,8 +30,12 @@ _MISSING = frozenset({"nan", "<na>", "nat", "n/a", "#n/a"})
 """How programs write a missing value, in lower case. `NA` and `None` may be values: a country, an answer."""
 
 
-def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None = None) -> Dataset:
+def load_table(
+    path: Path, columns: Mapping[str, str], image_root: Path | None = None, *, found: bool = True
+) -> Dataset:
     """Return the people of a table; `columns` maps our names to the table's columns.
+
+    `found` is whether any of the images must exist; where the answers are supplied, none needs to.
 
     Our names are:
 
@@ -49,10 +53,13 @@ def load_table(path: Path, columns: Mapping[str, str], image_root: Path | None =
         If the table cannot be read, lacks a mapped column, repeats an (image, subject) pair, has an incomplete or
         malformed box, or none of the images is found.
     """
-    return frame_people(read_table(path), columns, (image_root or path.parent).expanduser().absolute(), path)
+    root = (image_root or path.parent).expanduser().absolute()
+    return frame_people(read_table(path), columns, root, path, found=found)
 
 
-def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path) -> Dataset:
+def frame_people(
+    frame: pd.DataFrame, columns: Mapping[str, str], root: Path, path: Path, *, found: bool = True
+) -> Dataset:
     """Return the people of a table that was read, as `load_table` does; image paths are relative to `root`."""
     if frame.columns.empty:
         raise Fp2Error("the table is empty", where=str(path))
@@ -60,7 +67,7 @@ def frame_people(frame: pd.DataFrame, columns: Mapping[str, str], root: Path, pa
     if frame.empty:
         raise Fp2Error("the table has no rows", where=str(path))
     notes: list[str] = []
-    image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes)
+    image_ids, image_paths = _images(frame[columns[_IMAGE]].tolist(), root, path, notes, found)
     if subject_key is None:
         subject_ids = image_ids
         notes.append("no subject column is given: each image counts as a subject of its own")
@@ -177,7 +184,7 @@ def _filled(cells: list[Any], column: str, path: Path) -> list[str]:
     return texts
 
 
-def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple[list[str], list[Path]]:
+def _images(cells: list[Any], root: Path, path: Path, notes: list[str], found: bool) -> tuple[list[str], list[Path]]:
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
     paths = [Path(os.path.normpath(root / Path(text).expanduser())) for text in _filled(cells, "image", path)]
     outside = sum(not image.is_relative_to(root) for image in paths)
@@ -186,7 +193,7 @@ def _images(cells: list[Any], root: Path, path: Path, notes: list[str]) -> tuple
             f"{outside} image(s) lie outside {root.name or root}: their full paths are their ids, so the data set's "
             "digest holds for this machine only (set data.image_root)"
         )
-    if not any(image.is_file() for image in paths):
+    if found and not any(image.is_file() for image in paths):
         raise Fp2Error(
             f"none of the {len(paths)} images was found, the first is {paths[0]}",
             where=str(path),

@@ -213,7 +213,7 @@ def _check_outcome(engine: Engine, battery: Battery, options: GrasOptions, progr
     which = lacking.get(options.outcome)
     others = " or ".join(f"probe.options.outcome={name}" for name in OUTCOMES if name not in lacking)
     if which == NEVER:
-        what = f"this server never gives {options.outcome}"
+        what = f"the answers of engine={engine.identity().get('engine')} never have {options.outcome}"
         raise Fp2Error(what, where="probe.options.outcome", fix=f"Set {others}")
     if which:
         progress.note(f"This server gives {options.outcome} for some answers only; for all of them with {others}")

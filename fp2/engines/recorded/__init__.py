@@ -1,0 +1,1 @@
+"""Answers that exist already: read from files in several forms, matched to what a run plans, and written again."""

@@ -1,0 +1,200 @@
+"""The answers of a run as rows for other programs: its ids in place of salted keys, and every form that is read.
+
+A run holds salted keys only. Ids are restored from the data set and the salt of this machine; the file then is about
+people as the data set is, and is readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fp2 import artifacts
+from fp2.ask.answers import RowAnswers, read_tables
+from fp2.ask.dense_answers import QUESTIONS, SHARDS, DenseAnswers
+from fp2.config import Config
+from fp2.engines.recorded.forms import form_of
+from fp2.errors import Fp2Error, nearest
+from fp2.progress import Progress
+from fp2.report.reading import is_calibration, model_name
+from fp2.runs.reader import read_results
+from fp2.runs.recompute import logged_config
+from fp2.tables import YES_NO_NUMBERS, Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILES = (artifacts.PEOPLE, artifacts.RESPONSES, SHARDS, QUESTIONS)
+"""Files of a run that its answers are in; a run has some of them."""
+
+
+def export_answers(
+    folder: Path, here: Config, path: Path, progress: Progress, *, places: Mapping[str, str] | None = None,
+    form: str | None = None, keys: bool = False,
+) -> int:  # fmt: skip
+    """Write the answers of the run in `folder` to `path`; return how many rows.
+
+    Parameters
+    ----------
+    here : Config
+        Where this machine's state is.
+    places : mapping, optional
+        Where the data set is now: `data.path` or another of its options that name a place, and the path.
+    form : str, optional
+        Of the file (`fp2.engines.recorded.forms`); by default that of its suffix.
+    keys : bool
+        Whether images and subjects are named by their salted keys, which needs no data set.
+
+    Raises
+    ------
+    Fp2Error
+        If the run has no answers, the form is unknown, the data set is not here, or the file cannot be written.
+    """
+    chosen = form_of(path, form, where="--format", exists=False)
+    results = read_results(folder)
+    if not results["answers"]["planned"]:
+        raise Fp2Error("the run asked no model: it has no answers", where=str(results["run_id"]))
+    config = logged_config(folder, here, results["run_id"])
+    answers = read_tables(folder, scored=False).answers
+    rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
+    if not keys:
+        rows = _with_ids(rows, _moved(config, places or {}), here, progress)
+    if is_calibration(results):
+        rows["planted_effects"] = "true"
+    created = datetime.fromisoformat(results["created"]).timestamp()
+    about = {"model": model_name(results), "run_id": results["run_id"], "created": int(created)}
+    with artifacts.as_user_error(path.parent), progress.steps(f"Writing {len(rows):,} answers", 1):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        path.chmod(0o600)
+        chosen.write(path, rows, about)
+    return len(rows)
+
+
+def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
+    """Return the answers of row storage; the numbers of yes/no answers in columns, those of choices as JSON."""
+    import pandas as pd
+
+    from fp2.probes.battery import load_battery
+
+    assert isinstance(answers, RowAnswers)
+    asked = {question.question_id: question for question in load_battery(asdict(config.probe)).questions}
+    frame = answers.frame
+    read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
+    kinds = [_kind(asked, name) for name in frame["question_id"].tolist()]
+    yes_no = [numbers if kind == "yes_no" else None for numbers, kind in zip(read, kinds, strict=True)]
+    others = [None if kind == "yes_no" else cell for cell, kind in zip(frame["numbers"].tolist(), kinds, strict=True)]
+    rows = pd.DataFrame(
+        {
+            "image": frame["image_id"],
+            "subject": frame["subject_id"],
+            "variant": frame["variant"],
+            "probe": frame["probe"],
+            "question": frame["question_id"],
+            "question_text": [asked[name].text if name in asked else None for name in frame["question_id"].tolist()],
+            "text": frame["text"],
+            "status": frame["status"],
+            "error": frame["error"],
+        }
+    )
+    if any(yes_no):
+        for name in YES_NO_NUMBERS:
+            rows[name] = pd.to_numeric(pd.Series([(one or {}).get(name) for one in yes_no], dtype="object"))
+    if any(isinstance(cell, str) for cell in others):
+        rows["numbers"] = others
+    return rows
+
+
+def _kind(asked: Mapping[str, Question], name: str) -> str:
+    return asked[name].kind if name in asked else "text"
+
+
+def _dense_rows(answers: DenseAnswers) -> pd.DataFrame:
+    """Return the answers of dense storage, image by image."""
+    import pandas as pd
+
+    n = len(answers.image_ids)
+    table = answers.questions
+    place = {pair: row for row, pair in enumerate(zip(table["trait"], table["template"], strict=True))}
+    order = [place[word, template] for word in answers.words for template in answers.templates]
+    asked = table.iloc[order]
+    reasons: Any = np.array([*answers.reasons, None], dtype=object)
+    rows = pd.DataFrame(
+        {
+            "image": np.repeat(answers.image_ids, answers.per_image),
+            "subject": np.repeat(answers.subject_ids, answers.per_image),
+            "variant": answers.variant,
+            **{
+                name: np.tile(asked[column].to_numpy(dtype=object), n)
+                for name, column in (
+                    ("probe", "probe"), ("question", "question_id"), ("question_text", "text"), ("trait", "trait"),
+                    ("template", "template"),
+                )
+            },
+            **{name: values.reshape(-1).astype(np.float64) for name, values in answers.columns.items()},
+            "status": np.where(answers.answered.reshape(-1), "answered", "error"),
+            "error": reasons[answers.errors.reshape(-1)],
+        }
+    )  # fmt: skip
+    return rows
+
+
+def _moved(config: Config, places: Mapping[str, str]) -> Config:
+    """Return the config with the data set at other places.
+
+    Raises
+    ------
+    Fp2Error
+        For an option of the data set that names no place.
+    """
+    from fp2.compose import from_plain
+    from fp2.data.base import local_options
+
+    plain = asdict(config)
+    allowed = [f"data.{name}" for name in local_options(plain["data"])]
+    for key, path in places.items():
+        if key not in allowed:
+            raise Fp2Error(
+                "the data set of a run cannot be changed, only its place", where=key, fix=nearest(key, allowed)
+            )
+        plain["data"][key.removeprefix("data.")] = path
+    return from_plain(plain) if places else config
+
+
+def _with_ids(rows: pd.DataFrame, config: Config, here: Config, progress: Progress) -> pd.DataFrame:
+    """Return the rows with the ids of the data set in place of salted keys.
+
+    Raises
+    ------
+    Fp2Error
+        If the data set is not here, or is another one.
+    """
+    from fp2.data.base import load_configured
+    from fp2.store.salted_keys import local_salt, salted
+
+    fix = "Give its place as another argument (data.path=FILE), or add --keys for salted keys in place of ids"
+    try:
+        people = load_configured(config, progress, images_needed=False).people
+    except Fp2Error as error:
+        raise Fp2Error(
+            f"the ids of the run are in its data set, and {error.what}", where=error.where, fix=fix
+        ) from error
+    salt = local_salt(Path(here.paths.state))
+    out = rows.copy()
+    kinds: tuple[Literal["image", "subject"], ...] = ("image", "subject")
+    for name in kinds:
+        ids = people[f"{name}_id"].tolist()
+        known = dict(zip(salted(ids, salt, name), ids, strict=True))
+        lost = set(rows[name]) - set(known)
+        if lost:
+            what = f"{len(lost)} of {rows[name].nunique()} {name}s of the run are not in the data set that is here"
+            raise Fp2Error(what, where=f"data={config.data.name}", fix=fix)
+        out[name] = [known[key] for key in rows[name].tolist()]
+    return out
