@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
+from fp2.compose import CONFIG_NAME, check_overrides, check_pins, conf_dir, prepare, validate
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
@@ -47,7 +47,9 @@ def _main(argv: list[str]) -> int:
         _hydra_main([*flags, *expanded])
         return 0
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
-    config = check_overrides(expanded, sweep=sweep)
+    configs = check_overrides(expanded, sweep=sweep)
+    check_pins(configs)
+    config = configs[0]
     from fp2.runs.outputs import fresh_folder
 
     folder = fresh_folder(Path(config.paths.outputs))

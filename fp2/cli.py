@@ -75,6 +75,21 @@ def plan(
     plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
+@app.command(context_settings=OVERRIDES)
+def pin(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]... [KEY=VALUE]...", help="Models, or a run's settings."),
+    ] = None,
+) -> None:
+    """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
+    from fp2.commands.pin import pin as write
+
+    words = [*([model] if model else []), *ctx.args]
+    raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word]))
+
+
 @app.command("list", context_settings=OVERRIDES)
 def list_choices(
     ctx: typer.Context,

@@ -208,6 +208,8 @@ class BaseEngine:
     serves: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[str, str]] = {}
     planted: ClassVar[bool] = False
+    from_hub: ClassVar[bool] = False
+    """Whether `model.id` may be a repository of the Hugging Face hub, at the commit `model.revision`."""
 
     @classmethod
     def family_sharing(cls, family: str) -> str | None:

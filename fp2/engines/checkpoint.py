@@ -114,7 +114,7 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _from_folder("local", folder.resolve(), digests or FileDigests())
-    if not _HUB_ID.fullmatch(name) or name.startswith((".", "/", "~")):
+    if not is_repository(name):
         raise Fp2Error(
             f"there is no model directory {name!r}",
             where="model.id",
@@ -123,6 +123,11 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     path = fetch(name, revision, _SMALL)
     _require_config(path, name)
     return _read(name, path, path.name, None)
+
+
+def is_repository(name: str) -> bool:
+    """Return whether a model's name is that of a repository of the hub: no folder, and no part of a package."""
+    return _HUB_ID.fullmatch(name) is not None and not Path(name).is_dir()
 
 
 def read_small_files(name: str, path: Path, weights_digest: str) -> Checkpoint:

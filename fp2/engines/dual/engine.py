@@ -29,6 +29,7 @@ class DualEngine(BaseEngine):
     Options: ClassVar[type[Any]] = LocalOptions
     serves: ClassVar[tuple[str, ...]] = ("dual",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+    from_hub: ClassVar[bool] = True
 
     def __init__(self, encoder: DualEncoder) -> None:
         self.encoder = encoder

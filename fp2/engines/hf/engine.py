@@ -77,6 +77,7 @@ class HfEngine(BaseEngine):
     Options: ClassVar[type[Any]] = HfOptions
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+    from_hub: ClassVar[bool] = True
 
     def __init__(
         self,
