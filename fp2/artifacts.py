@@ -23,7 +23,9 @@ OVERRIDES = "overrides.yaml"
 TABLE = "disparities.json"
 FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
-LOCAL_FILES = ("status.json", "traceback.txt")
+STATUS = "status.json"
+"""How a job ended."""
+LOCAL_FILES = (STATUS, "traceback.txt")
 """Files that stay on this machine."""
 TABLE_COLUMNS = (
     "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",

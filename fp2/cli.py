@@ -224,6 +224,21 @@ def leaderboard(
 
 
 @app.command(context_settings=OVERRIDES)
+def report(
+    ctx: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="SWEEP|RUN...", help="The folder of a sweep, its id, or any runs.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="The folder for the files (default: beside the runs).")] = None,
+) -> None:
+    """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
+    from fp2.commands.report import report as write
+
+    words = [*([run] if run else []), *ctx.args]
+    write([word for word in words if "=" not in word], [word for word in words if "=" in word], to)
+
+
+@app.command(context_settings=OVERRIDES)
 def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")]) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.compose import load_config

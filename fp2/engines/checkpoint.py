@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import re
 import sqlite3
@@ -83,6 +84,17 @@ class Checkpoint:
         if not self.has_weights:
             return None
         return sum(file.stat().st_size for pattern in _WEIGHTS for file in self.path.glob(pattern))
+
+    @property
+    def n_parameters(self) -> int | None:
+        """Number of weights, from the headers of safetensors files; None without a complete set of such files."""
+        files = _safetensors(self.path)
+        if not files or not self.has_weights:
+            return None
+        try:
+            return sum(_count_weights(file) for file in files)
+        except (OSError, ValueError, KeyError, TypeError):  # loading it reports a damaged file
+            return None
 
     def identity(self) -> dict[str, Any]:
         """Return the part of the response key: JSON values, no paths."""
@@ -292,12 +304,32 @@ def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, A
 def _weights_complete(path: Path) -> bool:
     """Return whether the folder has a complete set of weights: a single file, or all files of an index."""
     for index in sorted(path.glob("*.index.json")):
-        shards = set(_json(index).get("weight_map", {}).values())
+        shards = set(_weight_map(index).values())
         if shards and all((path / str(shard)).is_file() for shard in shards):
             return True
     if any(path.glob("*.index.json")):
         return False
     return any(file.is_file() for pattern in _WEIGHTS for file in path.glob(pattern))
+
+
+def _safetensors(path: Path) -> list[Path]:
+    """Return the safetensors files that hold the weights: those of an index, or else all."""
+    shards = {str(shard) for index in path.glob("*.safetensors.index.json") for shard in _weight_map(index).values()}
+    return [path / shard for shard in sorted(shards)] if shards else sorted(path.glob("*.safetensors"))
+
+
+def _weight_map(index: Path) -> dict[str, Any]:
+    return dict(_json(index).get("weight_map", {}))
+
+
+def _count_weights(file: Path) -> int:
+    """Return the number of elements of all tensors, from the header of a safetensors file (its length, then JSON)."""
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if length > file.stat().st_size:
+            raise ValueError("the header is longer than the file")
+        header = json.loads(handle.read(length))
+    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
 def _json(path: Path) -> dict[str, Any]:
