@@ -194,14 +194,15 @@ def export(
 def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
+    second: Annotated[str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.")],
     json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file; - prints it.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
 ) -> None:
-    """Compare the fingerprints of two runs, on shared subjects or two samples: distance, interval, p-value."""
+    """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
     from fp2.commands.compare import compare_runs
 
-    compare_runs(first, second, ctx.args, json, figure)
+    more = [word for word in ctx.args if "=" not in word]
+    compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure)
 
 
 @app.command(context_settings=OVERRIDES)

@@ -53,14 +53,14 @@ def render_sweep(block: Block) -> str:
 def title_of(block: Block) -> str:
     """Return what the report is called."""
     runs = block["runs"]
-    n = len(runs)
-    if n == 1:
-        return f"Bias fingerprint of {runs[0]['label']}" if block["panels"] else f"Results of {runs[0]['label']}"
-    models = len({(run["model"], run["id"], run["revision"]) for run in runs}) == n and None not in [
-        run["model"] for run in runs
-    ]
-    what = f"{n} models" if models else f"{n} runs"
-    return f"Bias fingerprints of {what}" if block["panels"] else f"Results of {what}"
+    what = "Bias fingerprint" if block["panels"] else "Result"
+    if len(runs) == 1:
+        return f"{what}{'' if block['panels'] else 's'} of {runs[0]['label']}"
+    names = {run["model"] for run in runs}
+    models = {(run["model"], run["id"], run["revision"], run["weights_digest"]) for run in runs}
+    if len(names) == 1 and None not in names:
+        return f"{what}s of {names.pop()}: {len(runs)} runs"
+    return f"{what}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
 
 
 def run_style(place: int) -> str:
@@ -106,6 +106,7 @@ def _panel(panel: Block, block: Block) -> dict[str, Any]:
     return {
         **panel,
         "labels": labels,
+        "several": len(panel["lines"]) > 1,
         "overlay": overlay,
         "board": [
             {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}

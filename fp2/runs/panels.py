@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fp2.report.reading import (
+    cut_label,
     effect_words,
     model_name,
     plain,
     primary_scorer,
     probe_labels,
     rows_of,
+    scorer_label,
     scorer_names,
     suppress_small_cells,
     variant_name,
@@ -35,8 +37,8 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
             model_name(run),
             variant_name(run) or "original",
             plain(run["dataset"]["name"]),
-            "by " + " and ".join(run["cuts"]),
-            ", ".join(scorer_names(run)) or primary_scorer(run),
+            "by " + " and ".join(map(cut_label, run["cuts"])),
+            ", ".join(map(scorer_label, scorer_names(run))) or scorer_label(primary_scorer(run)),
         ]
         for run in runs
     ]
