@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
+from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.reader import read_results, read_run, run_folder
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.progress import Progress
 
+_PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
+"""A path in a message: a report names no folder of this machine."""
 FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerprints.png"
 
 
@@ -55,7 +59,7 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
         jobs = sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
         if jobs and not (folder / artifacts.RESULTS).is_file():
             found += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
-            missing += [_unfinished(job) for job in jobs if not (job / artifacts.RESULTS).is_file()]
+            missing += _unfinished(jobs)
             continue
         logged = {} if folder.exists() else _logged(word, here)
         found += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
@@ -63,13 +67,26 @@ def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Miss
     return list(dict.fromkeys(found)), missing
 
 
-def _unfinished(job: Path) -> Missing:
-    """Return the settings of a job of a sweep, and why it has no results."""
-    status: dict[str, Any] = {}
+def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
+    """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
+    status = {job: _status(job) for job in jobs}
+    settings = {job: [str(word) for word in one.get("overrides", ())] for job, one in status.items()}
+    common = set.intersection(*map(set, settings.values()))
+    found = []
+    for job in jobs:
+        if (job / artifacts.RESULTS).is_file():
+            continue
+        own = overrides_without_places([word for word in settings[job] if word not in common or len(jobs) == 1])
+        said = str(status[job].get("message") or "it did not finish")
+        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], said)
+        found.append({"run": printable(" ".join(own) or f"job {job.name}"), "reason": printable(reason)})
+    return found
+
+
+def _status(job: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        status = json.loads((job / artifacts.STATUS).read_text(encoding="utf-8"))
-    settings = " ".join(map(str, status.get("overrides", ()))) or f"job {job.name}"
-    return {"run": printable(settings), "reason": printable(status.get("message") or "it did not finish")}
+        return dict(json.loads((job / artifacts.STATUS).read_text(encoding="utf-8")))
+    return {}
 
 
 def _logged(sweep_id: str, here: Config) -> dict[str, str]:
