@@ -26,6 +26,7 @@ def write_dashboard(
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
     sections: Sequence[Section] = (),
+    sample: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -46,13 +47,16 @@ def write_dashboard(
         The folder of the run's figures, which are embedded in the page.
     sections : sequence of Section
         Those of the run's protocol (`fp2.report.section.load_sections`).
+    sample : sequence of dicts
+        Answers to read (`fp2.report.samples`).
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    return write_page(path, render_dashboard(results, examples, leaderboard, min_cell, figures, sections))
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample)
+    return write_page(path, page)
 
 
 def render_dashboard(
@@ -62,6 +66,7 @@ def render_dashboard(
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
     sections: Sequence[Section] = (),
+    sample: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     applying = present(sections, results)
@@ -88,6 +93,7 @@ def render_dashboard(
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
         "leaderboard": rank(leaderboard),
+        "sample": [{**row, "text": _shorten(row["text"])} for row in sample],
         "min_cell": min_cell,
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),
