@@ -20,6 +20,7 @@ PAGE = {
     "OpenGVLab/InternVL2-2B": save_chat,
     "vikhyatk/moondream2": save_query,
 }
+FAMILIES = ["paligemma", "smolvlm", "qwen2_5_vl", "internvl_chat", "moondream1"]
 COMMITS = {repository: f"{number + 1:x}" * 40 for number, repository in enumerate(PAGE)}
 
 
@@ -56,7 +57,8 @@ def test_the_five_models_run_in_one_sweep(own_root: Path, tmp_path: Path, capsys
     words = [
         "experiment=page", f"data.root={copy.root}", "data.accept_terms=true", "model.trust_remote_code=true",
         "probe.select=[trust]", "probe.decoding.max_new_tokens=3", "analysis.permutations=99", "analysis.bootstrap=0",
-        "cut=pronoun", "scorer=valence", "analysis.min_subjects=5", "report=none", "tracking=none", "data.limit=24",
+        "cut=pronoun", "scorer=valence", "analysis.min_subjects=5", "report.figures=false", "tracking=none",
+        "data.limit=24",
     ]  # fmt: skip
     assert fp2("run", *words) == 2
     said = capsys.readouterr().err
@@ -81,3 +83,13 @@ def test_the_five_models_run_in_one_sweep(own_root: Path, tmp_path: Path, capsys
         assert logged["model"]["revision"] == COMMITS[results["model"]["id"]]
         assert "pins" not in json.dumps(logged)
         assert results["answers"]["failed"] == 0
+
+    (report,) = (own_root / "outputs").glob("*/*/report")
+    together = results_of(report)
+    assert {run["id"]: run["revision"] for run in together["runs"]} == COMMITS
+    assert [run["family"] for run in together["runs"]] == FAMILIES
+    assert all(run["parameters"] > 10_000 for run in together["runs"])
+    assert together["missing"] == []
+    html = (report / "report.html").read_text(encoding="utf-8")
+    assert "Bias fingerprints of 5 models" in html
+    assert all(family in html for family in FAMILIES)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.validity.composites import BOUNDS, SPREAD
+from benchmarks.validity.counts import OUTCOMES, SHARED
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.studies import ALPHA, FAMILY, MULTIPLES
 from benchmarks.validity.worlds import World
@@ -428,6 +429,17 @@ def _looks(world: World, found: Arrays) -> list[Row]:
     return [*rows, rate_row("Error over four looks at p <= 0.05 each", where, "any", found["naive"], None, None)]
 
 
+def _counts(world: World, found: Arrays) -> list[Row]:
+    where = f"{describe(world)}, {OUTCOMES} outcomes of people correlated at {SHARED:g}"
+    claim = "A group worst or best over many outcomes more often than chance, without a gap: at most 5.5 %"
+    rows = [rate_row(claim, where, f"{end} at p <= .05", found[end] <= ALPHA, None, 0.055) for end in ("worst", "best")]
+    half = found["largest"] >= 0.5
+    return [
+        *rows,
+        rate_row("One group worst in half of the outcomes, without a gap", where, "share", half, None, None),
+    ]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -457,4 +469,5 @@ _SUMMARIES = {
     "adjusted": _adjusted,
     "interaction": _interaction,
     "looks": _looks,
+    "counts": _counts,
 }

@@ -38,7 +38,7 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
             variant_name(run) or "original",
             plain(run["dataset"]["name"]),
             "by " + " and ".join(map(cut_label, run["cuts"])),
-            ", ".join(map(scorer_label, scorer_names(run))) or scorer_label(primary_scorer(run)),
+            _scorers(run),
         ]
         for run in runs
     ]
@@ -50,6 +50,12 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
         name if names.count(name) == 1 else f"{name} {plain(run['run_id'])[:8]}"
         for name, run in zip(names, runs, strict=True)
     ]
+
+
+def _scorers(run: Results) -> str:
+    """Return a run's scorers: two by name, of more the first and how many others."""
+    names = [scorer_label(name) for name in scorer_names(run)] or [scorer_label(primary_scorer(run))]
+    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more scores"
 
 
 def all_probe_labels(runs: Sequence[Results]) -> dict[str, str]:
