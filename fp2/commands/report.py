@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fp2.artifacts import RESULTS
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.text import printable
@@ -36,10 +37,9 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
         raise Fp2Error("no run is named", where="fp2 report", fix=fix)
     here = load_config(overrides)
     if folder is None:
-        is_sweep = len(words) == 1 and Path(words[0]).is_dir() and not (Path(words[0]) / "results.json").is_file()
+        is_sweep = len(words) == 1 and Path(words[0]).is_dir() and not (Path(words[0]) / RESULTS).is_file()
         folder = (Path(words[0]) if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    sweep = words[0] if len(words) == 1 and not Path(words[0]).exists() else None
-    block = make_report(words, here, folder, Progress(), sweep)
+    block = make_report(words, here, folder, Progress())
     for one in block["missing"]:
         print(printable(f"missing      {one['run']}: {one['reason']}"))
     print_report(folder)

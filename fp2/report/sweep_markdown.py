@@ -166,7 +166,7 @@ def _value(value: Any) -> str:
 def _about(run: Block) -> list[str]:
     parameters = run["parameters"]
     return [
-        run["label"],
+        run["label"] + (" (answers supplied, not asked here)" if run["supplied"] else ""),
         run["id"] or DASH,
         run["family"] or DASH,
         DASH if parameters is None else f"{parameters:,}",

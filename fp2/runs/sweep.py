@@ -119,10 +119,11 @@ def _about(run: SweepRun) -> dict[str, Any]:
         },
         "n_subjects": found["n_subjects"],
         "n_images": found["n_images"],
-        "answers": {key: answers.get(key) for key in ("planned", "answered", "refused", "failed", "not_asked")},
+        "answers": dict(answers),
         "refused": answers["refused"] / answers["answered"] if answers.get("answered") else None,
         "complete": bool(found["complete"]),
         "calibration": is_calibration(found),
+        "supplied": "supplied" in model,
         "limitations": list(found["limitations"]),
     }
 

@@ -39,6 +39,8 @@ def make_report(
         If a run cannot be read, there is none, or the report cannot be written.
     """
     named, missing = runs_named(words, here)
+    if sweep_id is None and len(words) == 1 and named != list(words) and not Path(words[0]).exists():
+        sweep_id = words[0]
     if not named:
         raise Fp2Error("no finished run", where=" ".join(words))
     with tempfile.TemporaryDirectory(prefix="fp2-report-") as scratch:
