@@ -431,8 +431,8 @@ def _looks(world: World, found: Arrays) -> list[Row]:
 
 def _counts(world: World, found: Arrays) -> list[Row]:
     where = f"{describe(world)}, {OUTCOMES} outcomes of people correlated at {SHARED:g}"
-    claim = "A group worst or best over many outcomes more often than chance, without a gap: at most 5.5 %"
-    rows = [rate_row(claim, where, f"{end} at p <= .05", found[end] <= ALPHA, None, 0.055) for end in ("worst", "best")]
+    claim = "A group worst or best over many outcomes more often than chance, without a gap: at most 6 %"
+    rows = [rate_row(claim, where, f"{end} at p <= .05", found[end] <= ALPHA, None, 0.06) for end in ("worst", "best")]
     half = found["largest"] >= 0.5
     return [
         *rows,

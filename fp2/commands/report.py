@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fp2.artifacts import RESULTS
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.text import printable
@@ -29,17 +28,12 @@ def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None =
         If no run is named, one cannot be read, or the report cannot be written.
     """
     from fp2.progress import Progress
-    from fp2.runs.outputs import fresh_folder
-    from fp2.runs.sweep_report import FOLDER, make_report, print_report
+    from fp2.runs.sweep_report import make_report, print_report
 
     if not words:
         fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
         raise Fp2Error("no run is named", where="fp2 report", fix=fix)
-    here = load_config(overrides)
-    if folder is None:
-        is_sweep = len(words) == 1 and Path(words[0]).is_dir() and not (Path(words[0]) / RESULTS).is_file()
-        folder = (Path(words[0]) if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    block = make_report(words, here, folder, Progress())
+    block, made = make_report(words, load_config(overrides), folder, Progress())
     for one in block["missing"]:
         print(printable(f"missing      {one['run']}: {one['reason']}"))
-    print_report(folder)
+    print_report(made)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.runs.local_paths import MARK, overrides_without_places
+from fp2.runs.outputs import fresh_folder
 from fp2.runs.reader import read_results, read_run, run_folder
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
@@ -27,11 +28,12 @@ FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerpr
 
 
 def make_report(
-    words: Sequence[str], here: Config, folder: Path, progress: Progress, sweep_id: str | None = None
-) -> dict[str, Any]:
-    """Write the report of the runs that `words` name into `folder`, and return its results.
+    words: Sequence[str], here: Config, folder: Path | None, progress: Progress, sweep_id: str | None = None
+) -> tuple[dict[str, Any], Path]:
+    """Write the report of the runs that `words` name; return its results and its folder.
 
-    A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store.
+    A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store. Without
+    `folder` the report of one sweep goes into its folder, and any other one into a new output folder.
 
     Raises
     ------
@@ -48,8 +50,12 @@ def make_report(
             runs = read_runs(named, here, Path(scratch), step)
         with progress.steps("Comparing the runs", n_steps(runs)) as step:
             block = sweep_results(runs, missing, here.report.suppress_below, step, sweep_id)
+    if folder is None:
+        own = Path(words[0])
+        is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
+        folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
     write_report(block, runs, folder, figures=here.report.figures)
-    return block
+    return block, folder
 
 
 def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
