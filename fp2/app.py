@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fp2.compose import CONFIG_NAME, check_overrides, conf_dir, prepare, validate
+from fp2.artifacts import STATUS
+from fp2.compose import CONFIG_NAME, check_overrides, check_pins, conf_dir, prepare, validate
+from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
-STATUS = "status.json"
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
 PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
@@ -47,7 +48,9 @@ def _main(argv: list[str]) -> int:
         _hydra_main([*flags, *expanded])
         return 0
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
-    config = check_overrides(expanded, sweep=sweep)
+    configs = check_overrides(expanded, sweep=sweep)
+    check_pins(configs)
+    config = configs[0]
     from fp2.runs.outputs import fresh_folder
 
     folder = fresh_folder(Path(config.paths.outputs))
@@ -59,7 +62,7 @@ def _main(argv: list[str]) -> int:
     finally:
         for name in variables:
             os.environ.pop(name, None)
-    return _summarise(folder, sweep_id)
+    return _summarise(folder, sweep_id, config)
 
 
 def _hydra_main(argv: list[str]) -> None:
@@ -154,8 +157,8 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
     return places
 
 
-def _summarise(folder: Path, sweep_id: str) -> int:
-    """Return the worst exit status of the jobs in `folder`; print which failed and how to compare a sweep's runs."""
+def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
+    """Return the worst exit status of the jobs in `folder`; print which failed, and report on a sweep's runs."""
     single = folder / STATUS
     jobs = [single] if single.is_file() else sorted(folder.glob(f"*/{STATUS}"), key=lambda p: int(p.parent.name))
     statuses = [json.loads(path.read_text(encoding="utf-8")) for path in jobs]
@@ -163,6 +166,8 @@ def _summarise(folder: Path, sweep_id: str) -> int:
         return 1
     if jobs != [single]:
         _print_sweep(statuses, sweep_id)
+        if any("run_id" in status for status in statuses):
+            _report(folder, sweep_id, config)
     for status in statuses:
         if status["message"]:
             which = f"{' '.join(status['overrides'])}: " if jobs != [single] else ""
@@ -183,3 +188,21 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
         runs = [status["run_id"] for status in done]
         print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
         print(f"  ranking: fp2 leaderboard {sweep_id}")
+
+
+def _report(folder: Path, sweep_id: str, config: Config) -> None:
+    """Write the report of a sweep; if that fails, its runs are finished nevertheless, and a line says why."""
+    from fp2.progress import Progress
+    from fp2.runs.sweep_report import FOLDER, make_report, print_report
+
+    again = f"fp2 report {folder}"
+    if not config.report.dashboard:
+        print(f"  report:  {again}")
+        return
+    try:
+        make_report([str(folder)], config, folder / FOLDER, Progress(), sweep_id)
+    except Exception as error:
+        reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
+        print(printable(f"the report of the sweep was not made: {reason}. Make it with: {again}"), file=sys.stderr)
+        return
+    print_report(folder / FOLDER)

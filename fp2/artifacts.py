@@ -25,8 +25,9 @@ UI_TABLES = (TABLE, SAMPLE)
 """The JSON tables that MLflow's UI shows."""
 FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
-LIVE = "live.json"
-LOCAL_FILES = ("status.json", LIVE, "traceback.txt")
+STATUS, LIVE = "status.json", "live.json"
+"""How a job ended, and how far it is."""
+LOCAL_FILES = (STATUS, LIVE, "traceback.txt")
 """Files that stay on this machine."""
 TABLE_COLUMNS = (
     "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",

@@ -74,6 +74,21 @@ def plan(
     plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
+@app.command(context_settings=OVERRIDES)
+def pin(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]... [KEY=VALUE]...", help="Models, or a run's settings."),
+    ] = None,
+) -> None:
+    """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
+    from fp2.commands.pin import pin as write
+
+    words = [*([model] if model else []), *ctx.args]
+    raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word]))
+
+
 @app.command("list", context_settings=OVERRIDES)
 def list_choices(
     ctx: typer.Context,
@@ -232,14 +247,15 @@ def export(
 def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
-    second: Annotated[str, typer.Argument(metavar="B", help="The run to compare it with.")],
+    second: Annotated[str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.")],
     json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file; - prints it.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles to this PNG.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
 ) -> None:
-    """Compare the fingerprints of two runs, on shared subjects or two samples: distance, interval, p-value."""
+    """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
     from fp2.commands.compare import compare_runs
 
-    compare_runs(first, second, ctx.args, json, figure)
+    more = [word for word in ctx.args if "=" not in word]
+    compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure)
 
 
 @app.command(context_settings=OVERRIDES)
@@ -259,6 +275,21 @@ def leaderboard(
         words = [sweep_id, *words]
         sweep_id = None
     show(sweep_id, words, Outputs(csv, markdown, figure, json))
+
+
+@app.command(context_settings=OVERRIDES)
+def report(
+    ctx: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="SWEEP|RUN...", help="The folder of a sweep, its id, or any runs.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="The folder for the files (default: beside the runs).")] = None,
+) -> None:
+    """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
+    from fp2.commands.report import report as write
+
+    words = [*([run] if run else []), *ctx.args]
+    write([word for word in words if "=" not in word], [word for word in words if "=" in word], to)
 
 
 @app.command(context_settings=OVERRIDES)

@@ -39,7 +39,7 @@ class ModelConfig:
     engine : str
         The engine that runs it; others may serve it too.
     id, revision : str, optional
-        A folder, or an id on the hub and its commit.
+        A folder, or an id on the hub and its commit; without one, the pinned commit (`fp2 pin`), else `main`.
     dtype : str, optional
         `float32`, `bfloat16` or `float16`.
     quantisation : str, optional
@@ -192,9 +192,10 @@ class TrackingConfig:
 
 @dataclass
 class PathsConfig:
-    """Folders, all below the project's root by default."""
+    """Folders, all below the project's root by default, and the file of pinned models (`fp2 pin`)."""
 
     root: str = "."
+    pins: str = "${paths.root}/pins.yaml"
     state: str = "${paths.root}/.fp2"
     store: str = "${paths.state}/responses.sqlite"
     data: str = "${paths.state}/data"

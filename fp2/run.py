@@ -141,6 +141,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
     about = {
         "response_set": storage.response_set,
         "model": describe_model(config, inputs.engine),
+        **describe_architecture(inputs.engine),
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
@@ -259,3 +260,10 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
         **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
     }
+
+
+def describe_architecture(engine: Engine) -> dict[str, Any]:
+    """Return family and size of the model (key `architecture`), as far as its checkpoint says; for reports only."""
+    profile = engine.profile()
+    known = {"family": profile.family, "parameters": profile.parameters}
+    return {"architecture": known} if any(known.values()) else {}

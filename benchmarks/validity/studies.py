@@ -25,6 +25,7 @@ from benchmarks.validity.beyond import (
     two_samples_apart,
 )
 from benchmarks.validity.composites import SEVERITY_WORLDS, composites
+from benchmarks.validity.counts import COUNT_WORLDS, counts
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
@@ -304,4 +305,5 @@ STUDIES = (
     Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.25),
+    Study("counts", COUNT_WORLDS, counts, 50, 0.25),
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.validity.composites import BOUNDS, SPREAD
+from benchmarks.validity.counts import OUTCOMES, SHARED
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.studies import ALPHA, FAMILY, MULTIPLES
 from benchmarks.validity.worlds import World
@@ -448,6 +449,17 @@ def _multiverse(world: World, found: Arrays) -> list[Row]:
     ]
 
 
+def _counts(world: World, found: Arrays) -> list[Row]:
+    where = f"{describe(world)}, {OUTCOMES} outcomes of people correlated at {SHARED:g}"
+    claim = "A group worst or best over many outcomes more often than chance, without a gap: at most 6 %"
+    rows = [rate_row(claim, where, f"{end} at p <= .05", found[end] <= ALPHA, None, 0.06) for end in ("worst", "best")]
+    half = found["largest"] >= 0.5
+    return [
+        *rows,
+        rate_row("One group worst in half of the outcomes, without a gap", where, "share", half, None, None),
+    ]
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -478,4 +490,5 @@ _SUMMARIES = {
     "interaction": _interaction,
     "looks": _looks,
     "multiverse": _multiverse,
+    "counts": _counts,
 }

@@ -181,7 +181,7 @@ def load_run(run: str | Path, *, root: str | Path | None = None) -> Run:
 def compare(
     runs: Sequence[Run | str | Path], *, overrides: Sequence[str] = (), root: str | Path | None = None
 ) -> Comparison:
-    """Compare runs pair by pair on the subjects that both have, as `fp2 compare` does.
+    """Compare runs pair by pair on the subjects that both have, as `fp2 compare` does, with one correction.
 
     Parameters
     ----------
@@ -197,23 +197,17 @@ def compare(
     Fp2Error
         If a run cannot be read, or two have no subject, cut, scorer or probe in common.
     """
-    from itertools import combinations
-
-    from fp2.runs.compare import compare as compare_pair
-    from fp2.runs.compare import settings_of
+    from fp2.runs.compare_many import compare_all
     from fp2.runs.reader import read_run
 
-    if len(runs) < 2:
-        raise Fp2Error("there are fewer than two runs to compare", where="runs")
     with _project(root) as place, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         config = _config([*overrides, place])
         words = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]
         logged = [read_run(word, config, Path(scratch)) for word in words]
-        blocks = [
-            compare_pair(*pair, settings_of(config, pair), lambda total: lambda: None)
-            for pair in combinations(logged, 2)
-        ]
-    return Comparison(blocks)
+        found = compare_all(logged, config)
+    for pair in found["not_compared"]:
+        raise Fp2Error(pair["reason"], where=f"{pair['first']} and {pair['second']}")
+    return Comparison(found["pairs"])
 
 
 def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe: str = "") -> pd.DataFrame:

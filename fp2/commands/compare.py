@@ -1,4 +1,4 @@
-"""`fp2 compare A B`: the distance between the fingerprints of two runs, on shared subjects or on two samples."""
+"""`fp2 compare A B ...`: the distances between the fingerprints of runs, on shared subjects or on two samples."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ READING = (
     "under the null hypothesis too: compare it with its null mean. p: {test}, "
     "Holm-corrected over the cuts of a scorer, for single probes over its probes x cuts."
 )
+READING_PAIRS = (
+    "Distance: root mean square difference of two runs' group means, each centred within its probe; compare it with "
+    "its null mean. p: {test}, Holm-corrected over the pairs of runs and the cuts of a scorer."
+)
 TESTS = {
     "shared": "group labels are permuted across subjects",
     "independent": "subjects exchange the run within their groups, once the runs' mean difference is removed",
@@ -31,33 +35,37 @@ TESTS = {
 
 
 def compare_runs(
-    first: str, second: str, overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
+    words: Sequence[str], overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
 ) -> None:
-    """Compare two runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
+    """Compare runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
 
-    `json_path` may be "-": JSON is then printed in place of the tables.
+    Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
+    in place of the tables.
 
     Raises
     ------
     Fp2Error
-        If a run cannot be read, or the two have no cut, scorer or probe in common.
+        If a run cannot be read, or no two have a cut, scorer and probe in common.
     """
     from fp2.progress import Progress
-    from fp2.runs.compare import compare, settings_of
+    from fp2.runs.compare_many import check_runs, compare_all
     from fp2.runs.reader import read_run
 
     config = load_config(overrides)
-    progress = Progress()
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
-        runs = [read_run(word, config, Path(scratch)) for word in (first, second)]
-        settings = settings_of(config, runs)
-        with progress.counter("Comparing") as report:
-            block = compare(runs[0], runs[1], settings, _Steps(report).start)
+        runs = [read_run(word, config, Path(scratch)) for word in words]
+        check_runs(runs)
+        with Progress().counter("Comparing") as report:
+            every = compare_all(runs, config, _Steps(report).start)
+    two = len(words) == 2
+    block = every["pairs"][0] if two else every
     if json_path == STANDARD_OUTPUT:
         print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
         json_path = None
+    elif two:
+        _print(block, config.analysis.alpha, Terminal())
     else:
-        _print(block, settings.alpha, Terminal())
+        _print_pairs(every, config.analysis.alpha, Terminal())
     _write(block, json_path, figure)
 
 
@@ -102,6 +110,48 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
         console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
     console.print(Text(READING.format(test=TESTS[block["samples"]]), style="dim"))
     for line in block["notes"]:
+        console.print(Text(line, style="yellow"))
+
+
+def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> None:
+    """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
+    from fp2.report.reading import CALIBRATION_SHORT, DASH, cut_label, number, plain, probability, scorer_label
+
+    pairs = every["pairs"]
+    console.print(Text(f"{len(every['runs'])} runs, {len(pairs)} pairs", style="bold"))
+    if any(pair[side]["calibration"] for pair in pairs for side in ("first", "second")):
+        console.print(Text(CALIBRATION_SHORT, style="italic"))
+    others: dict[tuple[str, str], list[bool]] = {}
+    tables: dict[str, Table] = {}
+    for pair in pairs:
+        for row in pair["distances"]:
+            if row["scorer"] != every["primary"]:
+                others.setdefault((row["scorer"], row["cut"]), []).append(_differs(row, alpha))
+                continue
+            title = f"fingerprint distance: {scorer_label(every['primary'])} by {cut_label(row['cut'])}"
+            if row["cut"] not in tables:
+                right = ("distance", "95 %", "null mean", "p", "corr.")
+                tables[row["cut"]] = _new(title, ("runs",), right, "difference")
+            tables[row["cut"]].add_row(
+                Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}"),
+                Text(number(row["distance"]), style="bold" if _differs(row, alpha) else ""),
+                DASH if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
+                number(row["null_mean"]),
+                probability(row["adjusted_p"]),
+                number(row["correlation"], 2),
+                Text(_reading(row, alpha)),
+            )
+    for table in tables.values():
+        console.print(table)
+    for (scorer, cut), found in others.items():
+        line = f"{scorer_label(scorer)} by {cut_label(cut)}: {sum(found)} of {len(found)} pairs differ"
+        console.print(Text(line, style="" if any(found) else "dim"))
+    tests = " or ".join(TESTS[name] for name in TESTS if any(pair["samples"] == name for pair in pairs))
+    console.print(Text(READING_PAIRS.format(test=tests), style="dim"))
+    for pair in every["not_compared"]:
+        line = f"Not compared: {pair['first']} and {pair['second']}, since {pair['reason']}"
+        console.print(Text(plain(line), style="yellow"))
+    for line in every["notes"]:
         console.print(Text(line, style="yellow"))
 
 
@@ -175,10 +225,13 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return
-    if not block["profiles"]:
-        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
-    from fp2.report.figures.runs import profile_figure
+    from fp2.report.figures.runs import distance_figure, profile_figure
 
+    if "profiles" in block and not block["profiles"]:
+        raise Fp2Error("no two groups have enough shared subjects to draw", where=str(figure))
     with as_user_error(figure.parent):
-        profile_figure(block, figure)
+        if "profiles" in block:
+            profile_figure(block, figure)
+        else:
+            distance_figure(block, figure)
     print(f"{'figure':<12} {figure}")

@@ -3,6 +3,7 @@
 from fp2.compose.identity import config_hash, identity_of
 from fp2.compose.overrides import (
     check_overrides,
+    check_pins,
     compose_config,
     jobs_of,
     load_config,
@@ -10,18 +11,20 @@ from fp2.compose.overrides import (
     prepare,
     project_root,
 )
-from fp2.compose.validation import build_protocol, from_plain, validate
+from fp2.compose.validation import build_protocol, from_plain, is_from_hub, validate
 from fp2.config import CONFIG_NAME, conf_dir
 
 __all__ = [
     "CONFIG_NAME",
     "build_protocol",
     "check_overrides",
+    "check_pins",
     "compose_config",
     "conf_dir",
     "config_hash",
     "from_plain",
     "identity_of",
+    "is_from_hub",
     "jobs_of",
     "load_config",
     "parse_overrides",

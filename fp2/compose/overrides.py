@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from fp2.compose.validation import validate
+from fp2.compose.validation import is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
     Config,
@@ -23,6 +23,7 @@ from fp2.config import (
     set_search_path,
 )
 from fp2.cuts import expand_overrides
+from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
@@ -115,10 +116,11 @@ def load_config(overrides: Sequence[str]) -> Config:
     return config
 
 
-def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
+def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Config]:
     """Compose and validate each choice of a sweep on its own, so that an error in typing is found before anything runs.
 
-    Choices come from the command line and from a `sweep=` file. Returns the config of the first job.
+    Choices come from the command line and from a `sweep=` file. Returns the config of the first job, and of those that
+    differ from it by one further choice.
 
     Raises
     ------
@@ -132,7 +134,23 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> Config:
         for choice in options[1:]:
             configs.append(validate(compose_config([*first[:place], choice, *first[place + 1 :]])))
     _check_options([choice for options in variants for choice in options], configs)
-    return configs[0]
+    return configs
+
+
+def check_pins(configs: Sequence[Config]) -> None:
+    """Refuse models whose own code would run at no pinned commit, all of them in one line.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the models, and the command that pins them.
+    """
+    models = {config.model.name: asdict(config.model) for config in configs if is_from_hub(config)}
+    names = [name for name, model in models.items() if may_run_unpinned_code(model)]
+    if names:
+        what = f"code of its own would run at no pinned commit: {', '.join(names)}"
+        fix = f"Read that code in the local cache of the hub, then pin its commit: fp2 pin {' '.join(names)}"
+        raise Fp2Error(what, where="model.revision", fix=fix)
 
 
 def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import plugins
@@ -13,6 +14,7 @@ from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source
 from fp2.data.image_size import check_image_size
 from fp2.engines.build import engine_class, engine_options
+from fp2.engines.pins import pinned_revision
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, as_user_error, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
@@ -46,7 +48,9 @@ FAMILIES = ("scorer", "run")
 
 
 def validate(cfg: Any) -> Config:
-    """Turn a composed Hydra config into a checked `Config`.
+    """Turn a composed Hydra config into a checked `Config`, in which a hub model has its pinned revision.
+
+    A logged config (`from_plain`) keeps the revision that it was logged with.
 
     Raises
     ------
@@ -60,7 +64,15 @@ def validate(cfg: Any) -> Config:
         plain = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True, enum_to_str=True)
     except OmegaConfBaseException as error:
         raise Fp2Error(str(error).splitlines()[0], where="config") from error
-    return from_plain(plain)
+    config = from_plain(plain)
+    if is_from_hub(config):
+        config.model.revision = pinned_revision(asdict(config.model), Path(config.paths.pins))
+    return config
+
+
+def is_from_hub(config: Config) -> bool:
+    """Return whether the engine takes models from the hub; a server's model has the same names and no commit."""
+    return bool(getattr(engine_class(asdict(config.engine)), "from_hub", False))
 
 
 def from_plain(plain: Any) -> Config:

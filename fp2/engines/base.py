@@ -51,7 +51,7 @@ class Price:
 
 @dataclass(frozen=True)
 class ModelProfile:
-    """What is known about a model before it is loaded, for `fp2 plan`.
+    """What is known about a model without loading it, for `fp2 plan` and reports.
 
     Attributes
     ----------
@@ -62,11 +62,17 @@ class ModelProfile:
         Size of the weights on this disk; None where they are not here.
     price : Price, optional
         What its answers cost, where that is known.
+    family : str, optional
+        The architecture: `model_type` in the checkpoint's `config.json`.
+    parameters : int, optional
+        Number of weights; None where they are not here, or in files that have to be loaded to be counted.
     """
 
     sharing: str | None = None
     weight_bytes: int | None = None
     price: Price | None = None
+    family: str | None = None
+    parameters: int | None = None
 
 
 class Engine(Protocol):
@@ -252,6 +258,8 @@ class BaseEngine:
     needs: ClassVar[Mapping[str, str]] = {}
     planted: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ()
+    from_hub: ClassVar[bool] = False
+    """Whether `model.id` may be a repository of the Hugging Face hub, at the commit `model.revision`."""
 
     @classmethod
     def family_sharing(cls, family: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import re
 import sqlite3
@@ -85,6 +86,17 @@ class Checkpoint:
             return None
         return sum(file.stat().st_size for pattern in _WEIGHTS for file in self.path.glob(pattern))
 
+    @property
+    def n_parameters(self) -> int | None:
+        """Number of weights, from the headers of safetensors files; None without a complete set of such files."""
+        files = _safetensors(self.path)
+        if not files or not self.has_weights:
+            return None
+        try:
+            return sum(_count_weights(file) for file in files)
+        except (OSError, ValueError, KeyError, TypeError):  # loading it reports a damaged file
+            return None
+
     def identity(self) -> dict[str, Any]:
         """Return the part of the response key: JSON values, no paths."""
         return {
@@ -115,7 +127,7 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _from_folder("local", folder.resolve(), digests or FileDigests())
-    if not _HUB_ID.fullmatch(name) or name.startswith((".", "/", "~")):
+    if not is_repository(name):
         raise Fp2Error(
             f"there is no model directory {name!r}",
             where="model.id",
@@ -124,6 +136,11 @@ def resolve_checkpoint(name: str, revision: str | None = None, digests: FileDige
     path = fetch(name, revision, _SMALL)
     _require_config(path, name)
     return _read(name, path, path.name, None)
+
+
+def is_repository(name: str) -> bool:
+    """Return whether a model's name is that of a repository of the hub: no folder, and no part of a package."""
+    return _HUB_ID.fullmatch(name) is not None and not Path(name).is_dir()
 
 
 def read_small_files(name: str, path: Path, weights_digest: str) -> Checkpoint:
@@ -296,12 +313,32 @@ def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, A
 def _weights_complete(path: Path) -> bool:
     """Return whether the folder has a complete set of weights: a single file, or all files of an index."""
     for index in sorted(path.glob("*.index.json")):
-        shards = set(_json(index).get("weight_map", {}).values())
+        shards = set(_weight_map(index).values())
         if shards and all((path / str(shard)).is_file() for shard in shards):
             return True
     if any(path.glob("*.index.json")):
         return False
     return any(file.is_file() for pattern in _WEIGHTS for file in path.glob(pattern))
+
+
+def _safetensors(path: Path) -> list[Path]:
+    """Return the safetensors files that hold the weights: those of an index, or else all."""
+    shards = {str(shard) for index in path.glob("*.safetensors.index.json") for shard in _weight_map(index).values()}
+    return [path / shard for shard in sorted(shards)] if shards else sorted(path.glob("*.safetensors"))
+
+
+def _weight_map(index: Path) -> dict[str, Any]:
+    return dict(_json(index).get("weight_map", {}))
+
+
+def _count_weights(file: Path) -> int:
+    """Return the number of elements of all tensors, from the header of a safetensors file (its length, then JSON)."""
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if length > file.stat().st_size:
+            raise ValueError("the header is longer than the file")
+        header = json.loads(handle.read(length))
+    return sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -1,29 +1,19 @@
-"""The dashboard: one self-contained HTML file that needs no network and trusts no string it shows.
-
-Jinja2 escapes every value. Style and script are fixed files that the page's own Content-Security-Policy admits by their
-SHA-256; nothing else can load or run. The script only shows, hides and sorts what the HTML already holds.
-"""
+"""The dashboard of one run (see `fp2.report.page`)."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.leaderboard import rank
-from fp2.report.passport import write_atomically
+from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, suppress_small_cells
 from fp2.report.section import Section, heading, present
 from fp2.tables import WITHOUT_ATTEMPT
 
-_TEMPLATES = Path(__file__).parent / "templates"
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
 _EXAMPLES_PER_PROBE = 8
 _EXAMPLE_LENGTH = 400
@@ -67,12 +57,7 @@ def write_dashboard(
         If the file cannot be written.
     """
     page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, page)
-    except OSError as error:
-        raise Fp2Error(f"the dashboard cannot be written: {error.strerror or error}", where=str(path)) from error
-    return path
+    return write_page(path, page)
 
 
 def render_dashboard(
@@ -95,11 +80,7 @@ def render_dashboard(
         for section in applying
     ]
     shown = suppress_small_cells(results, min_cell)
-    css, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("dashboard.css", "dashboard.js"))
     context = {
-        "css": Markup(css),
-        "script": Markup(script),
-        "policy": Markup(_policy(css, script)),
         "results": shown,
         "heading": heading(sections, results),
         "model_was_used": reading.model_was_used(results),
@@ -120,34 +101,8 @@ def render_dashboard(
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),
     }
-    return _environment(applying).get_template("dashboard.html.j2").render(context)
-
-
-def _environment(sections: Sequence[Section]) -> Environment:
-    """Return the Jinja2 environment: everything escaped, unknown names are errors; sections bring their templates."""
-    own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in sections}
-    made = Environment(
-        loader=ChoiceLoader([DictLoader(own), FileSystemLoader(_TEMPLATES)]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for function in (
-        reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
-        reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.adjusted_words,
-    ):  # fmt: skip
-        made.filters[function.__name__] = function
-    return made
-
-
-def _policy(css: str, script: str) -> str:
-    """Return the Content-Security-Policy: no network, and only this style and this script by their digests."""
-    style, code = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
-    # images only from within the page itself
-    rules = f"img-src data:; style-src 'sha256-{style}'; script-src 'sha256-{code}'"
-    return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"
+    own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in applying}
+    return render("dashboard.html.j2", context, own)
 
 
 def _embedded(parts: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:

@@ -1,14 +1,9 @@
-"""The section that every run with disparities has: radar, tables, group means and composites.
-
-The radar of the dashboard is SVG geometry: points and polygons in a fixed view box, no markup.
-"""
+"""The section that every run with disparities has: radar, tables, group means and composites."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2.report import reading
-from fp2.report.figures.style import axis_end, axis_rings
+from fp2.report.radar import HEIGHT, WIDTH, radars_of
 from fp2.report.reading import (
     DASH,
     cut_label,
     number,
     plain,
     probability,
-    probe_labels,
     rows_of,
     scorer_names,
     suppress_small_cells,
@@ -230,92 +224,3 @@ def _composite_line(results: Results, cut: str) -> Text:
     line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}")
     line.append(f"{reading.adjusted_words(composite)}){reading.magnitude_words(composite)}: severity ")
     return line.append(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], ""))
-
-
-WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0
-_CENTRE = (WIDTH / 2, HEIGHT / 2)
-
-
-@dataclass(frozen=True)
-class Spoke:
-    """One probe: the end of its axis, its label by line (x, y, text), its point if it has a value, and its row."""
-
-    label: str
-    end: tuple[float, float]
-    words: tuple[tuple[float, float, str], ...]
-    anchor: str
-    point: tuple[float, float] | None
-    significant: bool
-    row: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Radar:
-    """The radar of one cut: `rings` are (radius, label), `line` is a path, `area` is empty where the path has gaps."""
-
-    cut: str
-    spokes: tuple[Spoke, ...]
-    rings: tuple[tuple[float, str], ...]
-    null_p95: str
-    null_mean: str
-    line: str
-    area: str
-
-
-def radars_of(results: Mapping[str, Any]) -> list[Radar]:
-    """Return the radar of every cut for the primary scorer, all on one axis from 0; none without rows."""
-    rows = [row for cut in results["cuts"] for row in rows_of(results, cut).values()]
-    end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
-    return [_radar(results, cut, end) for cut in results["cuts"]] if rows else []
-
-
-def _radar(results: Mapping[str, Any], cut: str, end: float) -> Radar:
-    rows, labels = rows_of(results, cut), probe_labels(results)
-    turn = {probe: 2 * math.pi * i / max(len(rows), 1) for i, probe in enumerate(rows)}
-    spokes = tuple(_spoke(labels[probe], row, turn[probe], end) for probe, row in rows.items())
-    points = [spoke.point for spoke in spokes if spoke.point is not None]
-    return Radar(
-        cut=cut,
-        spokes=spokes,
-        rings=tuple((round(RADIUS * ring / end, 1), f"{ring:g}") for ring in axis_rings(end)),
-        null_p95=_polygon([_at(turn[p], (row["null_p95"] or 0.0) / end) for p, row in rows.items()]),
-        null_mean=_polygon([_at(turn[p], (row["null_mean"] or 0.0) / end) for p, row in rows.items()]),
-        line=_path([spoke.point for spoke in spokes]),
-        area=_polygon(points) if len(points) == len(spokes) else "",
-    )
-
-
-def _at(angle: float, share: float) -> tuple[float, float]:
-    """Return the point at `share` of the radius, clockwise from the top."""
-    far = min(share, 1.05) * RADIUS
-    return round(_CENTRE[0] + far * math.sin(angle), 1), round(_CENTRE[1] - far * math.cos(angle), 1)
-
-
-def _polygon(points: Sequence[tuple[float, float]]) -> str:
-    """Return points as the value of an SVG `points` attribute."""
-    return " ".join(f"{x},{y}" for x, y in points)
-
-
-def _path(points: Sequence[tuple[float, float] | None]) -> str:
-    """Return the closed line through neighbouring points as an SVG path; beside a missing point it has a gap."""
-    pairs = zip(points, [*points[1:], *points[:1]], strict=True)
-    return " ".join(f"M{a[0]},{a[1]}L{b[0]},{b[1]}" for a, b in pairs if a is not None and b is not None)
-
-
-def _spoke(label: str, row: Mapping[str, Any], angle: float, end: float) -> Spoke:
-    """Place one probe."""
-    across = math.sin(angle)
-    x, y = _at(angle, 1.0)
-    lines = label.split(" ", 1)
-    top = y + 5 - 20 * math.cos(angle) - (len(lines) - 1) * 9.5 * (1 + max(0.0, math.cos(angle)) ** 4)
-    if math.cos(angle) < -0.9:
-        top = y + 21
-    return Spoke(
-        label=label,
-        end=(x, y),
-        words=tuple((round(x + 12 * across, 1), round(top + 19 * i, 1), line) for i, line in enumerate(lines)),
-        anchor="middle" if abs(across) < 0.1 else "start" if across > 0 else "end",
-        point=None if row["raw"] is None else _at(angle, row["raw"] / end),
-        significant=bool(row["significant"]),
-        row=row,
-    )

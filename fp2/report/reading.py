@@ -175,6 +175,17 @@ def verdict_meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {verdict: meaning for verdict, meaning in VERDICT_MEANINGS.items() if verdict in occurring}
 
 
+EFFECTS = ((0.2, "small"), (0.5, "medium"), (0.8, "large"), (1.2, "very large"), (2.0, "huge"))
+"""Least standardised difference of each magnitude: conventions of Cohen (1988), extended by Sawilowsky (2009)."""
+
+
+def effect_words(d: float | None) -> str | None:
+    """Return the magnitude of a standardised difference in words; None without one."""
+    if d is None:
+        return None
+    return next((words for least, words in reversed(EFFECTS) if abs(d) >= least), "negligible")
+
+
 def correction_label(correction: str) -> str:
     """Return the label of a correction for multiple tests; unknown ones as they are."""
     return plain(CORRECTIONS.get(correction, correction))

@@ -45,8 +45,8 @@ def read_query(query: str) -> Query:
 
 
 def stylesheet() -> str:
-    """Return the dashboard's styles, and those of the cards."""
-    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("dashboard.css", "view.css"))
+    """Return the styles of all pages, and those of the cards."""
+    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "view.css"))
 
 
 def thumbnail(path: Path) -> bytes:

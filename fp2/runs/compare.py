@@ -50,15 +50,7 @@ class Settings:
 
 
 def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
-    """Return the settings of comparing two runs; of their fewest subjects of a group, the larger number counts.
-
-    Raises
-    ------
-    Fp2Error
-        If both are the same run.
-    """
-    if runs[0].run_id == runs[1].run_id:
-        raise Fp2Error("both are the same run", where=runs[0].run_id)
+    """Return the settings of comparing runs; of their fewest subjects of a group, the largest number counts."""
     return Settings(
         n_permutations=config.analysis.permutations or N_PERMUTATIONS,
         n_bootstrap=config.analysis.bootstrap,
@@ -89,7 +81,7 @@ def compare(
         If they share no cut, scorer or probe, or their subjects can neither be matched nor be told apart.
     """
     runs = (first, second)
-    cuts, scorers, notes = _same_cuts(runs), _same_scorers(runs), []
+    (cuts, scorers), notes = common(runs), []
     if missing := [run.primary for run in runs if run.primary != scorers[0]]:
         notes.append(f"The runs have different primary scorers; shown first: {scorers[0]} (not {missing[0]}).")
     chosen = {scorer: same_probes(runs, scorer) for scorer in scorers}
@@ -110,7 +102,7 @@ def compare(
                 if scorer == scorers[0]:
                     profiles += means
             tick()
-    _adjust(rows)
+    adjust_distances(rows)
     names = short_names(runs)
     return {
         "first": _who(first, names[0]),
@@ -125,6 +117,17 @@ def compare(
         "profiles": profiles,
         "notes": notes,
     }
+
+
+def common(runs: Sequence[LoggedRun]) -> tuple[list[Cut], list[str]]:
+    """Return the cuts and the scorers that two runs have in common.
+
+    Raises
+    ------
+    Fp2Error
+        If they have none.
+    """
+    return _same_cuts(runs), _same_scorers(runs)
 
 
 def _same_cuts(runs: Sequence[LoggedRun]) -> list[Cut]:
@@ -207,8 +210,8 @@ def _row(found: FingerprintDistance, cut: str, scorer: str, probes: Sequence[str
     }
 
 
-def _adjust(rows: list[dict[str, Any]]) -> None:
-    """Add `adjusted_p` to every row and every entry of a probe."""
+def adjust_distances(rows: Sequence[dict[str, Any]]) -> None:
+    """Add `adjusted_p` to every row and every entry of a probe, corrected over the rows of each scorer."""
     from fp2.stats.adjustment import adjust_p_values
 
     for scorer in dict.fromkeys(row["scorer"] for row in rows):

@@ -22,6 +22,7 @@ from fp2.errors import Fp2Error
 from fp2.runs.multiverse import forget
 from fp2.runs.purge_selection import ByIds, Selection, kind_of
 from fp2.runs.recompute import logged_config, logged_protocol, reissue, strip
+from fp2.runs.sweep_report import FOLDER
 from fp2.store import origins
 from fp2.store.salted_keys import local_salt, salted
 
@@ -63,6 +64,7 @@ class _Work:
     gone_keys: set[str]
     dry: bool
     people: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
 
     def drop(self, tables: RunTables, known: bool) -> tuple[RunTables, int]:
@@ -121,6 +123,7 @@ def purge(
                 _purge_folder(folder, work, look=True)
             done.runs += [line for folder in folders if (line := _purge_folder(folder, work))]
             done.runs += _purge_logged(work, {_run_id(folder): folder for folder in folders})
+            done.runs += _purge_reports(Path(here.paths.outputs), work)
             done.store = _purge_store(store, work)
         done.people, done.lost = len(work.people), list(work.lost.values())
     return done
@@ -155,6 +158,7 @@ def _purge_folder(folder: Path, work: _Work, look: bool = False) -> str | None:
     if not (n_people or n_answers or started or len(before.people) > len(tables.people)):
         return None
     what = f"{folder}: {n_people} people and {n_answers} answers"
+    work.changed.add(str(results["run_id"]) if results else folder.name)
     if work.dry and results is not None and not tables.people.empty:
         _check_recomputable(folder, tables, results, work)
     if work.dry or look:
@@ -235,6 +239,18 @@ def _purge_logged_run(run: Logged, logged: Path, folder: Path | None, work: _Wor
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
     replace(run, work.here, files, results, _tags(results, source))
     return line if folder is None else f"{line}: now as in {folder}"
+
+
+def _purge_reports(outputs: Path, work: _Work) -> list[str]:
+    """Delete the reports of several runs in which a purged run is counted; return one line on each."""
+    lines = []
+    for path in sorted(outputs.expanduser().rglob(f"{FOLDER}/{artifacts.RESULTS}")):
+        runs = (_results(path.parent) or {}).get("runs")
+        if isinstance(runs, list) and any(run.get("run_id") in work.changed for run in runs):
+            lines.append(f"{path.parent}: a report of several runs; fp2 report {path.parents[1]} makes it again")
+            if not work.dry:
+                shutil.rmtree(path.parent)
+    return lines
 
 
 def _tags(results: dict[str, Any] | None, source: Path) -> dict[str, str]:

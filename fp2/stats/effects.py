@@ -66,6 +66,11 @@ def hedges_g(x: ArrayLike, y: ArrayLike) -> float | None:
     return float((a.mean() - b.mean()) / math.sqrt(squares / df) * (1 - 3 / (4 * df - 1)))
 
 
+def cohens_d(g: float, n_x: int, n_y: int) -> float:
+    """Return Cohen's d, with the pooled SD, from Hedges' g of groups of `n_x` and `n_y`: g without its correction."""
+    return g / (1 - 3 / (4 * (n_x + n_y - 2) - 1))
+
+
 def answer_d(x: ArrayLike, y: ArrayLike, x_subjects: ArrayLike, y_subjects: ArrayLike) -> float | None:
     """Return the difference of two group means over subjects, in SD of one answer.
 

@@ -404,11 +404,27 @@ def summaries(
     Only those of `sweep_id`, if given. Of runs with the same config, answers and data only the newest is returned;
     `without` (the three digests by name) excludes one result.
     """
-    mlflow = _mlflow()
-    client = _client(mlflow, config)
-    if sweep_id is not None and not SWEEP_ID.fullmatch(sweep_id):
-        return []  # no run can have it, and it must not reach the query
-    query = "attributes.status = 'FINISHED'" + (f" and tags.`{PREFIX}sweep_id` = '{sweep_id}'" if sweep_id else "")
+    runs = _search(config, sweep_id, "attributes.status = 'FINISHED'")
+    newest: dict[tuple[str | None, ...], Any] = {}
+    left_out = tuple((without or {}).get(tag) for tag in _RESULT_TAGS)
+    for run in runs:  # the same config on the same answers is one result, however often it was run
+        newest.setdefault(tuple(run.data.tags.get(PREFIX + tag) for tag in _RESULT_TAGS), run)
+    newest.pop(left_out, None)
+    return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
+
+
+def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
+    """Return the status (`FINISHED`, `FAILED`, `KILLED`, `RUNNING`) of each run of a sweep by its id, oldest first."""
+    return {str(run.info.run_id): str(run.info.status) for run in reversed(_search(config, sweep_id))}
+
+
+def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
+    """Return the MLflow runs of the configured experiment that `query` selects, newest first; those of `sweep_id`."""
+    client = _client(_mlflow(), config)
+    if sweep_id is not None:
+        if not SWEEP_ID.fullmatch(sweep_id):
+            return []  # no run can have it, and it must not reach the query
+        query = " and ".join(filter(None, (query, f"tags.`{PREFIX}sweep_id` = '{sweep_id}'")))
     runs: list[Any] = []
     with as_user_error(tracking_uri(config)):
         found = client.get_experiment_by_name(config.tracking.experiment)
@@ -419,12 +435,7 @@ def summaries(
             token = page.token
             if not token:
                 break
-    newest: dict[tuple[str | None, ...], Any] = {}
-    left_out = tuple((without or {}).get(tag) for tag in _RESULT_TAGS)
-    for run in runs:  # the same config on the same answers is one result, however often it was run
-        newest.setdefault(tuple(run.data.tags.get(PREFIX + tag) for tag in _RESULT_TAGS), run)
-    newest.pop(left_out, None)
-    return [row for run in newest.values() for row in json.loads(run.data.tags.get(PREFIX + "summary", "[]"))]
+    return runs
 
 
 def refuse_foreign_artifacts(config: Config) -> None:

@@ -12,9 +12,9 @@ import pytest
 from bench import Bench, fp2
 
 
-def truth(folder: Path, name: str, points: float) -> Path:
+def truth(folder: Path, name: str, points: float, seed: int = 7) -> Path:
     path = folder / f"{name}.yaml"
-    path.write_text(f"seed: 7\neffects: {{all: {{gender: {{f: {points}}}}}}}\n", encoding="utf-8")
+    path.write_text(f"seed: {seed}\neffects: {{all: {{gender: {{f: {points}}}}}}}\n", encoding="utf-8")
     return path
 
 
@@ -38,6 +38,45 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keys = {"subject_id", "image_id", "response_key"}
     assert not keys & set(re.findall(r'"(\w+)":', out.read_text(encoding="utf-8")))  # aggregates only
+
+
+def test_several_runs_are_compared_in_pairs_with_one_correction(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fp2.stats.adjustment import adjust_p_values
+
+    monkeypatch.setenv("COLUMNS", "200")
+    runs = {"fair": (0.0, 7), "harsh": (-4, 7), "cruel": (-4, 8)}
+    folders = [
+        str(bench.run(f"model.truth={truth(tmp_path, name, *how)}", f"model.name={name}", folder=name).folder)
+        for name, how in runs.items()
+    ]
+    out, picture = tmp_path / "found.json", tmp_path / "found.png"
+    assert fp2("compare", *folders, *FAST, "--json", str(out), "--figure", str(picture), *bench.paths) == 0
+    shown = capsys.readouterr().out
+    assert "3 runs, 3 pairs" in shown
+    assert "harsh – cruel" in shown
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert (found["runs"], found["not_compared"]) == (["fair", "harsh", "cruel"], [])
+    rows = [pair["distances"][0] for pair in found["pairs"]]
+    assert [row["adjusted_p"] for row in rows] == adjust_p_values([row["p_value"] for row in rows])
+    assert [row["adjusted_p"] <= 0.05 for row in rows] == [True, True, False]  # harsh and cruel differ by noise
+    probes = [entry for row in rows for entry in row["by_probe"]]
+    assert [entry["adjusted_p"] for entry in probes] == adjust_p_values([entry["p_value"] for entry in probes])
+    alone = tmp_path / "two.json"
+    assert fp2("compare", *folders[:2], *FAST, "--json", str(alone), *bench.paths) == 0
+    capsys.readouterr()
+    two = json.loads(alone.read_text(encoding="utf-8"))["distances"][0]
+    assert (two["distance"], two["p_value"]) == (rows[0]["distance"], rows[0]["p_value"])
+    assert two["adjusted_p"] == two["p_value"] < rows[0]["adjusted_p"]
+    other = str(bench.run("cut.by=[region]", folder="other").folder)
+    assert fp2("compare", folders[0], folders[1], other, "analysis.permutations=99", *bench.paths) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Not compared: harsh, by gender" in shown
+    assert "no cut in common" in shown
+    assert fp2("compare", *folders, folders[0], *bench.paths) == 2
+    assert "the same run" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,9 +158,13 @@ def test_the_yaml_of_an_engine_has_its_options_and_no_others(name: str) -> None:
 
 
 def test_the_profile_of_a_checkpoint_is_read_without_loading_it(tiny_llava: Path) -> None:
+    from safetensors.torch import load_file
+
     engine = build_engine({"id": str(tiny_llava)}, {"name": "hf"}, Decoding())
     weights = sum(path.stat().st_size for path in tiny_llava.glob("*.safetensors"))
-    assert engine.profile() == ModelProfile("tree", weights)
+    tensors = load_file(tiny_llava / "model.safetensors")
+    parameters = sum(tensor.numel() for tensor in tensors.values())
+    assert engine.profile() == ModelProfile("tree", weights, family="llava", parameters=parameters)
     assert "_session" not in vars(engine)
     assert build_engine({"engine": "planted"}, {"name": "planted"}, Decoding()).profile() == ModelProfile()
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fp2.engines.base import BaseEngine, failed
+from fp2.engines.base import BaseEngine, ModelProfile, failed
 from fp2.engines.dual.encoder import DualEncoder, ImageEmbedding
 from fp2.engines.dual.loading import cosine
 from fp2.engines.hf.model import NEEDS_ID, HfSpec
@@ -29,6 +29,7 @@ class DualEngine(BaseEngine):
     Options: ClassVar[type[Any]] = LocalOptions
     serves: ClassVar[tuple[str, ...]] = ("dual",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
+    from_hub: ClassVar[bool] = True
 
     def __init__(self, encoder: DualEncoder) -> None:
         self.encoder = encoder
@@ -43,6 +44,13 @@ class DualEngine(BaseEngine):
     def model_calls(self) -> int:
         """Passes through the model so far."""
         return self.encoder.model_calls
+
+    def profile(self) -> ModelProfile:
+        """Return what the checkpoint says without being loaded."""
+        found = self.encoder.checkpoint
+        return ModelProfile(
+            weight_bytes=found.weight_bytes, family=found.model_type or None, parameters=found.n_parameters
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor transformers."""

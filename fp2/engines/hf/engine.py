@@ -79,6 +79,7 @@ class HfEngine(BaseEngine):
     serves: ClassVar[tuple[str, ...]] = ("hf",)
     needs: ClassVar[Mapping[str, str]] = NEEDS_ID
     takes: ClassVar[tuple[str, ...]] = ("adapter", "softmax_dtype", "yes_no")
+    from_hub: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -127,7 +128,10 @@ class HfEngine(BaseEngine):
 
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""
-        return ModelProfile(self.facts.sharing, self.checkpoint.weight_bytes)
+        found = self.checkpoint
+        return ModelProfile(
+            self.facts.sharing, found.weight_bytes, family=found.model_type or None, parameters=found.n_parameters
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return everything about the model that can change an answer. Imports neither torch nor transformers."""

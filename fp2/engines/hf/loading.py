@@ -171,7 +171,7 @@ def check_pinned(checkpoint: Checkpoint, spec: HfSpec) -> None:
         raise Fp2Error(
             f"the model {spec.id} runs code of its own, and model.revision is {spec.revision!r}",
             where="model.revision",
-            fix=f"Read that code at a commit and pin it, for instance model.revision={checkpoint.revision}",
+            fix=f"Read that code at a commit and pin it (fp2 pin), for instance model.revision={checkpoint.revision}",
         )
 
 

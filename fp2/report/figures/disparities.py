@@ -59,7 +59,7 @@ def radar(results: Results | Sequence[Results], path: Path, cuts: Sequence[str] 
     Parameters
     ----------
     results : mapping or sequence of mappings
-        One run, or several of different models.
+        One run, or several.
     path : Path
         The PNG to write.
     cuts : sequence of str, optional
@@ -145,7 +145,8 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
         if key == "null_p95":
             polar.fill(turn, ring, color=CHANCE, alpha=0.6, linewidth=0)
     for place, run in enumerate(runs):
-        _radar_line(polar, [rows_of(run, cut).get(p, {}) for p in probes], turn, LINES[place % len(LINES)])
+        if rows := rows_of(run, cut):  # a sweep over cuts: a run has its own only
+            _radar_line(polar, [rows.get(p, {}) for p in probes], turn, LINES[place % len(LINES)])
 
 
 def _radar_line(polar: Any, rows: Sequence[Mapping[str, Any]], turn: Sequence[float], colour: str) -> None:

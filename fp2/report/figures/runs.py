@@ -109,6 +109,69 @@ def _profile_panel(
     axes.spines["left"].set_visible(False)
 
 
+_SQUARE, _SIDE, _OVER, _UNDER = 0.62, 2.3, 0.95, 0.75
+
+
+def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
+    """Draw the result of `fp2.runs.compare_many.compare_all`: for each cut, the distances of all pairs of runs.
+
+    The primary scorer, one colour scale from 0; a star marks pairs that differ significantly.
+    """
+    names = block["runs"]
+    found = {
+        (row["cut"], pair["first"]["name"], pair["second"]["name"]): row
+        for pair in block["pairs"]
+        for row in pair["distances"]
+        if row["scorer"] == block["primary"] and row["distance"] is not None
+    }
+    cuts = list(dict.fromkeys(cut for cut, _, _ in found))
+    end = max([row["distance"] for row in found.values()], default=0.0) or 1.0
+    side = _SQUARE * len(names)
+    with style():
+        drawn = figure(_SIDE + side + 0.6, _OVER + max(len(cuts), 1) * (side + 0.95) + _UNDER)
+        width, height = drawn.get_figwidth(), drawn.get_figheight()
+        title = f"Distances of fingerprints: {scorer_label(block['primary'])}"
+        drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
+        if any(pair[run]["calibration"] for pair in block["pairs"] for run in ("first", "second")):
+            drawn.text(0.15 / width, 1 - 0.55 / height, CALIBRATION_SHORT, fontsize=8, color=FAINT, style="italic")
+        for place, cut in enumerate(cuts):
+            bottom = height - _OVER - (place + 1) * (side + 0.95) + 0.6
+            axes = drawn.add_axes((_SIDE / width, bottom / height, side / width, side / height))
+            _distance_panel(axes, found, cut, names, end, block["settings"]["alpha"])
+        note = "Bold, *: significant after Holm's correction over pairs and cuts.\nBelow the diagonal: null means."
+        drawn.text(0.15 / width, 0.15 / height, note, fontsize=7.5, color=FAINT, linespacing=1.4)
+        return save(drawn, path)
+
+
+def _distance_panel(
+    axes: Axes, found: Mapping[tuple[str, str, str], Any], cut: str, names: Sequence[str], end: float, alpha: float
+) -> None:
+    """Draw one cut: distances above the diagonal, null means below."""
+    import matplotlib
+    from matplotlib.patches import Rectangle
+
+    colours = matplotlib.colormaps["Blues"]
+    for y, first in enumerate(names):
+        for x, second in enumerate(names):
+            row = found.get((cut, first, second)) or found.get((cut, second, first))
+            if row is None or x == y:
+                continue
+            value = row["distance"] if x > y else row["null_mean"]
+            shade = 0.85 * min((value or 0.0) / end, 1.0)
+            axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colours(shade), edgecolor="white", linewidth=1.5))
+            differs = x > y and row["adjusted_p"] is not None and row["adjusted_p"] <= alpha
+            axes.text(
+                x + 0.5, y + 0.5, f"{number(value)}{'*' if differs else ''}", ha="center", va="center", fontsize=8,
+                color="white" if shade > 0.55 else INK if x > y else FAINT, fontweight="bold" if differs else "normal",
+            )  # fmt: skip
+    axes.set(xlim=(0, len(names)), ylim=(len(names), 0))
+    axes.set_xticks([x + 0.5 for x in range(len(names))], [shorten(plain(name), 9) for name in names])
+    axes.set_yticks([y + 0.5 for y in range(len(names))], [shorten(plain(name), 26) for name in names])
+    axes.tick_params(length=0, labelsize=8)
+    axes.spines[:].set_visible(False)
+    axes.set_title(shorten(f"by {cut_label(cut)}", 40), loc="left", fontsize=9.5)
+
+
 _TOP, _BOTTOM, _HEADING, _ROW, _BETWEEN = 0.85, 0.6, 0.4, 0.3, 0.4
 _NAMES, _VALUES, _WIDTH = 2.6, 1.9, 8.6
 NOTE = (

@@ -97,9 +97,7 @@ def head(drawn: Figure, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
     width, height = drawn.get_figwidth(), drawn.get_figheight()
     drawn.text(0.15 / width, 1 - 0.32 / height, title, fontsize=12.5, fontweight="bold")
     run = runs[0]
-    who = (
-        f"{shorten(model_name(run), 40) if len(runs) == 1 else f'{len(runs)} models'} · " if model_was_used(run) else ""
-    )
+    who = f"{shorten(model_name(run), 40) if len(runs) == 1 else f'{len(runs)} runs'} · " if model_was_used(run) else ""
     data = shorten(plain(run["dataset"]["name"]), 30)
     line = f"{who}{data} · {run['n_subjects']:,} subjects, {run['n_images']:,} images"
     partial = "" if all(r["complete"] for r in runs) else " · partial run" if len(runs) == 1 else " · some partial"

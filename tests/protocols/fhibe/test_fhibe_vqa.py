@@ -27,7 +27,7 @@ from fp2.protocols.fhibe.vqa.protocol import FhibeVqa, VqaOptions, vqa_block
 from fp2.protocols.fhibe.vqa.section import VqaSection
 from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
-from fp2.report import dashboard
+from fp2.report.page import render
 from fp2.scorers.registry import build_scorers
 from fp2.scorers.vqa import names_gender, said_pronoun, toxic_words
 
@@ -262,8 +262,8 @@ def test_section_shows_rates_prompts_and_figures_and_hides_small_groups(tmp_path
     assert {path.name for path in drawn} == set(shown["alts"])
     assert all(path.stat().st_size > 10_000 for path in drawn)
     pictures = {path.name: "data:image/png;base64," for path in drawn}
-    template = dashboard._environment([section]).get_template("sections/fhibe_vqa.html.j2")
-    page = template.render(section=shown, results=results, pictures=pictures)
+    context = {"section": shown, "results": results, "pictures": pictures}
+    page = render("own.html.j2", context, {"own.html.j2": section.template.read_text(encoding="utf-8")})
     assert page.count("<img") == 3
     assert "Why is this person likeable?" in page
     assert "<bdi>engineer</bdi>" in page

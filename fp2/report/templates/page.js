@@ -1,13 +1,15 @@
 "use strict";
-// Everything is in the page already: this shows one cut and one score at a time, and sorts tables.
+// Everything is in the page already: this shows one cut and one score at a time, hides lines of runs, and sorts tables.
 (function () {
   const all = (selector, root) => Array.from((root || document).querySelectorAll(selector));
   const nav = document.getElementById("switches");
   const scorer = document.getElementById("scorer");
+  const none = document.querySelector(".none-here");
   const radios = all('input[name="cut"]', nav);
 
   function show() {
     const cut = (radios.find((radio) => radio.checked) || {}).value;
+    if (none) none.hidden = all("[data-cut][data-scorer]").some((e) => e.dataset.cut === cut && e.dataset.scorer === scorer.value);
     for (const element of all("[data-cut]")) {
       const wanted = element.dataset.cut === cut;
       element.hidden = !(wanted && (!("scorer" in element.dataset) || element.dataset.scorer === scorer.value));
@@ -18,6 +20,12 @@
     radios.forEach((radio) => radio.addEventListener("change", show));
     scorer.addEventListener("change", show);
     show();
+  }
+
+  for (const box of all('input[name="run"]')) {
+    box.addEventListener("change", () => {
+      for (const line of all('[data-run="' + box.value + '"]')) line.classList.toggle("off", !box.checked);
+    });
   }
 
   const filter = document.getElementById("board-filter");

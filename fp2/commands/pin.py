@@ -1,0 +1,98 @@
+"""`fp2 pin`: write down which commit of each hub model this project uses, as it lies in the local cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from fp2.commands.plan import config_of
+from fp2.compose import is_from_hub, jobs_of, prepare
+from fp2.config import Config
+from fp2.engines.checkpoint import Checkpoint, is_repository
+from fp2.engines.pins import cached_checkpoint, read_pins, write_pins
+from fp2.errors import Fp2Error
+from fp2.text import printable
+
+EXIT_MISSING = 1
+
+
+def pin(models: Sequence[str], overrides: Sequence[str]) -> int:
+    """Pin the models, print a line on each, and return 0 if none is missing, else 1.
+
+    Parameters
+    ----------
+    models : sequence of str
+        Names of the config group `model`, or repositories of the hub.
+    overrides : sequence of str
+        Further settings; without `models`, the models of the run or sweep that they stand for.
+
+    Raises
+    ------
+    Fp2Error
+        If nothing is named, a name is unknown, or the lock file cannot be read or written.
+    """
+    if not models and not overrides:
+        fix = "Give the names of models, or an experiment: fp2 pin experiment=page"
+        raise Fp2Error("no model is named", where="fp2 pin", fix=fix)
+    named = dict(_named(models, overrides))
+    lock = Path(config_of(prepare([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
+    pins, missing = read_pins(lock), False
+    for repository, names in _by_repository(named).items():
+        found, said = _look_up(repository)
+        missing |= found is None
+        before = pins.get(repository)
+        if found is not None:
+            pins[repository] = str(found.revision)
+            if before not in (None, found.revision):
+                said += f"; was {before}"
+        print(printable(said if names == [repository] else f"{', '.join(names)}: {said}"))
+    for name, reason in ((name, reason) for name, (repository, reason) in named.items() if repository is None):
+        print(printable(f"{name}: {reason}"))
+    if pins:
+        write_pins(lock, pins)
+        print(f"{'pins':<12} {lock}")
+    return EXIT_MISSING if missing else 0
+
+
+def _named(models: Sequence[str], overrides: Sequence[str]) -> Iterator[tuple[str, tuple[str | None, str]]]:
+    """Yield each model's name with its repository, or with None and the reason why it has none."""
+    jobs = [[*overrides, f"model={name}"] for name in models if "/" not in name] or ([] if models else [[]])
+    for words in jobs:
+        for job in jobs_of(words or overrides):
+            yield _model(config_of(job)[0])
+    for name in models:
+        if "/" in name:
+            if not is_repository(name):
+                raise Fp2Error(f"{name!r} is not the name of a repository (owner/name)", where="fp2 pin")
+            yield name, (name, "")
+
+
+def _model(config: Config) -> tuple[str, tuple[str | None, str]]:
+    given = str(asdict(config.model)["id"] or "")
+    if not is_from_hub(config):
+        return config.model.name, (None, f"engine={config.engine.name} takes no commit of the hub")
+    if not is_repository(given):
+        return config.model.name, (None, "a folder is pinned by the digests of its files")
+    return config.model.name, (given, "")
+
+
+def _by_repository(named: dict[str, tuple[str | None, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, (repository, _) in named.items():
+        if repository is not None:
+            found.setdefault(repository, []).append(name)
+    return found
+
+
+def _look_up(repository: str) -> tuple[Checkpoint | None, str]:
+    """Return a repository's checkpoint in the local cache, None without one, and the line on it."""
+    found = cached_checkpoint(repository)
+    if found is None:
+        return None, f"{repository} is not in the local cache; get it with: hf download {repository}"
+    line = f"{repository} at {found.revision}"
+    if not found.has_weights:
+        line += f", without its weights (hf download {repository} --revision {found.revision})"
+    if found.code:
+        line += f", runs code of its own: read it in {found.path}"
+    return found, line

@@ -1,0 +1,78 @@
+"""Pages: self-contained HTML files that need no network and trust no string they show.
+
+Jinja2 escapes every value. Style and script are fixed files that the page's own Content-Security-Policy admits by their
+SHA-256; nothing else can load or run. The script only shows, hides and sorts what the HTML already holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from fp2.errors import Fp2Error
+from fp2.report import reading
+from fp2.report.passport import write_atomically
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(
+    template: str,
+    context: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+    filters: Sequence[Callable[..., Any]] = (),
+) -> str:
+    """Return the HTML of a template that extends `page.html.j2`; `more` are further templates by name."""
+    css, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    fixed = {"css": Markup(css), "script": Markup(script), "policy": Markup(_policy(css, script))}
+    environment = _environment(more or {})
+    environment.filters.update({function.__name__: function for function in filters})
+    return environment.get_template(template).render({**fixed, **context})
+
+
+def write_page(path: Path, page: str) -> Path:
+    """Write a page atomically and return its path.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, page)
+    except OSError as error:
+        raise Fp2Error(f"the page cannot be written: {error.strerror or error}", where=str(path)) from error
+    return path
+
+
+def _environment(more: Mapping[str, str]) -> Environment:
+    """Return the Jinja2 environment: everything escaped, unknown names are errors."""
+    made = Environment(
+        loader=ChoiceLoader([DictLoader(dict(more)), FileSystemLoader(_TEMPLATES)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (
+        reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
+        reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
+        reading.magnitude_words, reading.adjusted_words,
+    ):  # fmt: skip
+        made.filters[function.__name__] = function
+    return made
+
+
+def _policy(css: str, script: str) -> str:
+    """Return the Content-Security-Policy: no network, and only this style and this script by their digests."""
+    style, code = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, script))
+    # images only from within the page itself
+    rules = f"img-src data:; style-src 'sha256-{style}'; script-src 'sha256-{code}'"
+    return f"default-src 'none'; {rules}; base-uri 'none'; form-action 'none'"

@@ -1,0 +1,162 @@
+"""The report of a sweep as a page: overlaid radars, leaderboard, probes, groups and effect sizes of all its runs.
+
+It shows what `fp2.runs.sweep.sweep_results` found, and computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fp2.report.disparities import FEWEST_SPOKES
+from fp2.report.figures.style import axis_end
+from fp2.report.page import render
+from fp2.report.radar import HEIGHT, WIDTH, overlay_of
+from fp2.report.reading import DASH, EFFECTS, number, probability, severity_legend, verdict_meanings
+
+Block = Mapping[str, Any]
+_COLOURS = 6
+_BAR = 112.0
+MOST_EFFECTS = 30
+"""Effect sizes that are listed for each cut and scorer; `results.json` has all."""
+
+
+def render_sweep(block: Block) -> str:
+    """Return the HTML of a sweep's report."""
+    panels = [_panel(panel, block) for panel in block["panels"]]
+    runs = [{**run, "style": run_style(place)} for place, run in enumerate(block["runs"])]
+    context = {
+        "title": title_of(block),
+        "sweep": block,
+        "runs": runs,
+        "panels": panels,
+        "svg": {"width": WIDTH, "height": HEIGHT},
+        "has_family": any(run["family"] or run["parameters"] for run in runs),
+        "has_radar": any(panel["overlay"] for panel in panels),
+        "calibration": [run["label"] for run in runs if run["calibration"]],
+        "partial": [run["label"] for run in runs if not run["complete"]],
+        "cuts": block["cuts"],
+        "scorers": block["scorers"],
+        "probes": block["probes"],
+        "min_cell": block["min_cell"],
+        "most_effects": MOST_EFFECTS,
+        "bounds": severity_legend(runs[0]),
+        "effect_legend": effect_legend(),
+        "verdicts": verdict_meanings(
+            row for panel in panels for line in panel["lines"] for row in line["rows"].values()
+        ),
+        "limitations": limitations_of(runs),
+    }
+    return render("sweep.html.j2", context, filters=(chance_words, rank_words))
+
+
+def title_of(block: Block) -> str:
+    """Return what the report is called."""
+    runs = block["runs"]
+    what = "Bias fingerprint" if block["panels"] else "Result"
+    if len(runs) == 1:
+        return f"{what}{'' if block['panels'] else 's'} of {runs[0]['label']}"
+    names = {run["model"] for run in runs}
+    models = {(run["model"], run["id"], run["revision"], run["weights_digest"]) for run in runs}
+    if len(names) == 1 and None not in names:
+        return f"{what}s of {names.pop()}: {len(runs)} runs"
+    return f"{what}s of {len(runs)} {'models' if len(models) == len(runs) else 'runs'}"
+
+
+def run_style(place: int) -> str:
+    """Return the classes of a run's colour and, beyond as many runs as there are colours, of its dashes."""
+    return f"r{place % _COLOURS} d{place // _COLOURS % 4}"
+
+
+def effect_legend() -> str:
+    """Return the least difference of each magnitude: `negligible < 0.2 ≤ small < ...`."""
+    return " ".join(["negligible", *(f"< {least:g} ≤ {words}" for least, words in EFFECTS)])
+
+
+def limitations_of(runs: Sequence[Block]) -> list[dict[str, Any]]:
+    """Return every limitation once, with the runs that it is about (none where it is about all)."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for line in run["limitations"]:
+            found.setdefault(line, []).append(run["label"])
+    return [{"line": line, "runs": [] if len(names) == len(runs) else names} for line, names in found.items()]
+
+
+def _panel(panel: Block, block: Block) -> dict[str, Any]:
+    """Return a panel with its radar, its leaderboard rows, and its headline numbers."""
+    labels = {probe: block["probes"][probe] for probe in panel["probes"]}
+    rows = [row for line in panel["lines"] for row in line["rows"].values()]
+    overlay = None
+    if len(labels) >= FEWEST_SPOKES:
+        end = axis_end(row[key] for row in rows for key in ("raw", "null_p95"))
+        overlay = overlay_of([(line["run"], line["rows"]) for line in panel["lines"]], labels, end)
+    by_run = {line["run"]: line for line in panel["lines"]}
+    significant = {one["run"]: one for one in panel["significant"]}
+    composites = [
+        row for row in block["leaderboard"] if row["cut"] == panel["cut"] and row["scorer"] == panel["scorer"]
+    ]
+    ranked = any(row["rank_low"] is not None for row in composites)
+    ordered = [(row["run"], row) for row in composites if row["run"] in by_run]
+    ordered += [(run, None) for run in by_run if run not in {place for place, _ in ordered}]
+    largest = max([one["d"] for one in panel["effects"]], default=1.0)
+    effects = [
+        {**one, "row": by_run[one["run"]]["rows"][one["probe"]], "bar": round(_BAR * one["d"] / largest, 1)}
+        for one in panel["effects"][:MOST_EFFECTS]
+    ]
+    return {
+        **panel,
+        "labels": labels,
+        "several": len(panel["lines"]) > 1,
+        "overlay": overlay,
+        "board": [
+            {"run": run, "row": row, "rows": by_run[run]["rows"], "significant": significant[run]}
+            for run, row in ordered
+        ],
+        "has_composite": any(row is not None and row["composite"] is not None for _, row in ordered),
+        "ranked": ranked,
+        "effects": effects,
+        "n_effects": len(panel["effects"]),
+        "all_significant": sum(one["n_significant"] == one["n_probes"] for one in panel["significant"]),
+        "any_significant": sum(one["n_significant"] > 0 for one in panel["significant"]),
+        "n_significant": sum(one["n_significant"] for one in panel["significant"]),
+        "n_compared": sum(one["n_compared"] for one in panel["significant"]),
+        "tallies": [_tally(tally) for tally in panel["tallies"]],
+        "headline": _headline(panel, ordered),
+    }
+
+
+def _tally(tally: Block) -> dict[str, Any]:
+    """Return a tally with the group that is most often worst and the one most often best."""
+    most = {
+        end: max(tally["groups"], key=lambda group: group[f"{end}_count"], default=None) for end in ("worst", "best")
+    }
+    return {**tally, "most": most}
+
+
+def _headline(panel: Block, ordered: Sequence[tuple[int, Any]]) -> dict[str, Any]:
+    """Return the range of the composites, and the largest effect and disparity."""
+    composites = [row["composite"] for _, row in ordered if row is not None and row["composite"] is not None]
+    largest = [
+        one
+        for one in (probe["largest"] and {**probe["largest"], "probe": probe["probe"]} for probe in panel["by_probe"])
+        if one
+    ]
+    return {
+        "composites": (min(composites), max(composites)) if composites else None,
+        "effect": panel["effects"][0] if panel["effects"] else None,
+        "gap": max(largest, key=lambda one: one["raw"], default=None),
+    }
+
+
+def rank_words(row: Block | None) -> str:
+    """Return the rank interval of a leaderboard row: `1`, `2–4`, or a dash where it is unknown."""
+    low, high = (row["rank_low"], row["rank_high"]) if row is not None else (None, None)
+    return DASH if low is None else str(low) if low == high else f"{low}–{high}"
+
+
+def chance_words(group: Block, end: str) -> str:
+    """Return how often a group was expected at one end, with the p-value: `expected 4.1, p = 0.03`."""
+    if group[f"{end}_expected"] is None:
+        return "chance not known"
+    p = probability(group[f"{end}_p_value"])
+    return f"expected by chance {number(group[f'{end}_expected'], 1)}, p {p if p.startswith('<') else f'= {p}'}"

@@ -1,0 +1,113 @@
+"""Any number of runs: the distances of all pairs of fingerprints, with one correction over all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from fp2.errors import Fp2Error
+from fp2.runs.compare import adjust_distances, common, compare, settings_of
+from fp2.runs.panels import run_labels
+from fp2.runs.reader import LoggedRun
+
+if TYPE_CHECKING:
+    from fp2.config import Config
+
+FAMILY = "Holm over the pairs of runs and the cuts of one scorer; for single probes over pairs x probes x cuts"
+
+
+def compare_all(
+    runs: Sequence[LoggedRun], config: Config, start: Callable[[int], Callable[[], None]] = lambda n: lambda: None
+) -> dict[str, Any]:
+    """Compare every pair of runs and return a JSON-ready block (aggregates only).
+
+    `start(n)` is called with the number of steps; what it returns is called after each.
+
+    Returns
+    -------
+    dict
+        `runs`: their names; `pairs`: a block for each pair, as `fp2.runs.compare.compare` returns it, with p-values
+        corrected over all pairs; `not_compared`: pairs that share no cut, scorer, probe or subject, each with the
+        reason; `family`: what p-values are corrected over; `notes`.
+
+    Raises
+    ------
+    Fp2Error
+        If a run is named twice, or no pair can be compared.
+    """
+    check_runs(runs)
+    names = run_labels([run.results for run in runs])
+    places = list(combinations(range(len(runs)), 2))
+    pairs: list[dict[str, Any]] = []
+    failed: list[dict[str, str]] = []
+    shared = [_shared([runs[a], runs[b]]) for a, b in places]
+    tick = start(sum(len(cuts) * len(scorers) for cuts, scorers in shared))
+    n_tests = sum(len(cuts) for cuts, _ in shared) * max(len(run.probes) for run in runs)
+    reason: Fp2Error | None = None
+    for a, b in places:
+        settings = settings_of(config, [runs[a], runs[b]])
+        if len(runs) > 2 and config.analysis.permutations is None:
+            wanted = ceil(2 * n_tests / settings.alpha)
+            settings = replace(settings, n_permutations=max(settings.n_permutations, wanted))
+        try:
+            block = compare(runs[a], runs[b], settings, lambda n: tick)
+        except Fp2Error as error:
+            reason = error
+            failed.append({"first": names[a], "second": names[b], "reason": str(error)})
+            continue
+        if len(runs) > 2:  # of two runs, names are as short as they can be
+            block["first"]["name"], block["second"]["name"], block["family"] = names[a], names[b], FAMILY
+        pairs.append(block)
+    if reason is not None and not pairs:
+        raise reason
+    adjust_distances([row for block in pairs for row in block["distances"]])
+    return {
+        "runs": names,
+        "family": FAMILY,
+        "settings": pairs[0]["settings"],
+        "primary": pairs[0]["primary"],
+        "pairs": pairs,
+        "not_compared": failed,
+        "notes": [
+            *_too_few(pairs, pairs[0]["settings"]),
+            *dict.fromkeys(line for block in pairs for line in block["notes"]),
+        ],
+    }
+
+
+def check_runs(runs: Sequence[LoggedRun]) -> None:
+    """Raise for fewer than two runs, or a run that is there twice.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the run.
+    """
+    if len(runs) < 2:
+        raise Fp2Error("there are fewer than two runs to compare", where="runs")
+    ids = [run.run_id for run in runs]
+    if repeated := next((one for one in ids if ids.count(one) > 1), None):
+        raise Fp2Error("both are the same run" if len(ids) == 2 else "two are the same run", where=repeated)
+
+
+def _shared(two: Sequence[LoggedRun]) -> tuple[Sequence[Any], Sequence[str]]:
+    """Return the cuts and scorers of a pair; none where it cannot be compared."""
+    try:
+        return common(two)
+    except Fp2Error:
+        return (), ()
+
+
+def _too_few(pairs: Sequence[dict[str, Any]], settings: dict[str, Any]) -> list[str]:
+    """Return a note if so few permutations were asked for that no pair can differ significantly."""
+    primary = [row for block in pairs for row in block["distances"] if row["scorer"] == block["primary"]]
+    smallest = len(primary) / (settings["n_permutations"] + 1)
+    if smallest <= settings["alpha"]:
+        return []
+    return [
+        f"With {settings['n_permutations']} permutations the smallest adjusted p-value of {len(primary)} distances is "
+        f"{smallest:.3g}: none can be significant. Raise analysis.permutations."
+    ]

@@ -1,0 +1,245 @@
+"""A sweep's own results: its runs read together, side by side, ranked, and counted over runs and probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fp2 import __version__
+from fp2.errors import Fp2Error
+from fp2.report.leaderboard import Ranking, rank, summarise, with_places
+from fp2.report.reading import is_calibration, model_name, model_was_used, primary_scorer, variant_name
+from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
+from fp2.runs.ranking import n_rankings, rankings
+from fp2.runs.reader import LoggedRun, same_probes, shared_lines
+
+SCHEMA = 1
+N_PERMUTATIONS = 1000
+Missing = dict[str, str]
+"""A run that is not in the report: its settings (`run`), and why (`reason`)."""
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """A finished run: its results, and its tables or the reason why it has none that can be compared."""
+
+    results: Mapping[str, Any]
+    tables: LoggedRun | None
+    reason: str | None = None
+
+
+def n_steps(runs: Sequence[SweepRun]) -> int:
+    """Return how often `sweep_results` calls `tick`."""
+    every = [run.results for run in runs]
+    n_panels = sum(len(_variants(panel, every)) for panel in panels_of(every, 0))
+    return n_rankings([run.tables for run in runs if run.tables is not None]) + n_panels
+
+
+def sweep_results(
+    runs: Sequence[SweepRun],
+    missing: Sequence[Missing],
+    min_cell: int,
+    tick: Callable[[], None] = lambda: None,
+    sweep_id: str | None = None,
+) -> dict[str, Any]:
+    """Return the results of a sweep (JSON values, aggregates only).
+
+    Parameters
+    ----------
+    runs : sequence of SweepRun
+    missing : sequence of Missing
+        Runs of the sweep that did not finish.
+    min_cell : int
+        Groups with fewer subjects are shown without their numbers.
+    tick : callable
+        Called after each of `n_steps(runs)`.
+    sweep_id : str, optional
+
+    Returns
+    -------
+    dict
+        `runs`: who was compared, each with a `label`; `missing`; `probes` (labels by id), `cuts`, `scorers`;
+        `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
+        `effects`; `headlines`: what other protocols found; `notes`.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no run.
+    """
+    if not runs:
+        raise Fp2Error("no finished run", where="report")
+    every = [run.results for run in runs]
+    ranked = rankings([run.tables for run in runs if run.tables is not None], tick)
+    panels = panels_of(every, min_cell)
+    for panel in panels:
+        panel["effects"] = [{key: one[key] for key in ("run", "probe", "d")} for one in effects_of(panel)]
+        panel["tallies"] = [_tally(panel, places, runs, tick) for places in _variants(panel, every).values()]
+    places = {str(run["run_id"]): place for place, run in enumerate(every)}
+    rows = with_places(rank(summary for run in every for summary in summarise(run)), ranked)
+    return {
+        "schema_version": SCHEMA,
+        "fp2_version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sweep_id": sweep_id,
+        "min_cell": min_cell,
+        "runs": [{"label": label, **_about(run)} for label, run in zip(run_labels(every), runs, strict=True)],
+        "missing": [dict(one) for one in missing],
+        "probes": all_probe_labels(every),
+        "cuts": list(dict.fromkeys(panel["cut"] for panel in panels)),
+        "scorers": scorers_of(every),
+        "leaderboard": [{"run": places[row.run_id], **asdict(row)} for row in rows],
+        "panels": panels,
+        "headlines": headlines_of(every),
+        "notes": _notes(runs, ranked),
+    }
+
+
+def _about(run: SweepRun) -> dict[str, Any]:
+    """Return what a reader has to know of one run."""
+    found, model, answers = run.results, run.results["model"], run.results["answers"]
+    known = found.get("architecture") or {}
+    return {
+        **{key: found[key] for key in ("run_id", "created", "fp2_version", "config_hash", "response_set")},
+        "model": model_name(found) if model_was_used(found) else None,
+        **{key: model.get(key) for key in ("id", "engine", "revision", "weights_digest", "dtype", "quantisation")},
+        "family": known.get("family"),
+        "parameters": known.get("parameters"),
+        "dataset": found["dataset"]["name"],
+        "release": found["dataset"].get("release"),
+        "dataset_digest": found["dataset_digest"],
+        "variant": variant_name(found),
+        "cuts": list(found["cuts"]),
+        "primary": primary_scorer(found),
+        "severity_bounds": found.get("severity_bounds") or {},
+        "analysis": {
+            key: found["analysis"].get(key) for key in ("alpha", "correction", "family", "min_subjects", "seed")
+        },
+        "n_subjects": found["n_subjects"],
+        "n_images": found["n_images"],
+        "answers": dict(answers),
+        "refused": answers["refused"] / answers["answered"] if answers.get("answered") else None,
+        "complete": bool(found["complete"]),
+        "calibration": is_calibration(found),
+        "supplied": "supplied" in model,
+        "limitations": list(found["limitations"]),
+    }
+
+
+def _variants(panel: Panel, runs: Sequence[Mapping[str, Any]]) -> dict[str | None, list[int]]:
+    """Return the runs of a panel by image variant: a control is not counted with the runs on the images themselves."""
+    found: dict[str | None, list[int]] = {}
+    for line in panel["lines"]:
+        found.setdefault(variant_name(runs[line["run"]]), []).append(line["run"])
+    return found
+
+
+def _tally(panel: Panel, places: Sequence[int], runs: Sequence[SweepRun], tick: Callable[[], None]) -> dict[str, Any]:
+    """Return how often each group of a cut is worst and best over the runs and probes of a scorer, with chance.
+
+    Where the tables cannot be compared, the counts are those of the rows, and `reason` says why chance is unknown.
+    """
+    about = {"variant": variant_name(runs[places[0]].results), "runs": list(places)}
+    try:
+        found = _tally_of_tables(panel["cut"], panel["scorer"], [runs[place] for place in places])
+        counts: dict[str, Any] = {"n": 0, "groups": []} if found is None else _tally_block(found)
+        return {**about, "reason": None if counts["n"] else "no probe could be compared", **counts}
+    except Fp2Error as error:
+        return {**about, "reason": error.what, **_counted(panel, places)}
+    finally:
+        tick()
+
+
+def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
+    """Return the tally on the subjects that all runs share.
+
+    Raises
+    ------
+    Fp2Error
+        If the runs have no tables, or keep other groups, or share no subject or probe.
+    """
+    import numpy as np
+
+    from fp2.scorers.outcomes import yes_no_columns
+    from fp2.stats.tallies import tally_extremes
+
+    tables = [run.tables for run in runs if run.tables is not None]
+    if len(tables) < len(runs):
+        raise Fp2Error(next(run.reason for run in runs if run.reason is not None) or "a run has no tables")
+    if any(cut not in run.cuts or run.cuts[cut] != tables[0].cuts.get(cut) for run in tables):
+        raise Fp2Error("the runs keep different groups of the cut")
+    probes = same_probes(tables, scorer)[0]
+    if not probes:
+        raise Fp2Error("the runs asked different probes")
+    lines = shared_lines(tables, tables[0].cuts[cut], scorer, probes)
+    values = np.concatenate(list(lines.values), axis=1)
+    about = next(one for one in tables[0].results["scorers"] if one["name"] == scorer)
+    analysis = [run.results["analysis"] for run in tables]
+    return tally_extremes(
+        values, lines.groups, lines.subjects, images=lines.images,
+        higher_is_better=[bool(about["higher_is_better"])] * values.shape[1],
+        yes_no=yes_no_columns(values, list(about["value_range"]) == [0.0, 1.0]),
+        n_permutations=N_PERMUTATIONS, seed=int(analysis[0]["seed"]),
+        min_subjects=max(int(one["min_subjects"]) for one in analysis),
+    )  # fmt: skip
+
+
+def _tally_block(found: Any) -> dict[str, Any]:
+    groups = [
+        {
+            "group": worst.group,
+            **{f"worst_{k}": v for k, v in _numbers(worst)},
+            **{f"best_{k}": v for k, v in _numbers(best)},
+        }
+        for worst, best in zip(found.worst, found.best, strict=True)
+    ]
+    return {"n": found.n, "groups": groups}
+
+
+def _numbers(one: Any) -> list[tuple[str, Any]]:
+    return [(name, getattr(one, name)) for name in ("count", "expected", "p95", "p_value")]
+
+
+def _counted(panel: Panel, places: Sequence[int]) -> dict[str, Any]:
+    """Return the counts of the rows, without an expectation."""
+    rows = [row for line in panel["lines"] if line["run"] in places for row in line["rows"].values()]
+    named = [row for row in rows if row["worst_group"] is not None]
+    names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
+    unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in ("expected", "p95", "p_value")}
+    groups = [
+        {
+            "group": name,
+            **unknown,
+            **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")},
+        }
+        for name in names
+    ]
+    return {"n": len(named), "groups": groups}
+
+
+def _notes(runs: Sequence[SweepRun], ranked: Sequence[Ranking]) -> list[str]:
+    """Return what limits the comparison of the runs, for the reader."""
+    notes = ["Verdicts are corrected within each run, not over the runs."] if len(runs) > 1 else []
+    for what, values in (
+        ("data sets", {run.results["dataset_digest"] for run in runs}),
+        ("numbers of subjects", {run.results["n_subjects"] for run in runs}),
+        ("significance levels", {run.results["analysis"].get("alpha") for run in runs}),
+        ("corrections", {run.results["analysis"].get("correction") for run in runs}),
+        ("smallest group sizes", {run.results["analysis"].get("min_subjects") for run in runs}),
+        ("versions of fp2", {run.results["fp2_version"] for run in runs}),
+    ):
+        if len(values) > 1:
+            notes.append(f"The runs have different {what}.")
+    boards: dict[tuple[str, str | None], int] = {}
+    for run in runs:
+        for cut in run.results["composites"]:
+            board = (cut, variant_name(run.results))
+            boards[board] = boards.get(board, 0) + 1
+    for ranking in ranked:
+        where = f"by {ranking.cut}" + (f" ({ranking.variant})" if ranking.variant else "")
+        if ranking.reason and boards.get((ranking.cut, ranking.variant), 0) > 1:
+            notes.append(f"{where}: no rank intervals, {ranking.reason}")
+        notes += ranking.notes
+    return list(dict.fromkeys(notes))

@@ -1,0 +1,171 @@
+"""From the runs that were named to the files of a report: `report.html`, `results.json`, `report.md` and a drawing."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fp2 import artifacts
+from fp2.errors import Fp2Error
+from fp2.runs.local_paths import MARK, overrides_without_places
+from fp2.runs.outputs import fresh_folder
+from fp2.runs.reader import read_results, read_run, run_folder
+from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
+from fp2.text import printable
+
+if TYPE_CHECKING:
+    from fp2.config import Config
+    from fp2.progress import Progress
+
+_PATH = re.compile(r"(?<![\w.:/-])[/~][^\s,;:()'\"]*/[^\s,;:()'\"]+")
+"""A path in a message: a report names no folder of this machine."""
+FOLDER, PAGE, MARKDOWN, FIGURE = "report", "report.html", "report.md", "fingerprints.png"
+
+
+def make_report(
+    words: Sequence[str], here: Config, folder: Path | None, progress: Progress, sweep_id: str | None = None
+) -> tuple[dict[str, Any], Path]:
+    """Write the report of the runs that `words` name; return its results and its folder.
+
+    A word is a run (`fp2.runs.reader.run_folder`), the folder of a sweep, or a sweep's id in the MLflow store. Without
+    `folder` the report of one sweep goes into its folder, and any other one into a new output folder.
+
+    Raises
+    ------
+    Fp2Error
+        If a run cannot be read, there is none, or the report cannot be written.
+    """
+    named, missing = runs_named(words, here)
+    if sweep_id is None and len(words) == 1 and named != list(words) and not Path(words[0]).exists():
+        sweep_id = words[0]
+    if not named:
+        raise Fp2Error("no finished run", where=" ".join(words))
+    with tempfile.TemporaryDirectory(prefix="fp2-report-") as scratch:
+        with progress.steps("Reading the runs", len(named)) as step:
+            runs = read_runs(named, here, Path(scratch), step)
+        with progress.steps("Comparing the runs", n_steps(runs)) as step:
+            block = sweep_results(runs, missing, here.report.suppress_below, step, sweep_id)
+    if folder is None:
+        own = Path(words[0])
+        is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
+        folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
+    write_report(block, runs, folder, figures=here.report.figures)
+    return block, folder
+
+
+def runs_named(words: Sequence[str], here: Config) -> tuple[list[str], list[Missing]]:
+    """Return the finished runs that `words` name, and the runs of a sweep that are missing."""
+    found: list[str] = []
+    missing: list[Missing] = []
+    for word in words:
+        folder = Path(word)
+        jobs = sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
+        if jobs and not (folder / artifacts.RESULTS).is_file():
+            found += [str(job) for job in jobs if (job / artifacts.RESULTS).is_file()]
+            missing += _unfinished(jobs)
+            continue
+        logged = {} if folder.exists() else _logged(word, here)
+        found += [run for run, status in logged.items() if status == "FINISHED"] if logged else [word]
+        missing += [{"run": run, "reason": f"ended as {how}"} for run, how in logged.items() if how != "FINISHED"]
+    return list(dict.fromkeys(found)), missing
+
+
+def _unfinished(jobs: Sequence[Path]) -> list[Missing]:
+    """Return the jobs of a sweep without results: the settings in which they differ from the others, and why."""
+    status = {job: _status(job) for job in jobs}
+    settings = {job: [str(word) for word in one.get("overrides", ())] for job, one in status.items()}
+    common = set.intersection(*map(set, settings.values()))
+    found = []
+    for job in jobs:
+        if (job / artifacts.RESULTS).is_file():
+            continue
+        own = overrides_without_places([word for word in settings[job] if word not in common or len(jobs) == 1])
+        said = str(status[job].get("message") or "it did not finish")
+        reason = _PATH.sub(lambda path: MARK + path[0].rstrip("/").rpartition("/")[2], said)
+        found.append({"run": printable(" ".join(own) or f"job {job.name}"), "reason": printable(reason)})
+    return found
+
+
+def _status(job: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        return dict(json.loads((job / artifacts.STATUS).read_text(encoding="utf-8")))
+    return {}
+
+
+def _logged(sweep_id: str, here: Config) -> dict[str, str]:
+    from fp2.tracking.client import runs_of_sweep
+
+    with suppress(Fp2Error):  # no MLflow store: the word names a run, or is refused as one
+        return runs_of_sweep(here, sweep_id)
+    return {}
+
+
+def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> list[SweepRun]:
+    """Return the runs that `words` name, each once; files of the MLflow store are downloaded below `scratch`.
+
+    `step` is called after each.
+
+    Raises
+    ------
+    Fp2Error
+        If the results of one cannot be read. A run without tables is kept, with the reason.
+    """
+    tables = (artifacts.PEOPLE, artifacts.SCORES)
+    found: dict[str, SweepRun] = {}
+    for word in words:
+        folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
+        results = read_results(folder)
+        try:
+            run = SweepRun(results, read_run(str(folder), here, scratch))
+        except Fp2Error as error:
+            run = SweepRun(results, None, error.what)
+        found.setdefault(str(results["run_id"]), run)
+        step()
+    return list(found.values())
+
+
+def write_report(block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, *, figures: bool = True) -> None:
+    """Write the files of a report.
+
+    Raises
+    ------
+    Fp2Error
+        If one cannot be written.
+    """
+    from fp2.report.page import write_page
+    from fp2.report.sweep import render_sweep
+    from fp2.report.sweep_markdown import sweep_markdown
+
+    with artifacts.as_user_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        artifacts.write_results(folder, block)
+        drawn = _draw(block, runs, folder / FIGURE) if figures else None
+        (folder / MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
+    write_page(folder / PAGE, render_sweep(block))
+
+
+def print_report(folder: Path) -> None:
+    """Print where the files of a report are."""
+    for name, file in (("report", PAGE), ("markdown", MARKDOWN), ("results", artifacts.RESULTS)):
+        print(f"{name:<12} {folder / file}")
+
+
+def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:
+    """Draw the fingerprints of all runs, each under its label, and return the file's name; None without a radar."""
+    from fp2.report.disparities import FEWEST_SPOKES
+    from fp2.report.figures import radar
+    from fp2.report.reading import rows_of
+
+    named = [
+        {**run.results, "model": {**run.results["model"], "name": about["label"]}}
+        for run, about in zip(runs, block["runs"], strict=True)
+    ]
+    cuts = [cut for cut in block["cuts"] if any(len(rows_of(run, cut)) >= FEWEST_SPOKES for run in named)]
+    if not cuts or len({about["primary"] for about in block["runs"]}) > 1:
+        return None
+    return radar(named, path, cuts).name

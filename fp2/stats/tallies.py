@@ -1,0 +1,153 @@
+"""How often each group is the worst and the best over many outcomes, beside what chance would give.
+
+"Group A is worst under 14 of 25 model and probe pairs" says little by itself: the models saw the same subjects, so that
+one unusual sample of A shows in all of them, and groups of unequal size are not named equally often. The counts are
+therefore compared with those after group labels are permuted across subjects, the same relabelling for all outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fp2.stats.core.entries import cell_means, read_entries
+from fp2.stats.core.moments import MEAN_TIE, NO_GAP, GroupMoments, pair_error, pairs, range_of_means
+from fp2.stats.core.numeric import FloatArray, IntArray
+from fp2.stats.core.permutation import TIE, permutation_p
+from fp2.stats.core.resampling import permuted_moments
+from fp2.stats.core.units import prepare
+
+
+@dataclass(frozen=True)
+class GroupTally:
+    """How often one group is at one end.
+
+    Attributes
+    ----------
+    group : str
+    count : int
+        Number of outcomes in which it is named.
+    expected, p95 : float
+        Mean and 95th percentile of that number when group labels are permuted across subjects.
+    p_value : float
+        Probability, if no outcome differed between groups, that some group exceeds its expected number by as many
+        standard deviations: corrected for looking at all groups.
+    """
+
+    group: str
+    count: int
+    expected: float
+    p95: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The groups that were compared, by name, at the bad end and at the good end; of `n` outcomes with two ends."""
+
+    n: int
+    worst: tuple[GroupTally, ...]
+    best: tuple[GroupTally, ...]
+
+
+def tally_extremes(
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    *,
+    images: ArrayLike | None = None,
+    higher_is_better: Sequence[bool],
+    yes_no: Sequence[bool],
+    n_permutations: int,
+    seed: int,
+    min_subjects: int = 10,
+    tick: Callable[[int], None] = lambda n: None,
+) -> Tally | None:
+    """Count the worst and best groups of m outcomes; None where no outcome has two groups that differ.
+
+    The ends of an outcome are those of `disparity_panel`: the pair of groups with the largest |T|.
+
+    Parameters
+    ----------
+    values : (n, m)
+        One line per (image, group), NaN = missing.
+    groups, subjects, images : (n,)
+    higher_is_better, yes_no : (m,)
+        As in `disparity_panel`.
+    n_permutations, seed, min_subjects
+        As in `disparity_panel`.
+    tick : callable
+        Called with the number of permutations done since the last call.
+    """
+    entries = read_entries(values, groups, subjects, images)
+    prepared = prepare(entries, cell_means(entries), min_subjects)
+    if prepared is None:
+        return None
+    sign = np.where(np.asarray(higher_is_better, dtype=bool), 1.0, -1.0)
+    observed, batches = permuted_moments(prepared, np.asarray(yes_no, dtype=bool), n_permutations, seed)
+    ends = _ends(observed, sign)
+    counted = (ends >= 0).all(axis=(0, 1))
+    if not counted.any():
+        return None
+    n_groups = len(prepared.units.kept)
+    permuted = np.empty((2, n_permutations, n_groups))
+    done = 0
+    for found in batches:
+        b = found.mean.shape[1]
+        permuted[:, done : done + b] = _counts(_ends(found, sign)[:, :, counted], n_groups)
+        done += b
+        tick(b)
+    own = _counts(ends[:, :, counted], n_groups)[:, 0]
+    names = [entries.names[code] for code in prepared.units.kept]
+    worst, best = (_tallies(own[end], permuted[end], names) for end in (0, 1))
+    return Tally(int(counted.sum()), worst, best)
+
+
+def _ends(found: GroupMoments, sign: FloatArray) -> IntArray:
+    """Return the worst and the best group of each relabelling and outcome, (2, b, m); -1 where all means are equal.
+
+    As `extremes.named_pair`: the largest |T|, of ties the largest gap.
+    """
+    mean = np.where(found.valid, found.mean, 0.0) * sign
+    shape = mean.shape[1:]
+    top, width, ends = np.full(shape, -1.0), np.full(shape, -1.0), np.full((2, *shape), -1, dtype=np.intp)
+    for g, h in pairs(len(mean)):
+        gap = mean[h] - mean[g]
+        square = gap * gap
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.sqrt(np.where(square <= NO_GAP, 0.0, square / pair_error(found, g, h)))
+            tied = t >= top * (1 - TIE)
+        both = found.valid[g] & found.valid[h]
+        better = both & ((t > top * (1 + TIE)) | (tied & (np.abs(gap) > width)))
+        top, width = np.where(better, t, top), np.where(better, np.abs(gap), width)
+        ends[0] = np.where(better, np.where(gap >= 0, g, h), ends[0])
+        ends[1] = np.where(better, np.where(gap >= 0, h, g), ends[1])
+    with np.errstate(invalid="ignore"):
+        apart = range_of_means(found) > MEAN_TIE
+    return np.where(apart, ends, -1)
+
+
+def _counts(ends: IntArray, n_groups: int) -> FloatArray:
+    """Return how often each group is an end, (2, b, groups), from ends (2, b, m)."""
+    return np.stack([(ends == g).sum(axis=2, dtype=np.float64) for g in range(n_groups)], axis=2)
+
+
+def _tallies(own: FloatArray, permuted: FloatArray, names: Sequence[str]) -> tuple[GroupTally, ...]:
+    """Return the tallies of one end: own (groups,), permuted (B, groups)."""
+    expected, spread = permuted.mean(axis=0), permuted.std(axis=0)
+    known = spread > 0
+    scale = np.where(known, spread, 1.0)
+    largest = np.where(known, (permuted - expected) / scale, -np.inf).max(axis=1, initial=-np.inf)
+    above = np.where(known, (own - expected) / scale, -np.inf)
+    high = np.quantile(permuted, 0.95, axis=0)
+    found = [
+        GroupTally(
+            name, int(own[g]), float(expected[g]), float(high[g]),
+            permutation_p(float(above[g]), largest) if known[g] else 1.0,
+        )
+        for g, name in enumerate(names)
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: one.group))
