@@ -140,6 +140,7 @@ class AnalysisConfig:
 
     `permutations: null` is as many as the family's correction needs (at least 10,000). `adjust` names attributes and
     image facts that are held equal in the block `adjusted`; `looks` declares the looks of a sequential design.
+    `published` adds the numbers by the rule of the Fingerprint² page.
     """
 
     alpha: Level = 0.05
@@ -151,6 +152,7 @@ class AnalysisConfig:
     bootstrap: NotNegative = 2000
     adjust: list[str] = field(default_factory=list)
     looks: Any = None
+    published: bool = False
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
 
 

@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 
 from fp2.cuts import (
     Cut,
-    cut_notes,
     expand_overrides,
-    is_cut_note,
     memberships,
     n_lacking,
     parse_cut,
     resolve_cuts,
-    small_groups,
 )
 from fp2.errors import Fp2Error
+from fp2.group_sizes import cut_notes, is_cut_note, small_groups
 
 KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
 PEOPLE = pd.DataFrame(

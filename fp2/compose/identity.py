@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
-from fp2.cuts import resolve_cuts
+from fp2.cuts import Cut, resolve_cuts
 from fp2.data.base import file_digest, identity
 from fp2.hashing import digest
 from fp2.probes.trait_battery import is_trait_battery
@@ -48,13 +48,19 @@ def identity_of(config: Config) -> dict[str, Any]:
         "model": model,
         "probe": probe,
         **_task_identity(config.task),
-        "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
+        "cut": [_cut_identity(cut) for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": identity(config.data),
         **changed,
         "analysis": _analysis_identity(config.analysis),
         "seed": config.seed,
     }
+
+
+def _cut_identity(cut: Cut) -> list[Any]:
+    """Return attributes, selected values and, where there are any, merged ones."""
+    merged = [[name, sorted([group, sorted(values)] for group, values in found)] for name, found in cut.merged]
+    return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
 
 
 def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,8 +86,12 @@ def _probe_identity(probe: ProbeConfig) -> dict[str, Any]:
 
 
 def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
-    """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay."""
+    """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay.
+
+    `published` is left out: it shows a further column, and changes no other number.
+    """
     own, usual = asdict(analysis), asdict(AnalysisConfig())
+    del own["published"]
     for name in ("adjust", "looks"):
         if own[name] == usual[name]:
             del own[name]

@@ -166,6 +166,9 @@ def attention_block(
     the largest group of an attribute is its reference. Each attribute has a joint Wald test, corrected over the
     attributes of one outcome by Holm's method.
     """
+    from fp2.cuts import with_merged_values
+
+    people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
     return {
