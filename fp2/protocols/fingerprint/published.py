@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from fp2.config import Config
     from fp2.cuts import Cut
-    from fp2.stats.page_rule import PageRule
 
 VALENCE = "valence"
 PROBES = ("occupation", "education", "trust", "lifestyle", "neighbourhood")
@@ -181,7 +180,7 @@ def _row(
             {"group": str(group), "n_subjects": sizes[str(group)], "n_answers": len(own), "mean": float(own.mean())}
             for group, own in answers.groupby("group")["value"]
         ],
-        "steps": _steps(answers, found, ours, run.comparison.min_subjects),
+        "steps": _steps(answers, ours, run.comparison.min_subjects),
         "ours": {
             key: ours[key]
             for key in ("raw", "p_value", "adjusted_p", "significant", "verdict", "worst_group", "best_group")
@@ -197,22 +196,28 @@ def _subject_means(answers: pd.DataFrame) -> pd.DataFrame:
     return means
 
 
-def _steps(answers: pd.DataFrame, found: PageRule, ours: Mapping[str, Any], least: int) -> list[float | None]:
-    """Return the disparities of `STEPS`; None where there is no second group."""
+def _steps(answers: pd.DataFrame, ours: Mapping[str, Any], least: int) -> list[dict[str, Any]]:
+    """Return the disparities of `STEPS`, each with the number of subjects of the smaller of its two extreme groups.
 
-    def gap(means: pd.Series[float]) -> float | None:
-        return float(means.max() - means.min()) if len(means) > 1 else None
-
+    Both are None where there is no second group; of our own row, the last step, the size is that of a group compared.
+    """
     told = answers[~answers["refused"]]
     subjects = _subject_means(told)
-    sizes = subjects.groupby("group")["value"].size()
+    sizes = dict(subjects["group"].value_counts())
     of_subjects = subjects.groupby("group")["value"].mean()
+
+    def gap(means: pd.Series[float], n: Mapping[Any, int]) -> dict[str, Any]:
+        if len(means) < 2:
+            return {"disparity": None, "n_subjects": None}
+        smaller = min(int(n[means.idxmin()]), int(n[means.idxmax()]))
+        return {"disparity": float(means.max() - means.min()), "n_subjects": smaller}
+
     return [
-        found.disparity,
-        gap(told.groupby("group")["value"].mean()),
-        gap(of_subjects),
-        gap(of_subjects[sizes >= least]),
-        ours["raw"],
+        gap(answers.groupby("group")["value"].mean(), dict(answers.groupby("group")["subject_id"].nunique())),
+        gap(told.groupby("group")["value"].mean(), sizes),
+        gap(of_subjects, sizes),
+        gap(of_subjects[[sizes[group] >= least for group in of_subjects.index]], sizes),
+        {"disparity": ours["raw"], "n_subjects": None if ours["raw"] is None else least},
     ]
 
 
@@ -249,11 +254,8 @@ class PublishedSection(Section):
         labels = probe_labels(results)
         tables = []
         for cut, composite in block["composites"].items():
-            rows = [
-                {**row, "label": labels[row["probe"]], "hidden": rests_on_small(row, min_cell)}
-                for row in block["rows"]
-                if row["cut"] == cut
-            ]
+            own = [row for row in block["rows"] if row["cut"] == cut]
+            rows = [{**row, "label": labels[row["probe"]], **_shown(row, min_cell)} for row in own]
             hidden = any(row["hidden"] for row in rows if row["probe"] in composite["probes"])
             tables.append({"cut": cut, "composite": {**composite, "hidden": hidden}, "rows": rows})
         return {"published": block, "tables": tables, "left_out": _left_out(block, labels), "min_cell": min_cell}
@@ -276,6 +278,12 @@ def rests_on_small(row: Mapping[str, Any], min_cell: int) -> bool:
     """Whether a group that makes the disparity has fewer than `min_cell` subjects: the row would give its mean away."""
     extreme = (row["worst_group"], row["best_group"])
     return any(group["n_subjects"] < min_cell for group in row["groups"] if group["group"] in extreme)
+
+
+def _shown(row: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
+    """Return whether the row is hidden, and its steps without those of which an extreme group is small."""
+    steps = [step["disparity"] if (step["n_subjects"] or 0) >= min_cell else None for step in row["steps"]]
+    return {"hidden": rests_on_small(row, min_cell), "steps": steps}
 
 
 def _left_out(block: Block, labels: Mapping[str, str]) -> list[str]:
