@@ -55,7 +55,9 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
+    has_published = True
     sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
+    supplements = (*GroupComparison.supplements, "fp2.protocols.fingerprint.attention_ratio:AttentionRatio")
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""

@@ -67,14 +67,14 @@ class Published(Supplement):
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `published`, or None where it was not asked for or nothing was answered."""
-        if not run.config.analysis.published or not run.disparities:
+        if not run.config.analysis.published or not run.disparities or run.battery.people != 1:
             return None
         rows = [row for cut in run.cuts for row in _rows(run, cut)]
         composites = {}
         for cut in run.cuts:
             own = [row for row in rows if row["cut"] == cut.name]
             if own:
-                composites[cut.name] = {"grouped_by": list(_first_listed(run.people, cut)[1]), **_composite(own)}
+                composites[cut.name] = {"grouped_by": list(first_listed(run.people, cut)[1]), **_composite(own)}
         return {
             "rule": "the Fingerprint² page: answers as units, refusals included, first value listed",
             "level": LEVEL,
@@ -120,7 +120,7 @@ def _composite(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _first_listed(people: pd.DataFrame, cut: Cut) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def first_listed(people: pd.DataFrame, cut: Cut) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the people with the first value of each attribute of the cut only, and the attributes it was taken from.
 
     The region is that of the ancestry listed first, where the people table knows it; otherwise its first value.
@@ -138,7 +138,7 @@ def _rows(run: ComparedRun, cut: Cut) -> list[dict[str, Any]]:
     """Return a row per probe; none where no subject's first value is in a group of the cut."""
     from fp2.cuts import memberships, with_present_values
 
-    people, _ = _first_listed(run.people, cut)
+    people, _ = first_listed(run.people, cut)
     table = memberships(people, with_present_values(people, cut))
     keys = ["image_id", "subject_id", "question_id", "probe", "value", "refused"]
     scores = run.scores.loc[run.scores["scorer"] == VALENCE, keys]

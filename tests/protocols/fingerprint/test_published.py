@@ -120,7 +120,7 @@ def test_the_steps_lead_from_the_pages_disparity_to_ours(found: tuple[Analysis, 
             assert steps[-2] == pytest.approx(steps[-1])
     refused, told = rows["lifestyle", "age"], rows["trust", "age"]
     assert refused["n_refused"] > 0
-    assert abs(refused["steps"][0]["disparity"] - refused["steps"][1]["disparity"]) > 0.02
+    assert abs(refused["steps"][0]["disparity"] - refused["steps"][1]["disparity"]) > 0.01
     assert told["n_refused"] == 0
     assert told["steps"][0] == told["steps"][1]
     both = rows["occupation", "skin"]["steps"]  # the person of two groups counts in the second one with ours only
@@ -168,10 +168,6 @@ def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, C
     [
         (("scorer=stereotype",), "needs the scorer valence"),
         (("probe.select=[authority]",), "probes that the battery does not have"),
-        (
-            ("data=peeps_twins", "data.n_sets=4", "cut=skin_tone"),
-            "does not take it",
-        ),
     ],
 )
 def test_what_the_rule_is_not_about_is_refused_in_one_line(
@@ -233,7 +229,7 @@ def test_the_six_regions_of_fhibe_reach_every_output_and_stay_after_a_purge(own_
     assert json.loads(again.read_text())["published"]["composites"]["region"]["grouped_by"] == ["region"]
 
 
-def test_other_methods_do_not_take_it_and_a_run_without_answers_has_no_block(
+def test_other_methods_do_not_take_it_and_no_answers_make_no_block(
     found: tuple[Analysis, ComparedRun],
 ) -> None:
     _, run = found
