@@ -20,6 +20,7 @@ from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
 CONFIG_SCHEMA = 1
+STEREOTYPE = "fp2.scorers.stereotype:Stereotype"
 
 
 def identity_of(config: Config) -> dict[str, Any]:
@@ -107,10 +108,21 @@ def _task_identity(task: TaskConfig) -> dict[str, Any]:
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     own = {str(key): value for key, value in spec.items()}
+    if own.get("target") == STEREOTYPE and "published" in own:
+        if own["published"] is None:
+            del own["published"]  # so that configs from before this option keep their hash
+        else:
+            own["published"] = _terms_digest(str(own["published"]))
     for key in own:
         if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
     return own
+
+
+def _terms_digest(place: str) -> str:
+    from fp2.scorers.published_terms import published_lexicon
+
+    return f"sha256:{published_lexicon(place).sha256}"
 
 
 def _is_path(model_id: str) -> bool:
