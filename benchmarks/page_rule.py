@@ -4,8 +4,8 @@
 
 Five probes, six regions, 500 people with six images each (3,000 images). Valence is normal with mean 0.1 and SD 0.35,
 truncated to [-1, 1]; `icc` is the share of variance between people. In the world with refusals the smallest region's
-people are refused in 30 % of answers and the others' in 2 %; the answers themselves do not differ. `docs/fingerprint.md`
-has the table.
+people are refused in 30 % of answers and the others' in 2 %; the answers do not differ. `docs/fingerprint.md` has the
+table.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def measure(world: World, n_runs: int, seed: int) -> tuple[float, float, float, 
     return float(significant.mean()), float(significant.any(axis=1).mean()), *sizes
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print a line per world."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=20261122)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     print("| world | rows significant | runs with one | mean disparity | mean d |\n|---|--:|--:|--:|--:|")
     for world in WORLDS:
         rows, runs, disparity, d = measure(world, options.runs, options.seed)

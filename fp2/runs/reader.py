@@ -219,13 +219,15 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
 
 def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
     """Return the cuts of the results by name."""
-    from fp2.cuts import resolve_cuts
+    from fp2.cuts import resolve_cuts, with_present_values
     from fp2.tables import attribute_columns
 
     try:
-        found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
+        cuts = resolve_cuts(config["cut"], attribute_columns(people))
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error("the run's config has no cut", where=word) from error
+    # a purge may have removed the last person with a selected value
+    found = {cut.name: with_present_values(people, cut) for cut in cuts}
     return {name: found[name] for name in results["cuts"] if name in found}
 
 
