@@ -195,7 +195,8 @@ def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple
         raise Fp2Error(f"no value of {attribute!r} is selected", where="cut.groups")
     if twice := next((value for place, value in enumerate(values) if value in values[:place]), None):
         raise Fp2Error(f"{twice!r} is listed twice", where=where, fix="A value belongs to one group")
-    return None if isinstance(spec, Mapping) else tuple(values), tuple(merged.items())
+    groups = tuple(sorted((group, tuple(sorted(own))) for group, own in merged.items()))
+    return None if isinstance(spec, Mapping) else tuple(values), groups
 
 
 def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:

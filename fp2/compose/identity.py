@@ -60,7 +60,7 @@ def identity_of(config: Config) -> dict[str, Any]:
 
 def _cut_identity(cut: Cut) -> list[Any]:
     """Return attributes, selected values and, where there are any, merged ones."""
-    merged = [[name, sorted([group, sorted(values)] for group, values in found)] for name, found in cut.merged]
+    merged = [[name, [[group, list(values)] for group, values in found]] for name, found in cut.merged]
     return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
 
 

@@ -219,15 +219,13 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
 
 def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
     """Return the cuts of the results by name."""
-    from fp2.cuts import resolve_cuts, with_present_values
+    from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
     try:
-        cuts = resolve_cuts(config["cut"], attribute_columns(people))
+        found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:
         raise Fp2Error("the run's config has no cut", where=word) from error
-    # a purge may have removed the last person with a selected value
-    found = {cut.name: with_present_values(people, cut) for cut in cuts}
     return {name: found[name] for name in results["cuts"] if name in found}
 
 
@@ -271,12 +269,13 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     Fp2Error
         If the runs share no subject with a value for the cut.
     """
-    from fp2.cuts import memberships
+    from fp2.cuts import memberships, with_present_values
 
     keys = [*KEYS, "group"]
-    table = memberships(runs[0].people, cut).drop_duplicates()
-    for run in runs[1:]:
-        table = table.merge(memberships(run.people, cut).drop_duplicates(), on=keys)
+    # a purge may have removed the last person with a selected value
+    table, *others = (memberships(run.people, with_present_values(run.people, cut)).drop_duplicates() for run in runs)
+    for other in others:
+        table = table.merge(other, on=keys)
     if table.empty:
         raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
     index = list(zip(table["image_id"], table["subject_id"], strict=True))

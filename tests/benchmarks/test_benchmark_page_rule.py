@@ -1,4 +1,4 @@
-"""The error rates of the page's rule, in small: near its level where answers are independent, far above it in clusters."""
+"""The error rates of the page's rule, in small: near its level for independent answers, far above it in clusters."""
 
 from __future__ import annotations
 
