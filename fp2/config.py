@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import CONF, as_user_error, installed, read_installed
-from fp2.tables import CONTROLS, ORIGINAL, VARIANT_PARAMETERS
+from fp2.tables import BOX, CONTROLS, ORIGINAL, TAKES_REGION, VARIANT_PARAMETERS
 
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
 ASK = "ask"
@@ -136,7 +136,8 @@ class VariantConfig:
     """How images are changed before they are shown (`fp2/data/stimuli.py`); each kind has its own parameters.
 
     `size` is the side of the grey square in pixels, `seed` draws whose image is shown, `radius` is the blur's in
-    pixels, `margin` is the margin of a crop, as a share of the box's sides.
+    pixels, `margin` is the margin of a crop, as a share of the box's sides. `region: box` takes the person's box where
+    the data also have a more exact region (None: polygons, else a mask, else the box).
     """
 
     name: str = ORIGINAL
@@ -145,6 +146,7 @@ class VariantConfig:
     seed: int | None = None
     radius: float | None = None
     margin: float | None = None
+    region: str | None = None
 
 
 @dataclass
@@ -153,7 +155,7 @@ class AnalysisConfig:
 
     `permutations: null` is as many as the family's correction needs (at least 10,000). `adjust` names attributes and
     image facts that are held equal in the block `adjusted`; `looks` declares the looks of a sequential design;
-    `multiverse` adds the specification curve.
+    `multiverse` adds the specification curve, `published` the numbers by the rule of the Fingerprint² page.
     """
 
     alpha: Level = 0.05
@@ -166,6 +168,7 @@ class AnalysisConfig:
     adjust: list[str] = field(default_factory=list)
     looks: Any = None
     multiverse: bool = False
+    published: bool = False
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
 
 
@@ -326,6 +329,18 @@ def check_variant(variant: VariantConfig) -> None:
         if value is not None and not (value > 0 if least is None else value >= least):
             bound = "above 0" if least is None else f"at least {least}"
             raise Fp2Error(f"{name} is {value}", where=f"variant.{name}", fix=f"It must be {bound}")
+    _check_region(variant)
+
+
+def _check_region(variant: VariantConfig) -> None:
+    """Raise for a region that is not `box`, or of a kind that takes none."""
+    if variant.region is None:
+        return
+    if variant.kind not in TAKES_REGION:
+        fix = f"These have one: {', '.join(sorted(TAKES_REGION))}"
+        raise Fp2Error(f"the variant '{variant.kind}' has no region", where="variant.region", fix=fix)
+    if variant.region != BOX:
+        raise Fp2Error(f"unknown value {variant.region!r}", where="variant.region", fix=f"Choose {BOX}, or null")
 
 
 def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
@@ -357,5 +372,6 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
 
 
 def variant_identity(variant: VariantConfig) -> dict[str, Any]:
-    """Return the kind of image variant with the parameters that it takes."""
-    return {"kind": variant.kind, **{name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}}
+    """Return the kind of image variant with the parameters that it takes; the region only where one is given."""
+    numbers = {name: getattr(variant, name) for name in VARIANT_PARAMETERS[variant.kind]}
+    return {"kind": variant.kind, **numbers, **({"region": variant.region} if variant.region else {})}

@@ -2,16 +2,16 @@
 
 A subject may have several values of an attribute, and is then in each of their groups; an intersection has every
 combination of values (the Cartesian product), as in FHIBE's evaluation. A subject without a value is in no group.
-pandas is imported only where a table is made, because this module is used while the config is composed.
+Values can be selected, merged and renamed first (`cut.groups`); a subject counts once in a group of several of its
+values. pandas is imported only where a table is made, because this module is used while the config is composed.
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
-import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 JOIN = "_x_"
 LABEL_JOIN = " x "
+GROUP_FORMS = (
+    "Select with cut.groups={region: [Asia, Europe]}, merge with cut.groups={region: {Eurasia: [Asia, Europe]}}"
+)
 BOTH_FORMS = "Write cut.by=[a,b] for one intersection, cut.each=[a,b] for several cuts in one run"
 
 
@@ -29,12 +32,14 @@ BOTH_FORMS = "Write cut.by=[a,b] for one intersection, cut.each=[a,b] for severa
 class Cut:
     """A grouping by one attribute, or by the combinations of several.
 
-    `groups` selects values of an attribute: pairs of (attribute, values).
+    `groups` selects values of an attribute: pairs of (attribute, values). `merged` merges and renames values: pairs of
+    (attribute, pairs of (group, values)).
     """
 
     name: str
     by: tuple[str, ...]
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    merged: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = ()
 
     def __post_init__(self) -> None:
         """Raise Fp2Error for a cut without an attribute, or with one twice."""
@@ -88,12 +93,15 @@ def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | No
     """Return the cuts of a config node with the keys `name`, `by`, `each` and `groups`.
 
     `by` is one cut (the intersection of all that it lists); `each` is a list of cuts, each an attribute, a name such
-    as `pronoun_x_age`, or a list. `groups` maps attributes to the values to select.
+    as `pronoun_x_age`, or a list. `groups` maps attributes to a list of the values to select, or to a mapping from
+    groups to the values that are merged in them; values that the mapping does not list remain groups of their own. An
+    entry of a list may be such a mapping too. If all cuts are by one attribute, its name may be left out.
 
     Raises
     ------
     Fp2Error
-        If both or neither of `by` and `each` are given, or an attribute is unknown or occurs twice.
+        If both or neither of `by` and `each` are given, an attribute is unknown or occurs twice, or a value is listed
+        twice.
     """
     by, each = _names(spec.get("by")), spec.get("each")
     if by and each:
@@ -109,7 +117,7 @@ def resolve_cuts(spec: Mapping[str, Any], known_attributes: Collection[str] | No
     if known_attributes is not None:
         for cut in wanted:
             check_attributes(cut, known_attributes)
-    return _with_groups(wanted, spec.get("groups") or {})
+    return _with_groups(wanted, spec.get("groups") or {}, known_attributes or ())
 
 
 def _one(item: Any, known: Collection[str] | None) -> Cut:
@@ -130,16 +138,65 @@ def _names(value: Any) -> tuple[str, ...]:
     return () if not value else tuple(str(name) for name in _items(value))
 
 
-def _with_groups(cuts: Sequence[Cut], groups: Mapping[str, Any]) -> tuple[Cut, ...]:
-    """Return the cuts, each with the selected values of its attributes."""
-    kept = {str(attribute): tuple(str(value) for value in _items(values)) for attribute, values in groups.items()}
+def _with_groups(cuts: Sequence[Cut], groups: Any, known: Collection[str]) -> tuple[Cut, ...]:
+    """Return the cuts, each with the selected and merged values of its attributes."""
     cut_by = {attribute for cut in cuts for attribute in cut.by}
-    for attribute, values in kept.items():
+    spec = _by_attribute(groups, cut_by, known)
+    for attribute in spec:
         if attribute not in cut_by:
             raise Fp2Error(f"no cut uses {attribute!r}", where="cut.groups", fix=nearest(attribute, cut_by))
-        if not values:
-            raise Fp2Error(f"no value of {attribute!r} is selected", where="cut.groups")
-    return tuple(Cut(cut.name, cut.by, tuple((name, kept[name]) for name in cut.by if name in kept)) for cut in cuts)
+    read = {attribute: _groups_of(attribute, values) for attribute, values in spec.items()}
+    kept = {attribute: selected for attribute, (selected, _) in read.items() if selected is not None}
+    merged = {attribute: found for attribute, (_, found) in read.items() if found}
+    return tuple(
+        Cut(
+            cut.name, cut.by, tuple((name, kept[name]) for name in cut.by if name in kept),
+            tuple((name, merged[name]) for name in cut.by if name in merged),
+        )
+        for cut in cuts
+    )  # fmt: skip
+
+
+def _by_attribute(groups: Any, cut_by: Collection[str], known: Collection[str]) -> dict[str, Any]:
+    """Return attribute -> its groups; the name of the only attribute may be left out of a mapping from group to values.
+
+    A key that is another attribute, or looks like the name of the attribute, is taken for one.
+    """
+    if not isinstance(groups, Mapping):
+        raise Fp2Error("the groups are not a mapping", where="cut.groups", fix=GROUP_FORMS)
+    spec = {str(key): value for key, value in groups.items()}
+    if len(cut_by) == 1 and spec and not any(key in known or _similar(key, cut_by) for key in spec):
+        return dict.fromkeys(cut_by, spec)
+    return spec
+
+
+def _similar(key: str, names: Collection[str]) -> bool:
+    return bool(difflib.get_close_matches(key.casefold(), [name.casefold() for name in names], n=1, cutoff=0.75))
+
+
+def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:
+    """Return the values selected (None for all), and the merged groups with their values."""
+    where = f"cut.groups.{attribute}"
+    entries = [spec] if isinstance(spec, Mapping) else _items(spec if spec is not None else [])
+    merged: dict[str, tuple[str, ...]] = {}
+    values: list[str] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            values.append(str(entry))
+            continue
+        for group, listed in entry.items():
+            if isinstance(listed, Mapping) or listed is None or not (own := _names(listed)):
+                raise Fp2Error(f"the group {str(group)!r} lists no value", where=where, fix=GROUP_FORMS)
+            if not str(group).strip() or str(group) in merged:
+                raise Fp2Error(f"the group {str(group)!r} is named twice or has no name", where=where)
+            merged[str(group)] = own
+            values += own
+    if not values:
+        raise Fp2Error(f"no value of {attribute!r} is selected", where="cut.groups")
+    if twice := next((value for place, value in enumerate(values) if value in values[:place]), None):
+        raise Fp2Error(f"{twice!r} is listed twice", where=where, fix="A value belongs to one group")
+    groups = tuple(sorted((group, tuple(sorted(own))) for group, own in merged.items()))
+    return None if isinstance(spec, Mapping) else tuple(values), groups
 
 
 def check_attributes(cut: Cut, known_attributes: Collection[str]) -> None:
@@ -199,12 +256,12 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     """Return one row per (row of `people`, group): `image_id, subject_id, group`, in the order of `people`.
 
     The group of an intersection is its values joined with " x ". Rows that lack a value are left out (`n_lacking`
-    counts them), and so are values outside `cut.groups`.
+    counts them), and so are values that `cut.groups` does not select.
 
     Raises
     ------
     Fp2Error
-        For an unknown attribute, or a selected value that no row has.
+        For an unknown attribute, or a selected or merged value that no row has.
     """
     import pandas as pd
 
@@ -216,6 +273,16 @@ def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
         for combination in itertools.product(*values)
     ]
     return pd.DataFrame(rows, columns=["image_id", "subject_id", "group"], dtype="str")
+
+
+def with_merged_values(people: pd.DataFrame, cuts: Sequence[Cut]) -> pd.DataFrame:
+    """Return the people with the merged values of the cuts in place of their own, each once."""
+    out = people.copy(deep=False)
+    for name, found in (pair for cut in cuts for pair in cut.merged):
+        group_of = {value: group for group, values in found for value in values}
+        column = ATTRIBUTE_PREFIX + name
+        out[column] = [_grouped(cell, group_of) for cell in people[column]]
+    return out
 
 
 def of_sets(people: pd.DataFrame) -> bool:
@@ -239,86 +306,41 @@ def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
 
 def n_lacking(people: pd.DataFrame, cut: Cut) -> int:
     """Return the number of rows of `people` that lack a value of `cut`, and so are in none of its groups."""
-    return sum(not all(values) for values in _values(people, Cut(cut.name, cut.by)))
+    return sum(not all(values) for values in _values(people, replace(cut, groups=())))
 
 
 def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:
-    """Return the distinct values of each attribute of `cut` for each row of `people`, selected by `cut.groups`."""
+    """Return the distinct values of each attribute of `cut` for each row of `people`, selected and merged."""
     check_attributes(cut, attribute_columns(people))
-    kept = dict(cut.groups)
+    kept, merged = dict(cut.groups), dict(cut.merged)
     columns = []
     for attribute in cut.by:
         cells = [list(dict.fromkeys(cell)) for cell in people[ATTRIBUTE_PREFIX + attribute]]
-        if attribute in kept:
+        group_of = {value: group for group, values in merged.get(attribute, ()) for value in values}
+        if attribute in kept or group_of:
             present = {value for cell in cells for value in cell}
-            for value in kept[attribute]:
+            for value in (*kept.get(attribute, ()), *group_of):
                 if value not in present:
                     raise Fp2Error(
                         f"no subject has {attribute} {value!r}", where="cut.groups", fix=nearest(value, present)
                     )
-            cells = [[value for value in cell if value in kept[attribute]] for cell in cells]
+            selected = set(kept.get(attribute, present))
+            cells = [_grouped([value for value in cell if value in selected], group_of) for cell in cells]
         columns.append(cells)
     return list(zip(*columns, strict=True))
 
 
-def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
-    """Return a line for each cut in which subjects are in no group, or in several.
-
-    Of counterfactual sets nothing is returned: their images are in different groups on purpose.
-    """
-    notes = []
-    for cut in () if of_sets(people) else cuts:
-        table = memberships(people, Cut(cut.name, cut.by)).drop_duplicates(["subject_id", "group"])
-        n_groups = table.groupby("subject_id")["group"].size()
-        total = people["subject_id"].nunique()
-        lacking, several = total - len(n_groups), int((n_groups > 1).sum())
-        parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
-        parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
-        if parts:
-            notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
-    return notes
+def _grouped(values: Iterable[str], group_of: Mapping[str, str]) -> list[str]:
+    """Return the values with merged ones replaced by their group, each once."""
+    return list(dict.fromkeys(group_of.get(value, value) for value in values))
 
 
-def is_cut_note(line: str) -> bool:
-    """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
-    return re.match(r"Cut \S+: ", line) is not None
-
-
-def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[str]:
-    """Return a line for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
-
-    Raises
-    ------
-    Fp2Error
-        For a cut in which no subject is in a group.
-    """
-    notes = []
-    for cut, groups in group_sizes(people, cuts).items():
-        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
-        total = people["subject_id"].nunique()
-        if not sizes:
-            fix = "Choose an attribute with values, or see: fp2 data verify"
-            raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
-        if len(sizes) > 1 and sizes[1][0] >= least:
-            continue
-        shown = ", ".join(f"{name} {n}" for n, name in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
-        remedy = "there is no second group"
-        if len(sizes) > 1:
-            needed = math.ceil(total * least / sizes[1][0])
-            remedy = f"about {needed:,} subjects in the same proportions would do, or a lower analysis.min_subjects"
-        notes.append(
-            f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
-        )
-    return notes
-
-
-def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
-    sizes: dict[str, dict[str, dict[str, int]]] = {}
-    for cut in cuts:
-        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
-        sizes[cut.name] = {
-            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
-            for group, part in grouped
-        }
-    return sizes
+def with_present_values(people: pd.DataFrame, cut: Cut) -> Cut:
+    """Return the cut without the selected and merged values that no row has, as where only some rows are looked at."""
+    present = {name: {value for cell in people.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name in cut.by}
+    groups = tuple((name, tuple(value for value in values if value in present[name])) for name, values in cut.groups)
+    merged = tuple(
+        (name, tuple((group, tuple(value for value in values if value in present[name])) for group, values in found))
+        for name, found in cut.merged
+    )
+    return replace(cut, groups=groups, merged=merged)

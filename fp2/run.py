@@ -147,8 +147,9 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
     }
     notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
     tables = RunTables(people, answers, scores)
-    used = protocol.attributes() | set(config.analysis.adjust)
-    return _Tables(tables, protocol.facts(inputs), about, used, notes, protocol.scoring != "none")
+    return _Tables(
+        tables, protocol.facts(inputs), about, protocol.attributes(config), notes, protocol.scoring != "none"
+    )
 
 
 def _collect(protocol: EvaluationProtocol[Any], inputs: Inputs) -> _Tables:
@@ -176,7 +177,7 @@ def _results(
     protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
 ) -> dict[str, Any]:
     """Analyse the tables and put the results together."""
-    from fp2.cuts import cut_notes
+    from fp2.group_sizes import cut_notes
     from fp2.protocols.balance import balance_warnings
 
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress

@@ -273,6 +273,9 @@ VARIANT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
 """Every kind of image variant, with its parameters."""
 BY_REGION = frozenset({"masked", "blurred", "background_removed", "face_crop", "person_crop"})
 """Kinds that need the region of the person."""
+TAKES_REGION = BY_REGION - {"face_crop", "person_crop"}
+"""Kinds that paint over the person or the background; `region: box` gives them the person's box."""
+BOX = "box"
 CONTROLS = frozenset({BLIND, GREY, SWAPPED})
 """Control variants, which do not show the image of the subject."""
 HIDES_PERSON = frozenset({BLIND, GREY, "masked", "blurred"})

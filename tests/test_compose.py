@@ -122,6 +122,7 @@ def test_nothing_is_cut_by_where_exactly_or_when_an_image_was_taken(name: str) -
         ("variant.kind=swaped", "Did you mean 'swapped'"),
         ("variant.kind=swapped", "needs a seed"),
         ("variant.radius=3", "'original' has no radius"),
+        ("variant.region=box", "'original' has no region"),
         ("variant={name: x, kind: blurred, radius: 0}", "above 0"),
         ("variant={name: x, kind: face_crop, margin: -0.5}", "at least 0"),
         ("variant={name: x, kind: grey, size: 0}", "at least 1"),

@@ -95,10 +95,11 @@ def test_the_same_data_in_another_folder() -> None:
 
 
 def test_every_variant_and_each_of_its_parameters_counts() -> None:
-    own = {"grey": "size=9", "swapped": "seed=9", "blurred": "radius=9", "face_crop": "margin=0.9"}
+    own = {"grey": "size=9", "swapped": "seed=9", "blurred": "radius=9", "face_crop": "margin=0.9",
+           "background_removed": "region=box"}  # fmt: skip
     kinds = [[f"variant={path.stem}"] for path in sorted((conf_dir() / "variant").glob("*.yaml"))]
     words = [*kinds, *([f"variant={kind}", f"variant.{value}"] for kind, value in own.items())]
-    assert len(kinds) == len(VARIANT_PARAMETERS)
+    assert len(kinds) == len(VARIANT_PARAMETERS) + 1  # and masked_box
     assert len({hash_of(*each) for each in words}) == len(words)
     assert hash_of("variant=blurred", "variant.name=soft") == hash_of("variant=blurred")
 

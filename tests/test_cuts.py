@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from fp2.cuts import (
     Cut,
-    cut_notes,
     expand_overrides,
-    is_cut_note,
     memberships,
     n_lacking,
     parse_cut,
     resolve_cuts,
-    small_groups,
+    with_merged_values,
+    with_present_values,
 )
 from fp2.errors import Fp2Error
+from fp2.group_sizes import cut_notes, is_cut_note, small_groups
 
 KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
 PEOPLE = pd.DataFrame(
@@ -144,6 +144,15 @@ def test_by_is_one_cut_each_is_several():
         ({"each": ["region", "aeg"]}, "Did you mean 'age'"),
         ({"each": ["region"], "groups": {"age": ["60+"]}}, "no cut uses"),
         ({"each": ["region"], "groups": {"region": []}}, "is selected"),
+        ({"by": ["region"], "groups": {"regoin": ["Asia"]}}, "no cut uses 'regoin'.*Did you mean 'region'"),
+        ({"by": ["region"], "groups": ["Asia"]}, "not a mapping"),
+        ({"by": ["region"], "groups": {"region": {"East": ["Asia"], "West": ["Europe", "Asia"]}}}, "'Asia' is listed"),
+        ({"by": ["region"], "groups": {"region": ["Asia", "Asia"]}}, "'Asia' is listed twice"),
+        ({"by": ["region"], "groups": {"region": ["Asia", {"East": ["Asia"]}]}}, "'Asia' is listed twice"),
+        ({"by": ["region"], "groups": {"region": {"East": []}}}, "the group 'East' lists no value"),
+        ({"by": ["region"], "groups": {"region": {"East": {"a": ["b"]}}}}, "the group 'East' lists no value"),
+        ({"by": ["region"], "groups": {"region": {" ": ["Asia"]}}}, "has no name"),
+        ({"by": ["region", "age"], "groups": {"East": ["Asia"]}}, "no cut uses 'East'"),
     ],
 )
 def test_specs_that_are_refused(spec, said):
@@ -158,6 +167,44 @@ def test_groups_filter_the_cuts_that_use_them():
     assert len(memberships(PEOPLE, age)) == 4
     assert memberships(PEOPLE, both)["group"].tolist() == ["18-29 x Asia", "30-39 x Asia", "60+ x Africa"]
     assert n_lacking(PEOPLE, region) == 1
+
+
+def test_values_are_merged_and_renamed_and_the_others_stay():
+    (cut,) = resolve_cuts({"by": ["region"], "groups": {"region": {"Eurasia": ["Asia", "Europe"]}}}, KNOWN)
+    # s1 has Asia and Europe in one image: once in Eurasia; Africa is not listed and stays a group
+    assert list(memberships(PEOPLE, cut).itertuples(index=False, name=None)) == [
+        ("i1", "s1", "Eurasia"), ("i2", "s1", "Eurasia"), ("i4", "s3", "Africa"),
+    ]  # fmt: skip
+    assert resolve_cuts({"by": ["region"], "groups": {"Eurasia": ["Asia", "Europe"]}}, KNOWN) == (cut,)
+    assert n_lacking(PEOPLE, cut) == 1
+    assert cut_notes(PEOPLE.assign(set_id=None), [cut]) == [
+        "Cut region: 1 of 3 subjects have no value and are in no group."
+    ]
+
+
+def test_a_list_selects_and_may_merge_what_it_selects():
+    spec = {"by": ["region", "age"], "groups": {"region": ["Africa", {"East": ["Asia"]}], "age": {"old": ["60+"]}}}
+    (cut,) = resolve_cuts(spec, KNOWN)
+    assert memberships(PEOPLE, cut)["group"].tolist() == ["East x 18-29", "East x 30-39", "Africa x old"]
+
+
+@given(st.lists(CELLS, min_size=1, max_size=8).filter(lambda cells: {"a", "b"} <= {v for c in cells for v in c}))
+def test_merging_is_the_same_as_renaming_in_the_data(cells):
+    people = pd.DataFrame(
+        {"image_id": range(len(cells)), "subject_id": "s", "attr_one": cells}
+    )  # fmt: skip
+    renamed = people.assign(attr_one=[[{"a": "x", "b": "x"}.get(v, v) for v in cell] for cell in cells])
+    (cut,) = resolve_cuts({"by": ["one"], "groups": {"x": ["a", "b"]}})
+    expected = memberships(renamed, Cut("one", ("one",)))
+    pd.testing.assert_frame_equal(memberships(people, cut), expected)
+    pd.testing.assert_frame_equal(memberships(with_merged_values(people, [cut]), Cut("one", ("one",))), expected)
+
+
+def test_a_merged_value_that_nobody_has_is_named_with_the_nearest_unless_it_may_be_absent():
+    (cut,) = resolve_cuts({"by": ["region"], "groups": {"region": {"East": ["Asai", "Africa"]}}})
+    with pytest.raises(Fp2Error, match=r"no subject has region 'Asai'.*Did you mean 'Asia'"):
+        memberships(PEOPLE, cut)
+    assert memberships(PEOPLE, with_present_values(PEOPLE, cut))["group"].tolist() == ["Asia", "Europe", "Asia", "East"]
 
 
 def test_a_group_that_nobody_is_in_is_named_with_the_nearest():
@@ -197,15 +244,20 @@ SEVERAL = {
     "pairs": ["pronoun", "skin_tone", "age"],
 }
 
+NAMED = {"jurisdiction": "location_un_region", "first_region": "first_region"}
+"""Cuts whose name is not that of an attribute of every data set."""
+
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_cuts_that_ship(path):
     spec = yaml.safe_load(path.read_text())
     assert set(spec) == {"name", "by", "each", "groups"}
     assert spec["name"] == path.stem
-    cuts = resolve_cuts(spec, ["region", "subregion", "pronoun", "age", "skin_tone", "gender", "race", "group"])
+    cuts = resolve_cuts(
+        spec, ["region", "subregion", "pronoun", "age", "skin_tone", "gender", "race", "group", *NAMED.values()]
+    )
     names = SEVERAL.get(path.stem, [path.stem])
-    assert [(cut.name, cut.by) for cut in cuts] == [(name, (name,)) for name in names]
+    assert [(cut.name, cut.by) for cut in cuts] == [(name, (NAMED.get(name, name),)) for name in names]
 
 
 def test_the_module_needs_no_pandas_to_be_imported():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,13 +180,13 @@ def _report(findings: Findings) -> None:
 
 def _groups(config: Config, people: pd.DataFrame) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
-    from fp2.cuts import group_sizes
+    from fp2.group_sizes import group_sizes
 
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
     for name in ("cut", "group", "subjects", "images"):
         table.add_column(name)
-    for cut, groups in group_sizes(people, _cuts_to_count(asdict(config.cut), people)).items():
+    for cut, groups in group_sizes(*_cuts_to_count(config, people)).items():
         for group, size in groups.items():
             small = size["n_subjects"] < smallest
             shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
@@ -194,17 +194,18 @@ def _groups(config: Config, people: pd.DataFrame) -> None:
     Terminal().print(table)
 
 
-def _cuts_to_count(spec: Mapping[str, object], people: pd.DataFrame) -> tuple[Cut, ...]:
-    """Return the config's cuts; where the data lack their attributes, one per attribute with few values."""
-    from fp2.cuts import Cut, resolve_cuts
+def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
+    """Return the people and the config's cuts; where the data lack their attributes, one for each with few values."""
+    from fp2.cuts import Cut
+    from fp2.runs.inputs import with_cuts
     from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
-    names = attribute_columns(people)
     try:
-        return resolve_cuts(spec, names)
+        return with_cuts(people, config)
     except Fp2Error:
+        names = attribute_columns(people)
         n_values = {name: people[ATTRIBUTE_PREFIX + name].explode().nunique() for name in names}
-        return tuple(Cut(name, (name,)) for name in names if 1 < n_values[name] <= _MOST_GROUPS)
+        return people, tuple(Cut(name, (name,)) for name in names if 1 < n_values[name] <= _MOST_GROUPS)
 
 
 def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:

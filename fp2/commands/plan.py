@@ -24,12 +24,16 @@ from fp2.engines.base import SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
+from fp2.report.reading import plain
 from fp2.runs.inputs import load_inputs, plan_answers
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fp2.ask.loop import Forecast
     from fp2.ask.plan import Plan
     from fp2.config import Config
+    from fp2.cuts import Cut
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
     from fp2.protocols.base import EvaluationProtocol, Inputs
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 _NOT_GIVEN = "not-given"
 _TRIAL_BYTES = 300e6
 """Models with smaller weights are loaded to time one image."""
+_MOST_GROUPS = 12
+"""Groups of a cut that are listed."""
 TRAITS_MISSING = "The questions are part of the data: bundled words are counted here, and the config hash will differ"
 UNKNOWN = "unknown without the data"
 
@@ -149,6 +155,7 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_i
     images = n_images or first.data.limit
     per_image = len(battery.questions) * protocol.n_variants(battery)
     answers = None if images is None else images * per_image
+    cuts = resolve_cuts(asdict(first.cut))
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
     rows = {
         "images": "all of the data set" if images is None else f"{images:,}{by}",
@@ -157,7 +164,8 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_i
         "answers per run": UNKNOWN if answers is None else f"{answers:,}",
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
         "disk": UNKNOWN if answers is None else protocol.disk(answers * len(configs), answers * len(configs)),
-        "cuts": ", ".join(cut.name for cut in resolve_cuts(asdict(first.cut))),
+        "cuts": ", ".join(cut.name for cut in cuts),
+        **_merged(cuts),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
     _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
@@ -215,9 +223,37 @@ def _print_plan(config: Config, console: Terminal) -> None:
             rows["response set"] = storage.response_set[:16]
         else:
             rows["answers planned"] = f"none: task={config.task.name} asks no model"
-    rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), "config hash": config_hash(config)[:16]}
+    rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
+    rows["config hash"] = config_hash(config)[:16]
     name = config.model.name if protocol.asks else config.task.name
     _print_rows(f"{name} on {config.data.name}", rows, console)
+
+
+def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
+    """Return the groups of each cut with their numbers of subjects, the largest first."""
+    from fp2.group_sizes import group_sizes
+
+    rows = {}
+    for cut, groups in group_sizes(people, cuts).items():
+        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
+        shown = ", ".join(f"{plain(name)} {n:,}" for n, name in sizes[:_MOST_GROUPS])
+        more = f" and {len(sizes) - _MOST_GROUPS:,} more" if len(sizes) > _MOST_GROUPS else ""
+        rows[f"groups of {cut}"] = f"{shown}{more}"
+    return rows
+
+
+def _merged(cuts: Sequence[Cut]) -> dict[str, str]:
+    """Return the selected and merged values of each cut, as far as they are known without the data."""
+    rows = {}
+    for cut in cuts:
+        parts = [f"{group} = {' + '.join(values)}" for _, found in cut.merged for group, values in found]
+        taken = {value for _, found in cut.merged for _, values in found for value in values}
+        parts += [value for _, values in cut.groups for value in values if value not in taken]
+        if parts:
+            others = [name for name, _ in cut.merged if name not in dict(cut.groups)]
+            rest = f"; other values of {' and '.join(others)} unchanged" if others else ""
+            rows[f"groups of {cut.name}"] = plain("; ".join(parts)) + rest
+    return rows
 
 
 def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, forecast: Forecast) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
-from fp2.cuts import resolve_cuts
+from fp2.cuts import Cut, resolve_cuts
 from fp2.data.base import file_digest, identity
 from fp2.hashing import digest
 from fp2.probes.published import read_wording
@@ -26,6 +26,7 @@ LATER = (
     ("softmax_dtype", None),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
+STEREOTYPE = "fp2.scorers.stereotype:Stereotype"
 
 
 def identity_of(config: Config) -> dict[str, Any]:
@@ -58,13 +59,19 @@ def identity_of(config: Config) -> dict[str, Any]:
         **({"engine": engine} if engine else {}),
         "probe": probe,
         **_task_identity(config.task),
-        "cut": [[list(cut.by), [[name, list(kept)] for name, kept in cut.groups]] for cut in cuts],
+        "cut": [_cut_identity(cut) for cut in cuts],
         "scorer": {name: _scorer_identity(name, spec) for name, spec in config.scorer.items()},
         "data": identity(config.data),
         **changed,
         "analysis": _analysis_identity(config.analysis),
         "seed": config.seed,
     }
+
+
+def _cut_identity(cut: Cut) -> list[Any]:
+    """Return attributes, selected values and, where there are any, merged ones."""
+    merged = [[name, [[group, list(values)] for group, values in found]] for name, found in cut.merged]
+    return [list(cut.by), [[name, list(kept)] for name, kept in cut.groups], *([merged] if merged else [])]
 
 
 def _truth_identity(truth: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,8 +99,12 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
 
 
 def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
-    """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay."""
+    """Return the analysis; keys added after version 0.3.0 are left out at their default, so that hashes stay.
+
+    `published` is left out: it shows a further column, and changes no other number.
+    """
     own, usual = asdict(analysis), asdict(AnalysisConfig())
+    del own["published"]
     for name in ("adjust", "looks", "multiverse"):
         if own[name] == usual[name]:
             del own[name]
@@ -118,10 +129,21 @@ def _files_digest(path: str, where: str) -> str:
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     own = {str(key): value for key, value in spec.items()}
+    if own.get("target") == STEREOTYPE and "published" in own:
+        if own["published"] is None:
+            del own["published"]  # so that configs from before this option keep their hash
+        else:
+            own["published"] = _terms_digest(str(own["published"]))
     for key in own:
         if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
     return own
+
+
+def _terms_digest(place: str) -> str:
+    from fp2.scorers.published_terms import published_lexicon
+
+    return f"sha256:{published_lexicon(place).sha256}"
 
 
 def _is_path(model_id: str) -> bool:

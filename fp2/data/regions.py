@@ -109,18 +109,22 @@ class PersonLocation:
     face_box: Box | None = None
     mask_path: Path | None = None
 
-    def region(self) -> Region:
-        """Return the person's region: the polygons, or else the mask, or else the box."""
+    def region(self, *, box: bool = False) -> Region:
+        """Return the person's region: the polygons, or else the mask, or else the box; the box at once if asked for."""
+        if box:
+            found = self.person()
+            _check_inside(found, self.size)
+            return BoxRegion(_plain(found))
         if (geometry := self._geometry()) is not None and (polygons := _polygons(geometry)):
             _check_inside(_bounds(polygons), self.size)
             return PolygonRegion(annotation_path(self.image_path), self.subject_id, digest(polygons))
         if self.mask_path is not None:
             return self._mask(self.mask_path)
-        box = self.person_box or (geometry.person_box if geometry else None)
-        if box is None:
+        own = self.person_box or (geometry.person_box if geometry else None)
+        if own is None:
             raise Fp2Error("the data do not locate the person: no polygons, mask or box")
-        _check_inside(box, self.size)
-        return BoxRegion(_plain(box))
+        _check_inside(own, self.size)
+        return BoxRegion(_plain(own))
 
     def person(self) -> Box:
         """Return the person's box, or else the bounding box of the polygons or of the mask."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.errors import Fp2Error
 from fp2.tables import (
     BLIND,
+    BOX,
     GREY,
     HIDES_PERSON,
     MIRRORED,
@@ -239,7 +240,7 @@ def _changed(shown: Stimulus, location: PersonLocation, variant: VariantConfig) 
             where: dict[str, Any] = {"corners": list(corners)}
             change = partial(cropped, corners=corners)
         else:
-            region = location.region()
+            region = location.region(box=variant.region == BOX)
             where = region.identity()
             change = partial(_apply, kind=variant.kind, region=region, options=given)
     except Fp2Error as error:  # the reason is published and must not name the file: its name has the image id

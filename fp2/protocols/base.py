@@ -155,6 +155,8 @@ class EvaluationProtocol(Generic[Given]):
     adjusts : bool
         Whether covariates can be held equal, looks be declared and specifications be compared (`analysis.adjust`,
         `analysis.looks`, `analysis.multiverse`).
+    has_published : bool
+        Whether there are numbers by the rule of the Fingerprint² page (`analysis.published`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -169,6 +171,7 @@ class EvaluationProtocol(Generic[Given]):
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False
     adjusts: ClassVar[bool] = False
+    has_published: ClassVar[bool] = False
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
 
@@ -249,8 +252,9 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For the first one.
         """
-        for name in ("adjust", "looks", "multiverse"):
-            if getattr(config.analysis, name) and not self.adjusts:
+        taken = {**dict.fromkeys(("adjust", "looks", "multiverse"), self.adjusts), "published": self.has_published}
+        for name, takes in taken.items():
+            if getattr(config.analysis, name) and not takes:
                 what = f"protocol {self.name!r} does not take it"
                 raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
@@ -263,9 +267,9 @@ class EvaluationProtocol(Generic[Given]):
             For the first mistake.
         """
 
-    def attributes(self) -> set[str]:
+    def attributes(self, config: Config) -> set[str]:
         """Return the attributes of the people, besides those of the cuts, that the run's tables keep."""
-        return set()
+        return set(config.analysis.adjust)
 
     # -- asking
 

@@ -188,10 +188,12 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
 def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> Sample:
     """Return the values of one run with the groups of a cut."""
+    from fp2.cuts import with_present_values
     from fp2.scorers.outcomes import entries_of, members
     from fp2.stats.two_samples import Sample
 
-    entries = entries_of(run.wide(scorer)[list(probes)], members(run.people, cut))
+    table = members(run.people, with_present_values(run.people, cut))
+    entries = entries_of(run.wide(scorer)[list(probes)], table)
     return Sample(entries.values, entries.groups, entries.subjects, entries.images)
 
 

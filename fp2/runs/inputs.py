@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.cuts import Cut
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
     from fp2.engines.base import Engine
@@ -69,9 +70,6 @@ def load_inputs(
     Fp2Error
         For every mistake in the config or the data that can be seen before asking.
     """
-    from fp2.cuts import resolve_cuts
-    from fp2.tables import attribute_columns
-
     given = given or Given()
     protocol = build_protocol(config)
     asked = _load_battery(protocol, config, store, given, progress) if protocol.asks else {}
@@ -79,14 +77,27 @@ def load_inputs(
     battery = asked.get("battery")
     shown = not isinstance(asked.get("engine"), SuppliesAnswers)
     protocol, dataset = load_people(config, protocol, battery, progress, given.dataset, images_needed=shown)
-    cuts = resolve_cuts(asdict(config.cut), attribute_columns(dataset.people))
+    people, cuts = with_cuts(dataset.people, config, protocol.attributes(config))
     pixels, digest = _read_images(config, dataset.people, store, progress, opened=protocol.opens_images, needed=shown)
+    dataset = replace(dataset, people=people)
     for line in asked["engine"].notices if asked else ():
         progress.note(line)
     inputs = Inputs(config, dataset, cuts, store, progress, digest, **asked)
     protocol.check_analysis(config)
     protocol.check(inputs)
     return protocol, inputs, pixels
+
+
+def with_cuts(
+    people: pd.DataFrame, config: Config, attributes: Collection[str] = ()
+) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
+    """Return the people with the derived attributes that the cuts or `attributes` name, and the cuts."""
+    from fp2.cuts import resolve_cuts
+    from fp2.data.derived import derivable, with_derived
+    from fp2.tables import attribute_columns
+
+    cuts = resolve_cuts(asdict(config.cut), [*attribute_columns(people), *derivable(people)])
+    return with_derived(people, {*attributes, *(name for cut in cuts for name in cut.by)}), cuts
 
 
 def _load_battery(

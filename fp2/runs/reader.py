@@ -272,12 +272,13 @@ def shared_lines(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     Fp2Error
         If the runs share no subject with a value for the cut.
     """
-    from fp2.cuts import memberships
+    from fp2.cuts import memberships, with_present_values
 
     keys = [*KEYS, "group"]
-    table = memberships(runs[0].people, cut).drop_duplicates()
-    for run in runs[1:]:
-        table = table.merge(memberships(run.people, cut).drop_duplicates(), on=keys)
+    # a purge may have removed the last person with a selected value
+    table, *others = (memberships(run.people, with_present_values(run.people, cut)).drop_duplicates() for run in runs)
+    for other in others:
+        table = table.merge(other, on=keys)
     if table.empty:
         raise Fp2Error(NOTHING_SHARED, where=f"cut {cut.name}")
     index = list(zip(table["image_id"], table["subject_id"], strict=True))

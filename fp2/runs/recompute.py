@@ -11,7 +11,7 @@ import base64
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
     """Return the parts of the results that follow from counting the tables."""
-    from fp2.cuts import group_sizes, of_sets
+    from fp2.cuts import of_sets
+    from fp2.group_sizes import group_sizes
     from fp2.protocols.balance import balance_block
 
     people, answers = tables.people, tables.answers
@@ -150,9 +151,7 @@ def recompute(
         What `fp2.results.assemble` needs besides what the run is. Of the limitations of `before`, those that follow
         from the tables are replaced.
     """
-    from dataclasses import replace
-
-    from fp2.cuts import cut_notes, is_cut_note
+    from fp2.group_sizes import cut_notes, is_cut_note
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
@@ -203,10 +202,13 @@ def reissue(
     Fp2Error
         If the run cannot be recomputed: its config, protocol or scorers are missing, or the tables lack a cut.
     """
+    from fp2.cuts import with_present_values
     from fp2.report.section import load_sections
 
     config = logged_config(folder, here, before["run_id"])
     protocol, job = logged_protocol(config, tables.people)
+    # the last person with a selected value may be gone
+    job = replace(job, cuts=tuple(with_present_values(tables.people, cut) for cut in job.cuts))
     counts, analysis, lines = recompute(protocol, tables, job, before, before["answers"]["model_calls"])
     today = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{removed} subject(s) were removed from this run on {today[:10]}; the results exclude them."

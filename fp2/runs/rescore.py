@@ -168,8 +168,7 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
             },
         }
         results = assemble(about, counts, analysis)
-        used = protocol.attributes() | {attribute for cut in job.cuts for attribute in cut.by}
-        used |= set(config.analysis.adjust)
+        used = protocol.attributes(config) | {attribute for cut in job.cuts for attribute in cut.by}
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
         sections = finish(config, record, folder, places, protocol, tables.keeping(used), results, extra, progress)

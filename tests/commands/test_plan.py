@@ -54,6 +54,17 @@ def test_it_counts_what_the_store_has_and_asks_nobody(
         assert "Did you mean 'gender'" in capsys.readouterr().err
 
 
+def test_it_lists_the_groups_of_each_cut_with_their_subjects(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = bench.words("cut.each=[gender,region]", "cut.groups={region: {Polar: [North, South]}}")
+    rows = plan(capsys, *words)
+    assert (rows["groups of gender"], rows["groups of region"]) == ("f 18, m 18", "Polar 24, West 12")
+    assert fp2("plan", *words, "cut.groups={region: {Polar: [North, Soth]}}") == 2
+    assert "no subject has region 'Soth' (cut.groups). Did you mean 'South'" in capsys.readouterr().err
+    words = ["data=fhibe", "model=planted", "cut=region", "cut.groups={region: [Africa, {Eurasia: [Asia, Europe]}]}"]
+    assert plan(capsys, *words)["groups of region"] == "Eurasia = Asia + Europe; Africa"
+    assert "other values of region unchanged" in plan(capsys, *words[:-1], "cut.groups={Eurasia: [Asia]}")["text"]
+
+
 def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     def words(traits: str) -> list[str]:
         return [

@@ -270,6 +270,30 @@ def test_a_tables_boxes_and_masks_say_where_the_person_is(folder: Path) -> None:
     assert show(from_mask, "person_crop", margin=0.0)[0].params["corners"] == [10, 10, 30, 20]
 
 
+def test_the_box_can_be_painted_where_the_data_have_polygons(peeps: pd.DataFrame) -> None:
+    people = peeps.iloc[:3]
+    by_polygon, by_box = show(people, "masked"), show(people, "masked", region="box")
+    alone, soft = show(people, "background_removed", region="box"), show(people, "blurred", region="box")
+    for place, row in enumerate(people.itertuples()):
+        before = look(show(people, "original")[place])
+        inside = np.zeros(before.shape[:2], dtype=bool)
+        top, left = int(np.floor(row.box_y)), int(np.floor(row.box_x))
+        inside[top : int(np.ceil(row.box_y + row.box_h)), left : int(np.ceil(row.box_x + row.box_w))] = True
+        black = look(by_box[place])
+        assert (black[inside] == 0).all()
+        assert (black[~inside] == before[~inside]).all()
+        assert (look(alone[place])[~inside] == 0).all()
+        assert (look(alone[place])[inside] == before[inside]).all()
+        assert (look(soft[place])[~inside] == before[~inside]).all()
+        assert inside.sum() > (look(by_polygon[place]) != before).any(axis=2).sum()
+        assert by_box[place].params == {
+            "version": 1,
+            "region": "box",
+            "box": [row.box_x, row.box_y, row.box_w, row.box_h],
+        }
+        assert by_polygon[place].params["region"] == "polygons"
+
+
 def test_a_mask_that_cannot_be_used_is_a_reason(folder: Path) -> None:
     columns = {**COLUMNS, "person_mask": "m"}
     Image.new("L", (4, 3), 255).save(folder / "a_mask.png")

@@ -56,7 +56,9 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
+    has_published = True
     sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
+    supplements = (*GroupComparison.supplements, "fp2.protocols.fingerprint.attention_ratio:AttentionRatio")
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""
@@ -167,6 +169,9 @@ def attention_block(
     the largest group of an attribute is its reference. Each attribute has a joint Wald test, corrected over the
     attributes of one outcome by Holm's method.
     """
+    from fp2.cuts import with_merged_values
+
+    people = with_merged_values(people, cuts)
     table = comparisons(scores, people)
     attributes = list(dict.fromkeys(name for cut in cuts for name in cut.by))
     return {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.cuts import small_groups
+from fp2.group_sizes import small_groups
 from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
@@ -22,6 +22,7 @@ from fp2.protocols.fingerprint.settings import (
     Supplement,
     comparison_of,
     too_few_permutations,
+    with_columns,
 )
 from fp2.protocols.row_methods import ROW_METHODS
 from fp2.results import Analysis
@@ -63,6 +64,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.intersections:Intersections",
         f"{PACKAGE}.adjusted:AdjustedDisparities",
         f"{PACKAGE}.multiverse.supplement:Multiverse",
+        f"{PACKAGE}.published:Published",
     )
 
     def load_supplements(self) -> list[Supplement]:
@@ -150,14 +152,15 @@ class GroupComparison(EvaluationProtocol[Any]):
             found = with_looks(found, looks, comparison)
             notes = [NOTE.format(now=looks.now, n=len(looks.at), spending=looks.spending)]
         run = replace(run, disparities=found.disparities)
-        blocks = self.own_blocks(run)
+        blocks, disparities = self.own_blocks(run), found.disparities
         for supplement in self.load_supplements():
             if (made := supplement.block(run)) is not None:
                 blocks[supplement.name] = made
+                disparities = with_columns(disparities, supplement.columns(made))
         return Analysis(
             settings=comparison.describe(job.scorers) | ({} if looks is None else {"looks": asdict(looks)}),
             blocks=blocks,
-            disparities=found.disparities,
+            disparities=disparities,
             composites=found.composites,
             coverage=found.coverage,
             notes=[

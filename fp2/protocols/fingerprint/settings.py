@@ -147,6 +147,19 @@ class Supplement:
         """Return the block (finite JSON values), or None where it does not apply."""
         raise NotImplementedError
 
+    def columns(self, block: Mapping[str, Any]) -> Mapping[tuple[str, str, str], Mapping[str, Any]]:
+        """Return columns that the block adds to the disparities: (probe, scorer, cut) -> name -> value."""
+        return {}
+
+
+def with_columns(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str, str], Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the disparities with further columns, None where a row has none."""
+    names = dict.fromkeys(name for own in columns.values() for name in own)
+    empty: dict[str, Any] = dict.fromkeys(names)
+    return [{**row, **empty, **columns.get((row["probe"], row["scorer"], row["cut"]), {})} for row in rows]
+
 
 def too_few_permutations(
     disparities: Sequence[Mapping[str, Any]], comparison: Comparison, blocks: Mapping[str, Any] | None = None

@@ -250,11 +250,11 @@ def _groups(
     min_subjects: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return protocol (i) for one cut: each group with its own pairs and threshold; images of two are left out."""
-    from fp2.cuts import memberships
+    from fp2.cuts import memberships, with_present_values
 
     place = {(p.image_id, p.subject_id): n for n, p in enumerate(people) if p.n_people == 1}
     rows = []
-    for group, part in memberships(table, cut).groupby("group", sort=True):
+    for group, part in memberships(table, with_present_values(table, cut)).groupby("group", sort=True):
         keys = zip(part["image_id"], part["subject_id"], strict=True)
         own = np.array([place[key] for key in keys if key in place], dtype=np.int64)
         subjects = [people[index].subject_id for index in own]

@@ -28,6 +28,7 @@ from fp2.tables import ATTRIBUTE_PREFIX, ORIGINAL, attribute_columns
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.config import Config
     from fp2.data.stimuli import Stimulus
     from fp2.probes.battery import Battery
     from fp2.stats.rows import DisparityRow
@@ -56,9 +57,9 @@ class FhibeClip(GroupComparison):
         self.options.check(battery)
         return self
 
-    def attributes(self) -> set[str]:
+    def attributes(self, config: Config) -> set[str]:
         """Return the attributes of the tables and of the right labels."""
-        return set(self.options.attributes)
+        return super().attributes(config) | set(self.options.attributes)
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
         """Yield every image in each of the battery's variants."""

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.cuts import Cut, memberships
+from fp2.cuts import Cut, memberships, with_present_values
 from fp2.errors import Fp2Error
 from fp2.protocols.fhibe.scores import published
 from fp2.protocols.fhibe.scores.conditions import keep
 from fp2.protocols.fhibe.scores.features import abbreviation
 from fp2.protocols.task_tables import ScoreComparison
-from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -252,13 +251,7 @@ def _compare(
 
 def _members(joined: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     """Return `memberships`, without chosen groups of the cut that a condition left empty."""
-    if not cut.groups:
-        return memberships(joined, cut)
-    present = {
-        name: {value for cell in joined.get(ATTRIBUTE_PREFIX + name, ()) for value in cell} for name, _ in cut.groups
-    }
-    groups = tuple((name, tuple(value for value in values if value in present[name])) for name, values in cut.groups)
-    return memberships(joined, Cut(cut.name, cut.by, groups))
+    return memberships(joined, with_present_values(joined, cut))
 
 
 def _with_verdicts(found: Sequence[_Compared], options: BenchmarkOptions) -> list[dict[str, Any]]:

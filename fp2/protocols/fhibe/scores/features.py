@@ -60,7 +60,7 @@ def every_intersection(attributes: Sequence[str], depth: int | None = None) -> t
 
 def with_intersections(cuts: Sequence[Cut], attributes: Sequence[str], depth: int | None) -> tuple[Cut, ...]:
     """Return `cuts`, and the intersections of `attributes` that are not among them."""
-    present = {frozenset(cut.by) for cut in cuts if not cut.groups}
+    present = {frozenset(cut.by) for cut in cuts if not (cut.groups or cut.merged)}
     return (*cuts, *(cut for cut in every_intersection(attributes, depth) if frozenset(cut.by) not in present))
 
 

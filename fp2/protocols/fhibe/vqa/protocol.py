@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.ask.answers import Answers
+    from fp2.config import Config
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
 
@@ -62,9 +63,9 @@ class FhibeVqa(GroupComparison):
     sections = ("fp2.protocols.fhibe.vqa.section:VqaSection",)
     methods = (*ROW_METHODS, *SEVERAL_QUESTIONS)
 
-    def attributes(self) -> set[str]:
+    def attributes(self, config: Config) -> set[str]:
         """Return the pronoun, with which the pronoun of an answer is compared."""
-        return {PRONOUN}
+        return super().attributes(config) | {PRONOUN}
 
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]

@@ -1,0 +1,78 @@
+"""The sizes of the groups of a cut: who is in no group or in several, and which groups are too small to be compared."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fp2.cuts import Cut, memberships, of_sets, varying
+from fp2.errors import Fp2Error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
+    """Return a line for each cut in which subjects are in no group, or in several.
+
+    Of counterfactual sets nothing is returned: their images are in different groups on purpose.
+    """
+    notes = []
+    for cut in () if of_sets(people) else cuts:
+        table = memberships(people, replace(cut, groups=())).drop_duplicates(["subject_id", "group"])
+        n_groups = table.groupby("subject_id")["group"].size()
+        total = people["subject_id"].nunique()
+        lacking, several = total - len(n_groups), int((n_groups > 1).sum())
+        parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
+        parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
+        if parts:
+            notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
+    return notes
+
+
+def is_cut_note(line: str) -> bool:
+    """Whether a limitation is about the groups of a cut (`cut_notes`, `small_groups`)."""
+    return re.match(r"Cut \S+: ", line) is not None
+
+
+def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[str]:
+    """Return a line for each cut of which fewer than two groups have `least` subjects: sizes, and what would do.
+
+    Raises
+    ------
+    Fp2Error
+        For a cut in which no subject is in a group.
+    """
+    notes = []
+    for cut, groups in group_sizes(people, cuts).items():
+        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
+        total = people["subject_id"].nunique()
+        if not sizes:
+            fix = "Choose an attribute with values, or see: fp2 data verify"
+            raise Fp2Error(f"none of the {total:,} subjects has a value", where=f"cut {cut}", fix=fix)
+        if len(sizes) > 1 and sizes[1][0] >= least:
+            continue
+        shown = ", ".join(f"{name} {n}" for n, name in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+        remedy = "there is no second group"
+        if len(sizes) > 1:
+            needed = math.ceil(total * least / sizes[1][0])
+            remedy = f"about {needed:,} subjects in the same proportions would do, or a lower analysis.min_subjects"
+        notes.append(
+            f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
+        )
+    return notes
+
+
+def group_sizes(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return cut -> group -> number of subjects and of images (of counterfactual sets: those that vary in the cut)."""
+    sizes: dict[str, dict[str, dict[str, int]]] = {}
+    for cut in cuts:
+        grouped = memberships(varying(people, cut), cut).groupby("group", sort=True)
+        sizes[cut.name] = {
+            str(group): {"n_subjects": part["subject_id"].nunique(), "n_images": part["image_id"].nunique()}
+            for group, part in grouped
+        }
+    return sizes
