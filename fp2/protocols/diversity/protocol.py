@@ -18,6 +18,7 @@ from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, s
 from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
 from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import Flag, Names, Range
+from fp2.protocols.task_files import given_files
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
 from fp2.results import NO_MODEL, Analysis
 from fp2.tables import BY_REGION, ORIGINAL
@@ -85,10 +86,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
 
     def check(self, inputs: Inputs) -> None:
         """Refuse unknown files and attributes."""
-        files = inputs.config.task.files
-        for name in files:
-            if name != "embeddings":
-                raise Fp2Error(f"unknown file {name!r}", where="task.files", fix="It takes embeddings=FILE")
+        files = given_files(inputs.config.task.files, ["embeddings"])
         if files.get("embeddings") and self.options.embed:
             what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
