@@ -51,11 +51,11 @@ def validation_rate(embeddings: Floats, subjects: Sequence[str], paths: Sequence
     for subject in subjects:
         counts[subject] = counts.get(subject, 0) + 1
     used = np.array([n for n, name in enumerate(subjects) if counts[name] > 1], dtype=np.int64)
-    names = list(dict.fromkeys(subjects[n] for n in used))
+    names = {name: number for number, name in enumerate(dict.fromkeys(subjects[n] for n in used))}
     if len(names) < 2:
         return None
     faces = np.array(sorted(used.tolist(), key=lambda n: paths[n]), dtype=np.int64)
-    code = np.array([names.index(subjects[n]) for n in faces], dtype=np.int64)
+    code = np.array([names[subjects[n]] for n in faces], dtype=np.int64)
     rng = random.Random(_DRAW_SEED)
     same, different = (_drawn(code, rng, same=kind) for kind in (True, False))
     if not len(same[0]) or not len(different[0]):
