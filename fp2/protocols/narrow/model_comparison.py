@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fp2.stats.rows import DisparityRow
 
+COMPARISONS = "model_comparisons"
 Outcome = Mapping[str, Any]
 
 

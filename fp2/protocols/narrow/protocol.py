@@ -26,10 +26,10 @@ from fp2.protocols.fhibe.scores.features import (
     with_intersections,
     with_single,
 )
-from fp2.protocols.fhibe.scores.summary import summarise
+from fp2.protocols.fhibe.scores.summary import SUMMARY, SUMMARY_SECTION, summarise
 from fp2.protocols.narrow.generated_images import SCALES
 from fp2.protocols.narrow.group_numbers import curves, own_metrics, published_numbers, published_rates
-from fp2.protocols.narrow.model_comparison import compare_models
+from fp2.protocols.narrow.model_comparison import COMPARISONS, compare_models
 from fp2.protocols.narrow.models import identity_spec
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
@@ -89,10 +89,6 @@ class NarrowAnalysis:
             "outcomes": shown,
             "top": highest_disparities(shown, self.options.top_k),
             "measurable_from": self.options.measurable,
-            "summary": summarise(shown),
-            "comparisons": compare_models(
-                scores, shown, self.people, self.cuts, self.comparison, self.options.smallest_effect, self.tick
-            ),
             **_summary(shown),
         }
         return block, disparity_rows(shown, self.cuts)
@@ -224,7 +220,11 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
-    sections = ("fp2.protocols.narrow.section:NarrowSection",)
+    sections = (
+        "fp2.protocols.narrow.section:NarrowSection",
+        "fp2.protocols.narrow.comparison_section:ComparisonSection",
+        SUMMARY_SECTION,
+    )
 
     def title(self, inputs: Inputs) -> str:
         """Return the title of the report."""
@@ -281,7 +281,12 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows."""
         assert tables.scores is not None
-        block, rows = self._analysis(job, tables).run(tables.scores, job.facts["outcomes"])
+        analysis = self._analysis(job, tables)
+        block, rows = analysis.run(tables.scores, job.facts["outcomes"])
+        pairs = compare_models(
+            tables.scores, block["outcomes"], tables.people, job.cuts, analysis.comparison,
+            self.options.smallest_effect, job.tick,
+        )  # fmt: skip
         effect = self.options.smallest_effect
         metrics = list(dict.fromkeys(one["metric"] for one in block["outcomes"]))
         probes = [
@@ -290,7 +295,11 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         ]  # fmt: skip
         return Analysis(
             settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
-            blocks={BLOCK: block},
+            blocks={
+                BLOCK: block,
+                SUMMARY: summarise(block["outcomes"]),
+                COMPARISONS: {"pairs": pairs} if pairs else {},
+            },
             disparities=rows,
             notes=_notes(block),
             about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},

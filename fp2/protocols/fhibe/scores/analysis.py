@@ -29,7 +29,6 @@ from fp2.protocols.fhibe.scores.features import (
 )
 from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
 from fp2.protocols.fhibe.scores.patterns import find_patterns, follow_up
-from fp2.protocols.fhibe.scores.summary import summarise
 from fp2.protocols.task_tables import ScoreComparison
 from fp2.tables import attribute_columns
 
@@ -202,7 +201,6 @@ class ScoresAnalysis:
             "outcomes": outcomes,
             "top": highest_disparities(outcomes, self.options.top_k),
             "n_cases": sum(one["benchmark"]["n_cases"] for one in outcomes),
-            "summary": summarise(outcomes),
             "sensitive": list(self.sensitive),
             "predictors": self.predictors,
             "features": {

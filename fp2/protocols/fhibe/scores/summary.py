@@ -16,6 +16,8 @@ from typing import Any
 
 from fp2.cuts import LABEL_JOIN
 
+SUMMARY = "disparity_summary"
+SUMMARY_SECTION = "fp2.protocols.fhibe.scores.summary_section:SummarySection"
 Row = Mapping[str, Any]
 
 
@@ -35,11 +37,14 @@ def summarise(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         published disparities (`median`, `highest`), and means over all cases of the subject-level disparity, of its
         null mean and of their difference (`raw, null_mean, excess`; None without any). `values`: a row per attribute
         and value with `n_cases` (significant ones with a group of that value), `n_worst`, `n_best` and `expected`, the
-        number of either under random choice.
+        number of either under random choice. Empty where no cut has two groups to compare.
     """
     rows = [row for one in outcomes if one["benchmark"] is not None for row in one["benchmark"]["rows"]]
     rows = [row for row in rows if row["n_groups"] >= 2]
-    by_number, by_kind = defaultdict(list), defaultdict(list)
+    if not rows:
+        return {}
+    by_number: dict[int, list[Row]] = defaultdict(list)
+    by_kind: dict[tuple[int, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_number[row["n_parts"]].append(row)
         by_kind[row["n_parts"], row["abbreviation"]].append(row)
