@@ -161,7 +161,7 @@ def check_may_leave(attributes: Iterable[str], where: str) -> None:
             raise Fp2Error(
                 f"{attribute!r} must not leave the data folder, and cannot be a cut",
                 where=where,
-                fix=f"Of places and times only these can: {', '.join(sorted(COARSE_PLACE))}",
+                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE))}",
             )
 
 

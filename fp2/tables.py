@@ -43,6 +43,8 @@ CAMERA: frozenset[str] = frozenset(
     {"camera_manufacturer", "camera_model", "iso", "aperture", "focal_length", "shutter"}
 )
 """What a camera writes into an image file."""
+NOT_DIGESTED: frozenset[str] = CAMERA | {"user_date_captured"}
+"""Attributes that the digest of a data set leaves out: those that were not read when digests were first logged."""
 PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME
 
 

@@ -27,7 +27,7 @@ from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.hashing import file_stamp
 from fp2.protocols.fhibe.scores.conditions import holds
-from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, CAMERA, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ def measure(
 
 
 def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
-    """Return the attributes of `people` that may predict errors: no place, no time, none of `sensitive`.
+    """Return the attributes of `people` that may predict errors: no place, time or camera, none of `sensitive`.
 
     Of the natural and the apparent form of one attribute the apparent one is taken, which the image shows.
     """
@@ -165,7 +165,7 @@ def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
     doubled = {name for name in names if name.replace("natural_", "apparent_") in names and name.startswith("natural_")}
     if "skin_tone" in names:
         doubled.add("apparent_skin_tone")
-    hidden = PLACE_AND_TIME | doubled | {"nationality", "apparent_skin_color_hue_lum"} | set(sensitive)
+    hidden = PLACE_AND_TIME | CAMERA | doubled | {"nationality", "apparent_skin_color_hue_lum"} | set(sensitive)
     return [name for name in names if name not in hidden]
 
 
