@@ -137,6 +137,7 @@ def hairstyle_errors(one: Mapping[str, Any], results: Results, path: Path, min_c
             axes.set_xlabel("false rejection rate · share of subjects", fontsize=7.5)
             bare(axes)
         head(drawn, shorten(f"Errors by the two hairstyles: {plain(one['model'])}", 60), [results])
+        drawn.text(0.15 / width, 0.12 / height, "blue: both images show one hairstyle", fontsize=7.5, color=FAINT)
         return save(drawn, path)
 
 

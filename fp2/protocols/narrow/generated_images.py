@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 SIDE = 256
-"""Images are compared at 256 by 256 pixels, as FHIBE's published code does."""
+"""Images are compared at 256 by 256 pixels: the size of FHIBE's evaluation code, which resizes in another way."""
 LIKENESS: dict[str, Callable[[float], float]] = {
     "lpips": lambda value: max(0.0, 1.0 - value),
     "identity": lambda value: max(0.0, value),
