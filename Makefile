@@ -27,7 +27,7 @@ sweep: setup ## A sweep from conf/sweep: make sweep NAME=cuts
 	@$(BIN)/python launch.py sweep=$(NAME) $(ARGS)
 
 ui: setup ## Open the MLflow UI
-	@$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db
+	@$(BIN)/fp2 ui $(ARGS)
 
 test: setup ## Run the tests on all cores (ARGS="-n 0 tests/test_cuts.py" for one file in one process)
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)

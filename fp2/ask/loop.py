@@ -171,6 +171,7 @@ def ask(
     attempts: int,
     error_budget: float,
     tick: Callable[[int, int], None] = lambda done, failed: None,
+    saw: Callable[[Sequence[Answer]], None] = lambda batch: None,
     start: Callable[[int, int], None] = lambda planned, cached: None,
 ) -> Asked:
     """Get every planned answer that the store does not have; each batch is stored as it comes.
@@ -184,8 +185,9 @@ def ask(
         How often a failed answer is tried in this run.
     error_budget : float
         Failures that end the run: a share of the planned answers up to 1, a count above.
-    tick, start : callable
-        Called with (answers got, failures so far) per batch, and with (planned, cached) once.
+    tick, saw, start : callable
+        Called with (answers got, failures so far) per batch, with each batch before that, and with (planned, stored)
+        once.
 
     Raises
     ------
@@ -202,7 +204,7 @@ def ask(
         try:
             if asked.over_budget is None:
                 with ExitStack() as stack:
-                    ended = _in_passes(storage, engine, budget, attempts, tick, stack)
+                    ended = _in_passes(storage, engine, budget, attempts, tick, saw, stack)
                 asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
         finally:
             storage.flush()
@@ -213,8 +215,9 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None], stack: ExitStack
-) -> str | None:
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None],
+    saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
+) -> str | None:  # fmt: skip
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
     What another run is asking is left to it; its answers are taken over when it is done, and asked where it is not.
@@ -231,6 +234,7 @@ def _in_passes(
             elsewhere: set[tuple[str, str]] = set()
             for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
+                saw(batch)
                 budget.tried += len(batch)
                 budget.failed += len(batch) - done
                 tick(done, storage.n_failed)
