@@ -26,7 +26,7 @@ from fp2.protocols.fhibe.scores.features import (
     with_intersections,
     with_single,
 )
-from fp2.protocols.fhibe.scores.summary import SUMMARY, SUMMARY_SECTION, summarise
+from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.narrow.generated_images import SCALES
 from fp2.protocols.narrow.group_numbers import curves, own_metrics, published_numbers, published_rates
 from fp2.protocols.narrow.model_comparison import COMPARISONS, compare_models
@@ -121,7 +121,7 @@ class NarrowAnalysis:
             "groups": [],
             "benchmark": None,
             "within": [],
-            "published": [],
+            "published": None,
             "curves": None,
         }
         if not measurable:
@@ -133,12 +133,13 @@ class NarrowAnalysis:
         whole = benchmark(scores, self.people, self.every_cut, how, self.tick, outcome=block["label"])
         judged = found[KEYS].assign(**{FOUND: found["value"]})
         how_published = (self.comparison.alpha, self.comparison.min_subjects)
+        theirs = [
+            *published_numbers(part, self.people, self.every_cut, *how_published),
+            *published_rates(outcome["verification"]),
+        ]
         return block | {
             "means": _means(own_metrics(part)),
-            "published": [
-                *published_numbers(part, self.people, self.every_cut, *how_published),
-                *published_rates(outcome["verification"]),
-            ],
+            "published": theirs or None,
             "curves": curves(part, self.people, self.cuts),
             "benchmark": whole,
             "groups": [line for cut in self.cuts for line in _groups(scores, judged, self.people, cut)],
@@ -201,7 +202,9 @@ def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             headline[one["probe"]] = NOT_MEASURABLE
             continue
         metrics |= {f"{name}.{metric}": value for metric, value in one["means"].items() if metric != FOUND}
-        metrics |= {f"{name}.{own['metric']}": own["overall"] for own in one["published"] if own["overall"] is not None}
+        metrics |= {
+            f"{name}.{own['metric']}": own["overall"] for own in one["published"] or () if own["overall"] is not None
+        }
         top = one["benchmark"]["top"]
         largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
         headline[one["probe"]] = {"mean": one["means"].get(one["metric"]), "largest": largest}
@@ -283,6 +286,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         assert tables.scores is not None
         analysis = self._analysis(job, tables)
         block, rows = analysis.run(tables.scores, job.facts["outcomes"])
+        summary = summarise(block["outcomes"], analysis.every_cut)
         pairs = compare_models(
             tables.scores, block["outcomes"], tables.people, job.cuts, analysis.comparison,
             self.options.smallest_effect, job.tick,
@@ -295,11 +299,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         ]  # fmt: skip
         return Analysis(
             settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
-            blocks={
-                BLOCK: block,
-                SUMMARY: summarise(block["outcomes"]),
-                COMPARISONS: {"pairs": pairs} if pairs else {},
-            },
+            blocks={BLOCK: block, **({COMPARISONS: {"pairs": pairs}} if pairs else {}), **summary},
             disparities=rows,
             notes=_notes(block),
             about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},

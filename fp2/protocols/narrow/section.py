@@ -115,7 +115,7 @@ def _published(one: Mapping[str, Any], min_cell: int) -> list[dict[str, Any]]:
     """Return the published metrics with the groups of the run's cuts that are large enough."""
     cuts = {row["cut"] for row in one["groups"]}
     found = []
-    for metric in one.get("published", ()):
+    for metric in one.get("published") or ():
         rows = [row for row in metric["groups"] if row["cut"] in cuts and row["n_subjects"] >= min_cell]
         found.append({**metric, "groups": [{**row, "group": short_group(row["group"])} for row in rows]})
     return found

@@ -18,10 +18,14 @@ from fp2.protocols.task_tables import ScoreComparison
 def _row(by: list[str], groups: list[str], ends: tuple[str, str] | None, d: float | None = None) -> dict[str, Any]:
     published = None if ends is None else {"worst": ends[0], "best": ends[1], "disparity": d}
     return {
-        "by": by, "n_parts": len(by), "abbreviation": "x".join(name[0].upper() for name in by), "n_groups": len(groups),
+        "cut": "_x_".join(by), "n_parts": len(by), "n_groups": len(groups),
+        "abbreviation": "x".join(name[0].upper() for name in by),
         "groups": [{"group": group} for group in groups], "published": published,
         "ours": {"raw": 0.1 * len(by), "null_mean": 0.05},
     }  # fmt: skip
+
+
+CUTS = [Cut("_x_".join(by), tuple(by)) for by in (["age"], ["pronoun"], ["age", "pronoun"], ["letter", "number"])]
 
 
 def test_sizes_and_values_are_counted_with_what_chance_gives() -> None:
@@ -31,7 +35,7 @@ def test_sizes_and_values_are_counted_with_what_chance_gives() -> None:
         _row(["age", "pronoun"], ["old x he", "old x she", "young x he"], ("old x he", "young x he"), 0.5),
         _row(["place"], ["one"], None),  # nothing to compare
     ]
-    found = summarise([{"benchmark": {"rows": rows}}, {"benchmark": None}])
+    found = summarise([{"benchmark": {"rows": rows}}, {"benchmark": None}], CUTS)["disparity_summary"]
     one, two = found["by_number"]
     assert (one["n_parts"], one["n_cases"], one["n_significant"], one["median"]) == (1, 2, 1, 0.2)
     assert (two["n_cases"], two["median"], two["highest"]) == (1, 0.5, 0.5)
@@ -45,7 +49,7 @@ def test_sizes_and_values_are_counted_with_what_chance_gives() -> None:
     assert values["pronoun", "he"] | {"expected": None} == {
         "attribute": "pronoun", "value": "he", "n_cases": 1, "n_worst": 1, "n_best": 1, "expected": None
     }  # fmt: skip
-    assert summarise([{"benchmark": {"rows": [rows[3]]}}]) == {}
+    assert summarise([{"benchmark": {"rows": [rows[3]]}}], CUTS) == {}
 
 
 def test_the_expected_number_is_that_of_groups_drawn_at_random() -> None:
@@ -56,7 +60,9 @@ def test_the_expected_number_is_that_of_groups_drawn_at_random() -> None:
     for _ in range(4000):
         worst, best = rng.choice(groups, 2, replace=False)
         rows.append(_row(["letter", "number"], groups, (str(worst), str(best)), 0.1))
-    found = {row["value"]: row for row in summarise([{"benchmark": {"rows": rows}}])["values"]}
+    found = {
+        row["value"]: row for row in summarise([{"benchmark": {"rows": rows}}], CUTS)["disparity_summary"]["values"]
+    }
     for value, share in (("a", 3 / 4), ("b", 1 / 4), ("1", 1 / 2), ("2", 1 / 4)):
         assert found[value]["expected"] == pytest.approx(4000 * share)
         for end in ("n_worst", "n_best"):

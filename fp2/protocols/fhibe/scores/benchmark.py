@@ -231,7 +231,6 @@ def _compare(
     row: dict[str, Any] = {
         "cut": cut.name,
         "abbreviation": abbreviation(cut),
-        "by": list(cut.by),
         "n_parts": len(cut.by),
         "n_groups": len(groups),
         "n_pairs": len(pairs),

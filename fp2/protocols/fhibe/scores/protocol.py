@@ -22,7 +22,7 @@ from fp2.protocols.fhibe.scores.features import (
 )
 from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
-from fp2.protocols.fhibe.scores.summary import SUMMARY, SUMMARY_SECTION, summarise
+from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.row_methods import ROW_METHODS
 from fp2.protocols.task_files import given_files
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
@@ -107,7 +107,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
                 )
         return Analysis(
             settings=score_settings(job.config, {metric.name: metric.smallest_effect for metric in options.metrics}),
-            blocks={BLOCK: block, SUMMARY: summarise(block["outcomes"])},
+            blocks={BLOCK: block, **summarise(block["outcomes"], analysis.every_cut)},
             disparities=rows,
             notes=block["notes"],
         )

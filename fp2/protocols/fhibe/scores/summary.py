@@ -14,25 +14,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from fp2.cuts import LABEL_JOIN
+from fp2.cuts import LABEL_JOIN, Cut
 
 SUMMARY = "disparity_summary"
 SUMMARY_SECTION = "fp2.protocols.fhibe.scores.summary_section:SummarySection"
 Row = Mapping[str, Any]
 
 
-def summarise(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the summary of the benchmarks of a block.
+def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dict[str, Any]:
+    """Return the block `disparity_summary`, under its name, from the benchmarks of another block.
 
     Parameters
     ----------
     outcomes : sequence of mappings
         Each with `benchmark`: None, or `rows` (`fp2.protocols.fhibe.scores.benchmark`).
+    cuts : sequence of Cut
+        Those of the rows, by name.
 
     Returns
     -------
     dict
-        `by_number` and `by_kind`: a row per number of attributes, and per combination (as P, A, ST, AR, AS), with
+        `disparity_summary`: `by_number` and `by_kind`: a row per number of attributes, and per combination (as P, A, ST, AR, AS), with
         `n_cases` (outcome and cut, with two groups to compare), `n_significant`, median and maximum of the significant
         published disparities (`median`, `highest`), and means over all cases of the subject-level disparity, of its
         null mean and of their difference (`raw, null_mean, excess`; None without any). `values`: a row per attribute
@@ -48,11 +50,12 @@ def summarise(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for row in rows:
         by_number[row["n_parts"]].append(row)
         by_kind[row["n_parts"], row["abbreviation"]].append(row)
-    return {
+    block = {
         "by_number": [{"n_parts": n, **_sizes(by_number[n])} for n in sorted(by_number)],
         "by_kind": [{"n_parts": n, "kind": kind, **_sizes(by_kind[n, kind])} for n, kind in sorted(by_kind)],
-        "values": _values(rows),
+        "values": _values(rows, {cut.name: cut.by for cut in cuts}),
     }
+    return {SUMMARY: block}
 
 
 def _sizes(rows: Sequence[Row]) -> dict[str, Any]:
@@ -75,15 +78,15 @@ def _mean(values: Iterable[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _values(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _values(rows: Sequence[Row], by: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row["published"] is None:
             continue
         groups = [group["group"].split(LABEL_JOIN) for group in row["groups"]]
         ends = {end: row["published"][end].split(LABEL_JOIN) for end in ("worst", "best")}
-        for place, attribute in enumerate(row["by"]):
-            if any(len(parts) != len(row["by"]) for parts in (*groups, *ends.values())):
+        for place, attribute in enumerate(by[row["cut"]]):
+            if any(len(parts) != row["n_parts"] for parts in (*groups, *ends.values())):
                 continue  # a value that holds the separator
             of_value = [parts[place] for parts in groups]
             for value in sorted(set(of_value)):
