@@ -113,12 +113,12 @@ class ProbeConfig:
 class TaskConfig:
     """What the run does: `ask` puts the battery to the model; any other task analyses `files` and asks no model.
 
-    `options` are those of the task; `files` names tables of the user's (an empty name: none).
+    `options` are those of the task; `files` names files of the user's, of some keys several (an empty name: none).
     """
 
     name: str = ASK
     options: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

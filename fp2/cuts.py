@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
-from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, FINE_PLACE_AND_TIME, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, COARSE_PLACE, MUST_NOT_LEAVE, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ def _split_known(pieces: list[str], known: Collection[str]) -> list[str] | None:
 
 def _unknown_attribute(name: str, cut: str, known: Collection[str]) -> Fp2Error:
     """Return the error for an attribute that the data set lacks; those that cannot be a cut are not suggested."""
-    fix = nearest(name, set(known) - FINE_PLACE_AND_TIME)
+    fix = nearest(name, set(known) - MUST_NOT_LEAVE)
     return Fp2Error(f"the data set has no attribute {name!r}", where=f"cut {cut}", fix=fix)
 
 
@@ -214,11 +214,11 @@ def check_publishable(cuts: Sequence[Cut]) -> None:
 def check_may_leave(attributes: Iterable[str], where: str) -> None:
     """Raise Fp2Error for the first of `attributes` whose values must not leave the data folder."""
     for attribute in attributes:
-        if attribute in FINE_PLACE_AND_TIME:
+        if attribute in MUST_NOT_LEAVE:
             raise Fp2Error(
                 f"{attribute!r} must not leave the data folder, and cannot be a cut",
                 where=where,
-                fix=f"Of places and times only these can: {', '.join(sorted(COARSE_PLACE))}",
+                fix=f"Of places, times and cameras' models only these can: {', '.join(sorted(COARSE_PLACE))}",
             )
 
 

@@ -37,7 +37,14 @@ COARSE_PLACE: frozenset[str] = frozenset({"location_un_region", "location_un_sub
 FINE_PLACE_AND_TIME: frozenset[str] = frozenset(
     {"location_country", "location_region", "user_date_captured", "user_hour_captured"}
 )
-"""Attributes that must not leave the data folder, and cannot be a cut."""
+MUST_NOT_LEAVE: frozenset[str] = FINE_PLACE_AND_TIME | {"camera_model"}
+"""Attributes that must not leave the data folder, and cannot be a cut: they help to identify a person."""
+CAMERA: frozenset[str] = frozenset(
+    {"camera_manufacturer", "camera_model", "iso", "aperture", "focal_length", "shutter"}
+)
+"""What a camera writes into an image file."""
+NOT_DIGESTED: frozenset[str] = CAMERA | {"user_date_captured"}
+"""Attributes that the digest of a data set leaves out: those that were not read when digests were first logged."""
 PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME
 
 

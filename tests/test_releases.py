@@ -69,6 +69,10 @@ def made(root: Path, *words: str) -> dict[str, Any]:
     return {**read(path), "folder": path.parent}
 
 
+ADDED = ("methods", "disparity_summary")
+"""Keys of results that later versions have as well, without an option."""
+
+
 def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Method]) -> list[str]:
     """Return where results differ beyond what each run has of its own, sentences for the reader, and changed methods.
 
@@ -78,7 +82,7 @@ def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Metho
     changed = changed_methods(old, methods) if "methods" in new else {}
     if "methods" in new:
         assert new["methods"] == {name: version for name, version, _ in methods}
-    new = {key: value for key, value in new.items() if key != "methods" or key in old}
+    new = {key: value for key, value in new.items() if key not in ADDED or key in old}
     return [place for place in differences(without(old), without(new)) if not owned(place, changed)]
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2.artifacts import as_user_error
+from fp2.commands.side_by_side import side_by_side, write_side_by_side
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
@@ -52,6 +53,9 @@ def compare_runs(
     from fp2.runs.reader import read_run
 
     config = load_config(overrides)
+    if len(words) == 2 and (tables := side_by_side(words, config)) is not None:
+        write_side_by_side(tables, json_path, figure)
+        return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         runs = [read_run(word, config, Path(scratch)) for word in words]
         check_runs(runs)

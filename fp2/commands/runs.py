@@ -71,10 +71,10 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
         paths: dict[str, object] = {"run": results["run_id"], "config": results["config_hash"]}
         if str(folder) == word:
             paths["results"] = folder / artifacts.RESULTS
-        print_results(results, Console(), paths, _sections(folder, here, results["run_id"]))
+        print_results(results, Console(), paths, run_sections(folder, here, results["run_id"]))
 
 
-def _sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
     """Return the report sections of a run's protocol; none if the protocol is not installed here."""
     from fp2.compose import build_protocol
     from fp2.report.section import load_sections

@@ -7,14 +7,16 @@ keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import Cut, resolve_cuts
-from fp2.data.base import file_digest, identity
-from fp2.hashing import digest
+from fp2.data.base import OmitDefault, file_digest, identity
+from fp2.errors import Fp2Error
+from fp2.hashing import digest, sha256_file
+from fp2.plugins import PROTOCOLS, load
 from fp2.probes.published import read_wording
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
@@ -114,17 +116,39 @@ def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
 def _task_identity(task: TaskConfig) -> dict[str, Any]:
     if task.name == ASK:
         return {}
-    files = {name: _files_digest(path, f"task.files.{name}") for name, path in task.files.items() if path}
-    return {"task": {"name": task.name, "options": task.options, "files": files}}
+    files = {name: _digests(value, f"task.files.{name}") for name, value in task.files.items() if value}
+    return {"task": {"name": task.name, "options": _task_options(task), "files": files}}
 
 
-def _files_digest(path: str, where: str) -> str:
-    """Return the digest of a file, or of the tables (CSV) in a folder and at most two levels below, by their names."""
-    folder = Path(path).expanduser()
+def _task_options(task: TaskConfig) -> dict[str, Any]:
+    """Return a task's options, without those marked `OmitDefault` that have their default."""
+    options = dict(task.options)
+    try:
+        model = load(PROTOCOLS, task.name, "task").Options
+    except Fp2Error:  # of a logged run whose package is not installed here
+        return options
+    hints = get_type_hints(model, include_extras=True) if is_dataclass(model) else {}
+    for one in fields(model) if hints else ():
+        omitted = any(isinstance(marker, OmitDefault) for marker in getattr(hints[one.name], "__metadata__", ()))
+        if omitted and one.name in options and options[one.name] in (one.default, None, []):
+            del options[one.name]
+    return options
+
+
+def _digests(value: Any, where: str) -> Any:
+    """Return the digest of a file, or those of a list or table of files; of a folder, that of its files.
+
+    Files of a folder count with their names, down to two levels below it.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _digests(path, where) for name, path in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_digests(path, where) for path in value]
+    folder = Path(value).expanduser()
     if not folder.is_dir():
-        return file_digest(path, where)
-    tables = sorted(table for depth in range(3) for table in folder.glob("*/" * depth + "*.csv"))
-    return digest([[table.name, file_digest(str(table), where)] for table in tables])
+        return file_digest(value, where)
+    files = sorted(one for depth in range(3) for one in folder.glob("*/" * depth + "*") if one.is_file())
+    return digest([[one.relative_to(folder).as_posix(), sha256_file(one)] for one in files])
 
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from PIL import Image, ImageOps
 from fp2.data.image_files import decoding, image_file
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, file_stamp
-from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED, attribute_columns
 from fp2.text import printable
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def digest_image(path: Path) -> PixelDigest:
 def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None]) -> str:
     """Return the hex SHA-256 of a data set: image and subject ids, pixels and attributes, in no particular order.
 
+    Attributes of the camera are left out (`NOT_DIGESTED`).
+
     `pixel_sha256` maps image_id to the digest of the decoded pixels (None where an image cannot be read). File paths
     and the order of rows do not enter, so that a copy elsewhere has the same digest.
 
@@ -95,7 +97,7 @@ def dataset_digest(people: pd.DataFrame, pixel_sha256: Mapping[str, str | None])
     KeyError
         If an image of `people` has no entry.
     """
-    names = sorted(attribute_columns(people))
+    names = sorted(set(attribute_columns(people)) - NOT_DIGESTED)
     attributes = zip(*(people[ATTRIBUTE_PREFIX + name] for name in names), strict=True) if names else iter(())
     lines = []
     for image_id, subject_id in zip(people["image_id"], people["subject_id"], strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +22,17 @@ DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 """The section that every run with disparities has."""
 Block = Mapping[str, Any]
 Results = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A table of several runs: `rows` are label -> one cell per run, in the order of the runs.
+
+    A cell is a number, an estimate with its interval (value, low, high), or None.
+    """
+
+    title: str
+    rows: Mapping[str, Sequence[float | tuple[float, float, float] | None]]
 
 
 class Section:
@@ -70,6 +82,10 @@ class Section:
 
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return what the terminal shows; groups of fewer than `min_cell` subjects are left out."""
+        return []
+
+    def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
+        """Return tables that set the blocks of several runs side by side, for `fp2 compare`; none by default."""
         return []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fp2.errors import Fp2Error
-from fp2.tables import ATTRIBUTE_PREFIX, FINE_PLACE_AND_TIME
+from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
 
     Attributes that the run does not use have to be dropped by the caller.
     """
-    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in FINE_PLACE_AND_TIME)]
+    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)]
     frame = people.drop(columns=[name for name in hidden if name in people.columns])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)

@@ -15,6 +15,7 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fp2.data.fhibe import vocab
+from fp2.data.fhibe.camera import camera_attributes
 from fp2.data.fhibe.vocab import REGION_OF
 from fp2.data.readers.table import age_group
 
@@ -85,7 +86,7 @@ def _converter() -> CountryConverter:
 
 
 _RENAMED = {"ancestry": "", "natural_skin_color": "skin_tone", "apparent_skin_color": "apparent_skin_tone"}
-_PLAIN = ("location_region", "user_hour_captured", "apparent_skin_color_hue_lum")
+_PLAIN = ("location_region", "user_date_captured", "user_hour_captured", "apparent_skin_color_hue_lum")
 
 
 class AttributeReader:
@@ -126,7 +127,7 @@ class AttributeReader:
         for column in _PLAIN:
             if column in row:
                 found[column] = [row[column].strip()] if row[column].strip() else []
-        return found
+        return found | camera_attributes(row)
 
     def _place(self, cell: str) -> dict[str, list[str]]:
         """Return the country and its UN regions; text that names no country is kept, without regions."""

@@ -20,6 +20,7 @@ from fp2.data.fhibe.attributes import AttributeReader
 from fp2.data.fhibe.release import AUTO, BULK, FACE_ALIGNED, FACE_UNALIGNED, Cells, Release, find_release, listed_rows
 from fp2.data.readers.table import read_rows
 from fp2.errors import Fp2Error
+from fp2.tables import ATTRIBUTE_PREFIX, NOT_DIGESTED
 
 # Of the drawn people (set_id), of the API (optional), of the face table only, and of the JSON files only.
 _EXPECTED_EXTRAS = {
@@ -203,7 +204,7 @@ class _PeopleReader:
             raise Fp2Error("the FHIBE table has no rows", where=str(self.release.table))
         counts: list[tuple[str, int]] = self.columns["n_people"]  # type: ignore[assignment]
         self.columns["n_people"] = [max(self.people_in[main_id], stated) for main_id, stated in counts]
-        frame = people_table(self.columns)
+        frame = people_table({name: cells for name, cells in self.columns.items() if not _unused(name, cells)})
         self._check_images(frame["image_path"].unique().tolist())
         lines = schema.lines()
         return Dataset("fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()))
@@ -263,6 +264,11 @@ class _PeopleReader:
                 where=sample[0],
                 fix="Unpack the whole archive: the images are in data/raw",
             )
+
+
+def _unused(name: str, cells: list[object]) -> bool:
+    """Whether a column is an attribute of the camera of which no row has a value, as in the drawn people."""
+    return name.removeprefix(ATTRIBUTE_PREFIX) in NOT_DIGESTED and not any(cells)
 
 
 def _size(row: Cells) -> tuple[int, int] | None:

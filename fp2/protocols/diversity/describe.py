@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fp2.cuts import Cut, memberships
 from fp2.data.fhibe.geometry import Geometry
 from fp2.protocols.fhibe.scores.features import geometry_of, table_box
-from fp2.tables import ATTRIBUTE_PREFIX, PLACE_AND_TIME, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,8 +87,9 @@ def _share(name: str, entries: pd.DataFrame, whole: int) -> dict[str, Any]:
 
 
 def shown_attributes(people: pd.DataFrame) -> list[str]:
-    """Return the attributes whose groups are listed: of place and time only the UN's regions."""
-    return [name for name in attribute_columns(people) if name not in PLACE_AND_TIME or name == PLACES]
+    """Return the attributes whose groups are listed: of place and time only the UN's regions, no camera model."""
+    hidden = (PLACE_AND_TIME | MUST_NOT_LEAVE) - {PLACES}
+    return [name for name in attribute_columns(people) if name not in hidden]
 
 
 SHAPES: dict[str, str] = {

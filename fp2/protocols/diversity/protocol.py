@@ -7,17 +7,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import BeforeValidator
 
-from fp2.config import Config
+from fp2.config import Config, VariantConfig
 from fp2.cuts import Cut, check_may_leave, memberships
 from fp2.errors import Fp2Error, nearest
+from fp2.plugins import read_options
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.diversity import describe
 from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, summary
 from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
 from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import Flag, Names, Range
+from fp2.protocols.task_files import given_files
 from fp2.protocols.task_tables import no_scores, score_settings, score_tables
 from fp2.results import NO_MODEL, Analysis
 from fp2.tables import BY_REGION, ORIGINAL
@@ -33,12 +35,23 @@ USUAL = ("pronoun", "age", "region", "skin_tone")
 EMBEDDABLE = {ORIGINAL, "masked", "background_removed"} & ({ORIGINAL} | BY_REGION)
 
 
-def _variants(kinds: tuple[str, ...]) -> tuple[str, ...]:
-    for kind in kinds:
+def _variants(given: Any) -> tuple[VariantConfig, ...]:
+    """Return image variants, each given as its kind or as a table of its kind and parameters."""
+    entries = [given] if isinstance(given, str | Mapping) else given or [ORIGINAL]
+    if not isinstance(entries, list | tuple):
+        raise ValueError("Input should be a list of image variants, such as [original, masked]")
+    where, found = "task.options.variants", []
+    for entry in entries:
+        if isinstance(entry, VariantConfig):
+            found.append(entry)
+            continue
+        table = {str(key): value for key, value in (entry if isinstance(entry, Mapping) else {"kind": entry}).items()}
+        kind = str(table.get("kind"))
         if kind not in EMBEDDABLE:
-            what = f"variant {kind!r} cannot be embedded here"
-            raise Fp2Error(what, where="task.options.variants", fix=nearest(kind, EMBEDDABLE))
-    return kinds or (ORIGINAL,)
+            raise Fp2Error(f"variant {kind!r} cannot be embedded here", where=where, fix=nearest(kind, EMBEDDABLE))
+        named = [kind, *(f"{key} {value}" for key, value in table.items() if key != "kind")]
+        found.append(read_options(VariantConfig, {"name": ", ".join(named), **table}, where))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -49,8 +62,8 @@ class DiversityOptions:
     ----------
     embed : bool
         Whether the images are embedded by the dual encoder of `model`.
-    variants : tuple of str
-        Image variants that are embedded.
+    variants : tuple of VariantConfig
+        Image variants that are embedded: kinds, or tables of a kind and its parameters.
     attributes : tuple of str, optional
         Attributes of the intersections; None: `USUAL`.
     sample, repeats : int
@@ -60,7 +73,7 @@ class DiversityOptions:
     """
 
     embed: Flag | None = False
-    variants: Annotated[Names, AfterValidator(_variants)] = (ORIGINAL,)
+    variants: Annotated[tuple[VariantConfig, ...], BeforeValidator(_variants)] = (VariantConfig(),)
     attributes: Names | None = None
     sample: Annotated[int, Range(2)] = 200
     repeats: Annotated[int, Range(1)] = 50
@@ -85,10 +98,7 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
 
     def check(self, inputs: Inputs) -> None:
         """Refuse unknown files and attributes."""
-        files = inputs.config.task.files
-        for name in files:
-            if name != "embeddings":
-                raise Fp2Error(f"unknown file {name!r}", where="task.files", fix="It takes embeddings=FILE")
+        files = given_files(inputs.config.task.files, ["embeddings"], several=["embeddings"])
         if files.get("embeddings") and self.options.embed:
             what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
@@ -154,20 +164,21 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
     ) -> tuple[list[dict[str, Any]], dict[str, int], list[str]]:
         """Return the scores per variant, overall and by group; why images have no embedding; and notes."""
         config, options = inputs.config, self.options
-        path = config.task.files.get("embeddings")
-        if not path and not options.embed:
+        files = _embeddings(config.task.files.get("embeddings"))
+        if not files and not options.embed:
             note = (
                 "no Vendi score: give task.files.embeddings=FILE, or task.options.embed=true and model=a dual encoder"
             )
             return [], {}, [note]
         reasons: dict[str, int] = {}
         scored: list[dict[str, Any]] = []
-        for kind in ("file",) if path else options.variants:
-            if path:
-                vectors, people = from_file(Path(path).expanduser(), inputs.people)
+        for variant in files if files else options.variants:
+            if isinstance(variant, str):
+                kind = variant
+                vectors, people = from_file(files[kind], inputs.people)
             else:
-                store, progress = inputs.store.connection, inputs.progress
-                vectors, people, missing = from_model(config, inputs.people, kind, store, progress)
+                kind, store, progress = variant.name, inputs.store.connection, inputs.progress
+                vectors, people, missing = from_model(config, inputs.people, variant, store, progress)
                 reasons |= {f"{kind}: {reason}": n for reason, n in missing.items()}
             scored.append({"variant": kind, "by": None, "group": None, **self._score(vectors, people, config)})
             for name in attributes:
@@ -183,6 +194,16 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             q=options.order,
         )  # fmt: skip
         return asdict(found)
+
+
+def _embeddings(given: Any) -> dict[str, Path]:
+    """Return variant -> file: of one file `file`, of a list the names of the files, of a table its keys."""
+    if not given:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(name): Path(path).expanduser() for name, path in given.items()}
+    paths = [given] if isinstance(given, str) else list(given)
+    return {"file" if len(paths) == 1 else Path(path).stem: Path(path).expanduser() for path in paths}
 
 
 def counted(people: pd.DataFrame, attributes: Sequence[str], min_subjects: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from fp2.report.reading import cut_label, number, plain, scorer_label
-from fp2.report.section import Block, Results, Section
+from fp2.report.section import Beside, Block, Results, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +58,67 @@ class DiversitySection(Section):
         scores = [row for row in block["vendi"] if row["by"] is None]
         vendi = [Text(f"Vendi score ({scorer_label(row['variant'])}): {number(row['score'], 2)}") for row in scores]
         return [Text(counted), *vendi]
+
+    def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
+        """Return totals, Vendi scores, shapes, intersections, and the shares of groups of shared attributes.
+
+        Vendi scores are those of equal samples; of samples of another size than the first run's there is none.
+        """
+        tables = [
+            Beside("totals", {name.replace("_", " "): [b["totals"].get(name) for b in blocks] for name in _TOTALS}),
+            Beside("Vendi scores of equal samples of subjects", _vendi_beside(blocks, min_cell)),
+            Beside("people in the images: median, 5 and 95 % quantile", _shapes_beside(blocks)),
+            Beside("groups with enough subjects to be compared", _intersections_beside(blocks)),
+        ]
+        shared = [{one["attribute"]: one["rows"] for one in block["groups"]} for block in blocks]
+        for name in [name for name in shared[0] if all(name in own for own in shared)]:
+            rows = [{row["group"]: 100 * row["share"] for row in _large(own[name], min_cell)} for own in shared]
+            groups = dict.fromkeys(group for own in rows for group in own)
+            shares = {plain(group): [own.get(group) for own in rows] for group in groups}
+            tables.append(Beside(f"{cut_label(name)}: share of the images in %", shares))
+        return [table for table in tables if table.rows]
+
+
+_TOTALS = ("images", "subjects", "attributes", "attribute_values")
+
+
+def _vendi_beside(blocks: Sequence[Block], min_cell: int) -> dict[str, list[Any]]:
+    found = []
+    for block in blocks:
+        large = (row for row in _compared(block, min_cell))
+        found.append({(row["variant"], _name(row)): row for row in large})
+    sample = next((row["sample"] for own in found for row in own.values()), None)
+    keys = dict.fromkeys(key for own in found for key in own)
+    return {
+        f"{scorer_label(variant)}, {name} (n = {sample})": [
+            (row["equal_n"], row["low"], row["high"])
+            if (row := own.get((variant, name))) is not None and row["sample"] == sample
+            else None
+            for own in found
+        ]
+        for variant, name in keys
+    }
+
+
+def _shapes_beside(blocks: Sequence[Block]) -> dict[str, list[Any]]:
+    found = [{row["name"]: row for row in block["shapes"]} for block in blocks]
+    names = dict.fromkeys(name for own in found for name in own)
+    return {
+        next(own[name]["meaning"] for own in found if name in own): [
+            (own[name]["quantiles"][2], own[name]["quantiles"][0], own[name]["quantiles"][4]) if name in own else None
+            for own in found
+        ]
+        for name in names
+    }
+
+
+def _intersections_beside(blocks: Sequence[Block]) -> dict[str, list[Any]]:
+    found = [{tuple(row["by"]): row for row in block["intersections"]} for block in blocks]
+    keys = dict.fromkeys(key for own in found for key in own)
+    return {
+        " x ".join(cut_label(name) for name in key): [own[key]["comparable"] if key in own else None for own in found]
+        for key in keys
+    }
 
 
 def _large(rows: Sequence[Mapping[str, Any]], min_cell: int) -> list[Mapping[str, Any]]:

@@ -158,7 +158,7 @@ def _read(path: Path) -> tuple[list[str], Floats]:
 
 
 def from_model(
-    config: Config, people: pd.DataFrame, kind: str, store: sqlite3.Connection, progress: Progress
+    config: Config, people: pd.DataFrame, variant: VariantConfig, store: sqlite3.Connection, progress: Progress
 ) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
     """Return the dual encoder's vectors of one image variant, their people, and reason -> number of images without one.
 
@@ -174,7 +174,7 @@ def from_model(
 
     first = people.drop_duplicates("image_id")
     pixels = PixelIndex(store).digest_many([Path(path) for path in first["image_path"]], lambda more: None)
-    shown = show(first, VariantConfig(name=kind, kind=kind), pixels, Path(config.paths.data) / "shown", progress)
+    shown = show(first, variant, pixels, Path(config.paths.data) / "shown", progress)
     engine = create(DualEngine, asdict(config.model), asdict(config.engine), Decoding(), connection=store)
     reasons: dict[str, int] = {}
     rows, vectors = [], []
@@ -182,7 +182,7 @@ def from_model(
     for stimulus in shown:
         if stimulus.error is not None:
             reasons[stimulus.error] = reasons.get(stimulus.error, 0) + 1
-    with progress.steps(f"Embedding, {kind.replace('_', ' ')}", len(visible)) as step:
+    with progress.steps(f"Embedding, {variant.name.replace('_', ' ')}", len(visible)) as step:
         embedded = engine.encoder.embed(stimulus.task(()) for _, stimulus in visible)
         for (row, _), one in zip(visible, embedded, strict=True):
             step()
@@ -192,7 +192,9 @@ def from_model(
             rows.append(row)
             vectors.append(one.vector)
     if not vectors:
-        raise Fp2Error(f"no image could be embedded as {kind}", where="task=diversity", fix=next(iter(reasons), ""))
+        raise Fp2Error(
+            f"no image could be embedded as {variant.name}", where="task=diversity", fix=next(iter(reasons), "")
+        )
     return np.asarray(np.stack(vectors), dtype=np.float64), first.iloc[rows], reasons
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-class _CheckpointModel:
+class CheckpointModel:
     """A checkpoint that is loaded with the first image."""
 
     auto: ClassVar[str]
@@ -108,7 +108,7 @@ class _CheckpointModel:
         raise Fp2Error(what, where=f"narrow model {self._spec.name}", fix="Set person to the name of its class")
 
 
-class Detector(_CheckpointModel):
+class Detector(CheckpointModel):
     """DETR and Deformable DETR: boxes of people."""
 
     auto = "AutoModelForObjectDetection"
@@ -130,7 +130,7 @@ class Detector(_CheckpointModel):
         return [Prediction("", score=float(scores[n]), box=tuple(boxes[n].tolist())) for n in order]
 
 
-class Segmenter(_CheckpointModel):
+class Segmenter(CheckpointModel):
     """Mask2Former: masks of people."""
 
     auto = "AutoModelForUniversalSegmentation"
@@ -154,7 +154,7 @@ class Segmenter(_CheckpointModel):
         return [Prediction("", score=scores[n], mask=encode_mask(maps[n].cpu().numpy() > 0)) for n in order]
 
 
-class PoseEstimator(_CheckpointModel):
+class PoseEstimator(CheckpointModel):
     """ViTPose on annotated boxes: COCO's 17 keypoints of each person."""
 
     auto = "VitPoseForPoseEstimation"

@@ -22,11 +22,21 @@ import numpy.typing as npt
 
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
+from fp2.protocols.narrow import published
 from fp2.protocols.narrow.predictions import Prediction, Rle, encode_mask
-from fp2.protocols.narrow.tasks import FOUND_AT, NO_MASK, SECOND_POSE, UNKNOWN_SUBJECT, NarrowTask, TaskScores
+from fp2.protocols.narrow.tasks import (
+    COCO_KEYPOINTS,
+    FOUND_AT,
+    NO_MASK,
+    SECOND_POSE,
+    UNKNOWN_SUBJECT,
+    NarrowTask,
+    TaskScores,
+)
 from fp2.protocols.narrow.truth import Person, image_size, person_mask, polygon_mask
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 THRESHOLDS: Floats = np.linspace(0.5, 0.95, 10)
 """0.5, 0.55, ... 0.95."""
@@ -69,9 +79,13 @@ def matches(overlap: Floats, scores: npt.ArrayLike, threshold: float) -> npt.NDA
 
 def average_recall(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRESHOLDS) -> Floats:
     """Return each person's share of the thresholds at which they are matched, shape (n_people,)."""
-    found = [matches(overlap, scores, float(threshold)) >= 0 for threshold in thresholds]
-    share: Floats = np.mean(found, axis=0, dtype=np.float64)
+    share: Floats = np.mean(matched_at(overlap, scores, thresholds), axis=0, dtype=np.float64)
     return share
+
+
+def matched_at(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRESHOLDS) -> Bools:
+    """Return whether each person is matched at each threshold, shape (n_thresholds, n_people)."""
+    return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in thresholds], dtype=bool)
 
 
 def score_boxes(task: NarrowTask, group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
@@ -97,8 +111,14 @@ def score_masks(task: NarrowTask, group: list[Person], found: list[Prediction], 
     size = image_size(group[0].image_path, geometries[0])
     true = [person_mask(person, geometry, size) for person, geometry in zip(group, geometries, strict=True)]
     judged = {n: encode_mask(mask) for n, mask in enumerate(true) if mask is not None}
-    table = overlaps([_predicted_mask(prediction, size) for prediction in found], list(judged.values()))
-    _add_rows([group[n] for n in judged], table, found, scores)
+    masks = [_predicted_mask(prediction, size) for prediction in found]
+    table = overlaps(masks, list(judged.values()))
+    others = None
+    if scores.published:
+        outlined = [published.person_mask(geometries[n], size) for n in judged]
+        pairs = zip(outlined, judged.values(), strict=True)
+        others = overlaps(masks, [own if mask is None else encode_mask(mask) for mask, own in pairs])
+    _add_rows([group[n] for n in judged], table, found, scores, others)
     scores.left_out[NO_MASK] += len(group) - len(judged)
 
 
@@ -120,24 +140,33 @@ def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
     return mask
 
 
-def _add_rows(group: list[Person], table: Floats, found: list[Prediction], scores: TaskScores) -> None:
-    """Add the rows of one image from its overlaps, shape (n_found, n_people)."""
+def _add_rows(
+    group: list[Person], table: Floats, found: list[Prediction], scores: TaskScores, outlined: Floats | None = None
+) -> None:
+    """Add the rows of one image from its overlaps, shape (n_found, n_people).
+
+    outlined : overlaps of masks with those of FHIBE's evaluation code, which have an outline.
+    """
     confidence = [prediction.score for prediction in found]
-    recall = average_recall(table, confidence)
+    hits = matched_at(table, confidence)
+    recall: Floats = hits.mean(axis=0, dtype=np.float64)
     best = table.max(axis=0, initial=0.0)
     at_half = matches(table, confidence, FOUND_AT) >= 0
-    for person, value, iou, hit in zip(group, recall.tolist(), best.tolist(), at_half.tolist(), strict=True):
-        scores.add(person, value, hit, recall=value, iou=iou)
+    theirs = (table if outlined is None else outlined).max(axis=0, initial=0.0)
+    for n, person in enumerate(group):
+        more = {at(THRESHOLDS[k]): float(hits[k, n]) for k in range(len(hits))} if scores.curves else {}
+        if scores.published:
+            name = "published_ar_iou" if outlined is None else "published_ar_mask"
+            more[name] = published.share_reached(float(theirs[n]))
+        value = float(recall[n])
+        scores.add(person, value, bool(at_half[n]), recall=value, iou=float(best[n]), **more)
 
 
-Bools = npt.NDArray[np.bool_]
+def at(threshold: float) -> str:
+    """Return the name of a score at one threshold."""
+    return f"at_{threshold:.2f}"
 
-COCO_KEYPOINTS: tuple[str, ...] = (
-    "Nose", "Left eye", "Right eye", "Left ear", "Right ear", "Left shoulder", "Right shoulder", "Left elbow",
-    "Right elbow", "Left wrist", "Right wrist", "Left hip", "Right hip", "Left knee", "Right knee", "Left ankle",
-    "Right ankle",
-)  # fmt: skip
-"""COCO's keypoints in COCO's order, under FHIBE's names (left is the person's left)."""
+
 PCK_AT = 0.5
 PCK_THRESHOLDS: Floats = np.linspace(0.1, 0.9, 9)
 """The nine thresholds over which FHIBE's published code takes the mean."""
@@ -205,30 +234,56 @@ def oks_recall(similarity: float) -> float:
     return float("nan") if np.isnan(similarity) else float((similarity >= THRESHOLDS - 1e-12).mean())
 
 
-def score_poses(group: list[Person], found: list[Prediction], scores: TaskScores, thresholds: str) -> None:
+def score_poses(
+    group: list[Person], found: list[Prediction], scores: TaskScores, thresholds: str, keypoints: Sequence[str] = ()
+) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predicted poses.
 
     thresholds : "paper" (PCK at 0.5) or "api" (its mean over 0.1 ... 0.9).
+    keypoints : those that are scored; none: all 17.
     """
-    at = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
+    limits = PCK_THRESHOLDS if thresholds == "api" else PCK_AT
+    chosen = np.array([not keypoints or name in keypoints for name in COCO_KEYPOINTS])
     geometries = [person.geometry() for person in group]
-    own = _assign(group, geometries, found, scores)
+    own = _assign(group, geometries, found, scores, chosen)
     for person, geometry, points in zip(group, geometries, own, strict=True):
         true, visible = coco_points(geometry.keypoints)
+        visible &= chosen
         face = geometry.face_box
         diagonal = math.hypot(face.width, face.height) if face else 0.0
+        theirs = _published_pose(geometry, found, points, (true, visible), diagonal) if scores.published else {}
         if not visible.any() or not diagonal > 0:
             what = "a face box" if visible.any() else "a visible keypoint"
             scores.left_out[f"without {what} in the data"] += 1
+            if theirs:
+                scores.add(person, None, None, **theirs)
             continue
-        correct = pck(points, true, visible, diagonal, at)
+        correct = pck(points, true, visible, diagonal, limits)
         similarity = oks(points, true, visible, _area(geometry))
         at_half = pck(points, true, visible, diagonal) >= FOUND_AT
-        scores.add(person, correct, at_half, pck=correct, oks=similarity, oks_recall=oks_recall(similarity))
+        curve = {at(t): pck(points, true, visible, diagonal, t) for t in PCK_THRESHOLDS} if scores.curves else {}
+        metrics = {"pck": correct, "oks": similarity, "oks_recall": oks_recall(similarity)}
+        scores.add(person, correct, at_half, **metrics, **curve, **theirs)
+
+
+def _published_pose(
+    geometry: Geometry, found: list[Prediction], points: Floats, truth: tuple[Floats, Bools], diagonal: float
+) -> dict[str, float | None]:
+    """Return PCK and OKS recall of the evaluation code: OKS is of the pose that fits best, whosever it is."""
+    true, visible = truth
+    mask = None if geometry.size is None else published.person_mask(geometry, geometry.size)
+    area = _area(geometry) if mask is None else float(mask.sum())
+    poses = [prediction.keypoints for prediction in found if prediction.keypoints is not None]
+    best = max((oks(pose, true, visible, area) for pose in poses), default=0.0)
+    correct = pck(points, true, visible, diagonal, published.PCK_THRESHOLDS)
+    return {
+        "published_pck": None if math.isnan(correct) else correct,
+        "published_ar_oks": 0.0 if math.isnan(best) else published.share_reached(best),
+    }
 
 
 def _assign(
-    group: list[Person], geometries: list[Geometry], found: list[Prediction], scores: TaskScores
+    group: list[Person], geometries: list[Geometry], found: list[Prediction], scores: TaskScores, chosen: Bools
 ) -> list[Floats]:
     """Return each person's pose: the one of highest score that names them, else the matched one; NaN without either."""
     nothing = np.full((17, 2), np.nan)
@@ -247,11 +302,11 @@ def _assign(
         true, visible = coco_points(geometry.keypoints)
         for row, prediction in enumerate(unnamed):
             assert prediction.keypoints is not None
-            similarity = oks(prediction.keypoints, true, visible, _area(geometry))
+            similarity = oks(prediction.keypoints, true, visible & chosen, _area(geometry))
             table[row, column] = 0.0 if math.isnan(similarity) else similarity
-    chosen = matches(table, [prediction.score for prediction in unnamed], 0.0)
+    matched = matches(table, [prediction.score for prediction in unnamed], 0.0)
     poses = []
-    for person, number in zip(group, chosen.tolist(), strict=True):
+    for person, number in zip(group, matched.tolist(), strict=True):
         pose = named.get(person.subject_id, unnamed[number].keypoints if number >= 0 else None)
         poses.append(nothing if pose is None else pose)
     return poses

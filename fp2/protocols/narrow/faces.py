@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fp2.data.variants import mask_array, region_mask
 from fp2.errors import Fp2Error
+from fp2.protocols.narrow import published
 from fp2.protocols.narrow.generated_images import Identity, Lpips, image_metrics, set_likeness
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.tasks import (
@@ -93,6 +94,15 @@ def as_annotated(labels: Labels, *, mirrored: bool = False) -> Labels:
     return table[labels]
 
 
+def _ears_as_skin(labels: Labels, *, mirrored: bool) -> Labels:
+    """Return a model's map as FHIBE's evaluation code compares it: of the unannotated parts only ears are changed."""
+    table = np.arange(256, dtype=np.uint8)
+    table[[_INDEX["l_ear"], _INDEX["r_ear"]]] = _INDEX["skin"]
+    for left, right in _SIDES if mirrored else ():
+        table[[_INDEX[left], _INDEX[right]]] = _INDEX[right], _INDEX[left]
+    return table[labels]
+
+
 def part_f1(found: Labels, true: Labels, parts: Sequence[str] = SCORED) -> dict[str, float]:
     """Return the F1 of each part in either map: 2 |found and true| / (|found| + |true|).
 
@@ -112,8 +122,12 @@ def mean_f1(scores: Mapping[str, float]) -> float:
     return float(np.mean(list(scores.values()))) if scores else float("nan")
 
 
-def parsing_metrics(person: Person, crop: Path, prediction: Prediction, mirrored: bool) -> dict[str, float] | None:
+def parsing_metrics(
+    person: Person, crop: Path, prediction: Prediction, mirrored: bool, *, as_published: bool = False
+) -> dict[str, float] | None:
     """Return `f1` and the F1 of each part; None if the data have no face parts of the person.
+
+    as_published : also `published_f1`, that of FHIBE's evaluation code.
 
     Raises
     ------
@@ -123,13 +137,19 @@ def parsing_metrics(person: Person, crop: Path, prediction: Prediction, mirrored
     true = true_parts(person, crop)
     if true is None:
         return None
-    assert prediction.file is not None
-    labels = _read_map(prediction.file, "a parsing")
+    labels = prediction.labels
+    if labels is None:
+        assert prediction.file is not None
+        labels = _read_map(prediction.file, "a parsing")
     if labels.shape != true.shape:
         what = f"{labels.shape[1]} x {labels.shape[0]} pixels, its face crop {true.shape[1]} x {true.shape[0]}"
-        raise Fp2Error(f"a parsing has {what}", where=str(prediction.file), fix="Save it at the size of the crop")
+        where = str(prediction.file or prediction.image_id)
+        raise Fp2Error(f"a parsing has {what}", where=where, fix="Save it at the size of the crop")
     parts = part_f1(as_annotated(labels, mirrored=mirrored), as_annotated(true))
-    return {"f1": mean_f1(parts), **{f"f1_{part}": value for part, value in parts.items()}}
+    metrics = {"f1": mean_f1(parts), **{f"f1_{part}": value for part, value in parts.items()}}
+    if as_published:
+        metrics["published_f1"] = published.image_f1(_ears_as_skin(labels, mirrored=mirrored), true)
+    return metrics
 
 
 def true_parts(person: Person, crop: Path) -> Labels | None:
@@ -204,7 +224,8 @@ def by_face(
 
 def score_faces(
     task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, mirrored: bool = False,
-    lpips: Lpips | None = None, identity: Identity | None = None, tick: Tick = lambda: None,
+    lpips: Lpips | None = None, identity: Identity | None = None, as_published: bool = False,
+    tick: Tick = lambda: None,
 ) -> TaskScores:  # fmt: skip
     """Return the scores of face parsing, reconstruction or super-resolution, one row a face.
 
@@ -214,6 +235,8 @@ def score_faces(
         Whether the left of the parsing model is that of the image, and not of the person.
     lpips, identity : callable, optional
         Metrics of generated images besides PSNR.
+    as_published : bool
+        Whether the metrics of FHIBE's evaluation code are added.
     tick : callable
         Called after each person.
 
@@ -223,7 +246,7 @@ def score_faces(
         As `by_face`; if a predicted image cannot be read or has not the size of its crop (parsing); or if generated
         images have no metric in common.
     """
-    scores = TaskScores()
+    scores = TaskScores(published=as_published)
     found = by_face(people, predictions, task, scores)
     for person in people:
         tick()
@@ -233,11 +256,12 @@ def score_faces(
         elif prediction is None:
             scores.add_missing(person)
         elif task.form != PARSING:
-            scores.add(person, None, True, **image_metrics(task, person, crop, prediction, lpips, identity))
-        elif (metrics := parsing_metrics(person, crop, prediction, mirrored)) is None:
+            metrics = image_metrics(task, person, crop, prediction, lpips, identity, as_published=as_published)
+            scores.add(person, None, True, **metrics)
+        elif (parts := parsing_metrics(person, crop, prediction, mirrored, as_published=as_published)) is None:
             scores.left_out[NO_PARTS] += 1
         else:
-            scores.add(person, metrics["f1"], True, **metrics)
+            scores.add(person, parts["f1"], True, **parts)
     if task.form != PARSING:
         set_likeness(scores, task)
     return scores

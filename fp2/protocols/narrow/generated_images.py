@@ -23,6 +23,7 @@ from fp2.data.fhibe.geometry import annotation_path, read_geometry
 from fp2.data.image_files import image_file
 from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
+from fp2.protocols.narrow import published
 from fp2.protocols.narrow.models import ImageInput, NarrowModel
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.tasks import NarrowTask, TaskScores
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 SIDE = 256
-"""Images are compared at 256 by 256 pixels, as FHIBE's published code does."""
+"""Images are compared at 256 by 256 pixels: the size of FHIBE's evaluation code, which resizes in another way."""
 LIKENESS: dict[str, Callable[[float], float]] = {
     "lpips": lambda value: max(0.0, 1.0 - value),
     "identity": lambda value: max(0.0, value),
@@ -45,15 +46,17 @@ SCALES = {
     "psnr": "PSNR / 100 dB",
 }
 """Metric -> the definition of the score from it."""
-Identity = Callable[[Person, Path, Path], float | None]
+Identity = Callable[[Person, Path, Image.Image], float | None]
 """Person, face crop, generated image -> cosine of the embeddings of the two faces."""
 
 
 def image_metrics(
     task: NarrowTask, person: Person, crop: Path, prediction: Prediction, lpips: Lpips | None,
-    identity: Identity | None,
+    identity: Identity | None, *, as_published: bool = False,
 ) -> dict[str, float | None]:  # fmt: skip
     """Return the metrics of one generated image; numbers of the prediction replace computed ones.
+
+    as_published : also those of FHIBE's evaluation code, of images that it resizes in another way.
 
     Raises
     ------
@@ -61,14 +64,27 @@ def image_metrics(
         If an image cannot be read.
     """
     values: dict[str, float | None] = {}
-    if prediction.file is not None:
-        true, generated = (prepare(_open(path)) for path in (crop, prediction.file))
+    made = _image_of(prediction)
+    if made is not None:
+        original = _open(crop)
+        true, generated = prepare(original), prepare(made)
         values["psnr"] = psnr(generated, true)
         if lpips is not None:
             values["lpips"] = lpips(generated, true)
         if identity is not None and "identity" in task.metrics:
-            values["identity"] = identity(person, crop, prediction.file)
+            values["identity"] = identity(person, crop, made)
+        if as_published:
+            true, generated = published.resized(original), published.resized(made)
+            values["published_psnr"] = published.psnr(generated, true)
+            values["published_lpips"] = None if lpips is None else lpips(generated, true)
     return values | {name: number for name, number in prediction.numbers.items() if name in task.metrics}
+
+
+def _image_of(prediction: Prediction) -> Image.Image | None:
+    """Return the generated image of a prediction; None if it has numbers only."""
+    if prediction.pixels is not None:
+        return Image.fromarray(prediction.pixels)
+    return None if prediction.file is None else _open(prediction.file)
 
 
 def same_face(model: NarrowModel) -> Identity:
@@ -78,12 +94,12 @@ def same_face(model: NarrowModel) -> Identity:
     crop has no box.
     """
 
-    def compare(person: Person, crop: Path, generated: Path) -> float | None:
+    def compare(person: Person, crop: Path, generated: Image.Image) -> float | None:
         path = annotation_path(crop)
         box = read_geometry(path, person.subject_id).face_box if path.is_file() else None
         if box is None:
             return None
-        true, other = open_rgb(crop), open_rgb(generated)
+        true, other = open_rgb(crop), generated
         if other.size != true.size:
             other = other.resize(true.size)
         place = (box.x, box.y, box.width, box.height)

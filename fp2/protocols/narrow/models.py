@@ -11,6 +11,8 @@ named: of an image of two people, a prediction has the number of its box.
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import sqlite3
@@ -21,12 +23,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb
+from fp2.data.pixels import PixelDigest, PixelIndex, open_rgb, pixel_sha256
 from fp2.errors import Fp2Error, nearest, without_path
 from fp2.hashing import digest
 from fp2.plugins import check_members, load_path, read_options
-from fp2.protocols.narrow.predictions import Prediction, read_rle
-from fp2.protocols.narrow.tasks import EMBEDDING, POSE, NarrowTask, narrow_task
+from fp2.protocols.narrow.model_outputs import decode_labels
+from fp2.protocols.narrow.predictions import Pixels, Prediction, encode_mask, read_rle
+from fp2.protocols.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.option_types import Table
 
@@ -226,10 +229,13 @@ def predict_all(
         If the model cannot be loaded, or more than `error_budget` of the images fail (a share; above 1 a count).
     """
     cache = PredictionCache(store, model.identity(), task.name)
-    pixels = PixelIndex(store).digest_many([person.image_path for person in people])
-    images: dict[str, list[Person]] = {}
-    for person in people:
-        images.setdefault(person.image_id, []).append(person)
+    if task.form in (PARSING, GENERATED):
+        pixels, images = None, {person.face_id: [person] for person in people if person.face_crop() is not None}
+    else:
+        pixels = PixelIndex(store).digest_many([person.image_path for person in people])
+        images = {}
+        for person in people:
+            images.setdefault(person.image_id, []).append(person)
     allowed = error_budget if error_budget > 1 else error_budget * len(images)
     predictions: list[Prediction] = []
     computed = 0
@@ -237,7 +243,11 @@ def predict_all(
     try:
         for image_id, group in images.items():
             try:
-                found, new = _predict(task, model, cache, group, pixels[group[0].image_path])
+                found, new = (
+                    _predict_crop(model, cache, group[0])
+                    if pixels is None
+                    else _predict(task, model, cache, group, pixels[group[0].image_path])
+                )
             except Fp2Error:
                 raise
             except Exception as error:  # decoders and models raise many kinds; each is an error of this image
@@ -246,7 +256,7 @@ def predict_all(
                     what = f"{len(failed)} of {len(images)} images failed, the last with {failed[image_id]}"
                     raise Fp2Error(what, where=f"task {task.name}") from error
             else:
-                predictions += [replace(one, image_id=image_id) for one in found]
+                predictions += [replace(one, image_id=group[0].image_id) for one in found]
                 computed += new
             tick()
     finally:
@@ -272,6 +282,22 @@ def _predict(
     subjects = {place: person.subject_id for place, person in zip(places, group, strict=True)}
     named = [one if one.subject_id is None else replace(one, subject_id=subjects[one.subject_id]) for one in found]
     return named, new
+
+
+def _predict_crop(model: NarrowModel, cache: PredictionCache, person: Person) -> tuple[list[Prediction], bool]:
+    """Return the predictions for one face crop, and whether they were computed now.
+
+    They are cached under the path of the person's image, whose removal removes them.
+    """
+    crop = person.face_crop()
+    assert crop is not None
+    image = open_rgb(crop)
+    shown = digest({"pixels": pixel_sha256(image), "boxes": []})
+    found, new = cache.get(shown), False
+    if found is None:
+        found, new = model.predict(ImageInput(image, [replace(person, subject_id="0")])), True
+        cache.put(shown, person.image_path, found)
+    return [replace(one, subject_id=person.subject_id) for one in found], new
 
 
 def _box(task: NarrowTask, person: Person) -> tuple[float, float, float, float] | None:
@@ -328,7 +354,27 @@ def _record(prediction: Prediction) -> dict[str, Any]:
         record["keypoints"] = [None if np.isnan(value) else value for value in points]
     if prediction.embedding is not None:
         record["embedding"] = prediction.embedding.tolist()
+    if prediction.labels is not None:
+        masks = {int(label): encode_mask(prediction.labels == label) for label in np.unique(prediction.labels)}
+        record["labels"] = {n: {"size": m["size"], "counts": m["counts"].decode()} for n, m in masks.items()}
+    if prediction.pixels is not None:
+        record["png"] = _as_png(prediction.pixels)
     return record
+
+
+def _as_png(pixels: Pixels) -> str:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _from_png(text: str) -> Pixels:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(base64.b64decode(text))) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def _prediction(record: Mapping[str, Any]) -> Prediction:
@@ -341,4 +387,6 @@ def _prediction(record: Mapping[str, Any]) -> Prediction:
         mask=None if mask is None else read_rle(mask, "the response store"),
         keypoints=None if points is None else np.array(points, dtype=np.float64).reshape(17, 2),
         embedding=None if record.get("embedding") is None else np.array(record["embedding"], dtype=np.float64),
+        labels=None if record.get("labels") is None else decode_labels(record["labels"], "the response store"),
+        pixels=None if record.get("png") is None else _from_png(record["png"]),
     )

@@ -17,12 +17,13 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from fp2.errors import Fp2Error
-from fp2.protocols.narrow.tasks import BOX, EMBEDDING, GENERATED, MASK, PARSING, POSE, NarrowTask
+from fp2.errors import Fp2Error, nearest
+from fp2.protocols.narrow.tasks import BODY_PARTS, BOX, EMBEDDING, GENERATED, MASK, PARSING, PARTS, POSE, NarrowTask
 
 Floats = npt.NDArray[np.float64]
+Pixels = npt.NDArray[np.uint8]
 _NUMBERS = ("lpips", "psnr", "identity")
-_OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation")
+_OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation", "body_part_detection")
 PERSON = 1
 """COCO's category of a person."""
 
@@ -39,7 +40,9 @@ class Prediction:
     """One prediction about one image; the fields of its task's form are set.
 
     Boxes are (x, y, width, height) in pixels of the image. `keypoints` has shape (17, 2), NaN for a keypoint that was
-    not found. `file` is an image on this machine. `numbers` are metrics that the user computed.
+    not found. `file` is an image on this machine; `labels` is a map of face parts, shape (height, width), and `pixels`
+    a generated image, shape (height, width, 3), both without a file. `numbers` are metrics that the user computed.
+    `parts` maps body parts to the probability that they are to be seen.
     """
 
     image_id: str
@@ -51,6 +54,9 @@ class Prediction:
     embedding: Floats | None = None
     file: Path | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
+    labels: Pixels | None = None
+    pixels: Pixels | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def by_image(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
@@ -61,15 +67,14 @@ def by_image(predictions: Iterable[Prediction]) -> dict[str, list[Prediction]]:
     return found
 
 
-def read_predictions(path: Path, task: NarrowTask) -> list[Prediction]:
-    """Return the predictions of `task` in a file.
+def parse_entries(entries: Sequence[Any], task: NarrowTask, path: Path) -> list[Prediction]:
+    """Return the entries of a file as predictions.
 
     Raises
     ------
     Fp2Error
-        If the file cannot be read, or an entry does not have the form of the task: which entry, and which field.
+        If there are none, or one does not have the form of the task.
     """
-    entries = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _json(path, task)
     if not entries:
         raise Fp2Error("the file has no predictions", where=str(path))
     return [parse(entry, task, f"{path}, entry {number}", path.parent) for number, entry in enumerate(entries, start=1)]
@@ -159,6 +164,25 @@ def _image(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]
     return {"numbers": numbers, "file": _file(str(given), "image", where, folder) if given else None}
 
 
+def _body_parts(entry: Mapping[str, Any], where: str, folder: Path) -> dict[str, Any]:
+    given = entry.get("parts")
+    if isinstance(given, str):
+        given = _loads(given, "parts", where)
+    if not isinstance(given, Mapping) or not given:
+        fix = 'Write the probability of each part: {"Face": 0.9, "Hand": 0.2}'
+        raise Fp2Error("parts is missing", where=where, fix=fix)
+    parts = {}
+    for name, value in given.items():
+        if name not in BODY_PARTS:
+            raise Fp2Error(f"unknown body part {name!r}", where=where, fix=nearest(str(name), BODY_PARTS))
+        if _absent(value):  # of a Parquet table, whose rows have all fields
+            continue
+        parts[str(name)] = _number(value, f"parts.{name}", where)
+        if not 0 <= parts[name] <= 1:
+            raise Fp2Error(f"parts.{name} is {parts[name]:g}, not a probability", where=where)
+    return {"parts": parts}
+
+
 _FORMS: dict[str, Callable[[Mapping[str, Any], str, Path], dict[str, Any]]] = {
     BOX: _box,
     MASK: _mask,
@@ -166,6 +190,7 @@ _FORMS: dict[str, Callable[[Mapping[str, Any], str, Path], dict[str, Any]]] = {
     PARSING: _parsing,
     EMBEDDING: _embedding,
     GENERATED: _image,
+    PARTS: _body_parts,
 }
 
 
@@ -241,13 +266,30 @@ def _run_lengths(text: bytes) -> list[int]:
 # -- reading files and fields
 
 
-def _json(path: Path, task: NarrowTask) -> list[Any]:
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read.
+    """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise Fp2Error(f"the predictions cannot be read: {error.strerror}", where=str(path)) from None
     except ValueError as error:
         raise Fp2Error(f"the predictions are not JSON: {error}", where=str(path)) from None
+
+
+def listed(found: Any, task: NarrowTask, path: Path) -> list[Any]:
+    """Return the entries of what a JSON file holds.
+
+    Raises
+    ------
+    Fp2Error
+        If it is no list of predictions, or one of another task.
+    """
     if isinstance(found, dict):
         named = found.get("task", task.name)
         if named != task.name:
@@ -259,7 +301,14 @@ def _json(path: Path, task: NarrowTask) -> list[Any]:
     return found
 
 
-def _parquet(path: Path) -> list[Any]:
+def read_parquet(path: Path) -> list[Any]:
+    """Return the rows of a Parquet file.
+
+    Raises
+    ------
+    Fp2Error
+        If it cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

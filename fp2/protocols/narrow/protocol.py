@@ -6,18 +6,30 @@ which can be computed again from those of a logged run (ids there are salted key
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fp2.cuts import Cut, memberships
-from fp2.errors import Fp2Error
+from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
 from fp2.protocols.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchmark
 from fp2.protocols.fhibe.scores.conditions import names_in
-from fp2.protocols.fhibe.scores.features import check_conditions, measure, sensitive_attributes, with_intersections
+from fp2.protocols.fhibe.scores.features import (
+    ALL,
+    check_conditions,
+    chosen_attributes,
+    measure,
+    sensitive_attributes,
+    with_intersections,
+    with_single,
+)
+from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.narrow.generated_images import SCALES
+from fp2.protocols.narrow.group_numbers import curves, own_metrics, published_numbers, published_rates
+from fp2.protocols.narrow.model_comparison import COMPARISONS, compare_models
 from fp2.protocols.narrow.models import identity_spec
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
@@ -25,6 +37,7 @@ from fp2.protocols.narrow.truth import people_of
 from fp2.protocols.row_methods import ROW_METHODS
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
 from fp2.results import Analysis
+from fp2.tables import attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,12 +64,13 @@ class NarrowAnalysis:
     @property
     def every_cut(self) -> tuple[Cut, ...]:
         """The cuts of the config, and the intersections of the sensitive attributes."""
-        return with_intersections(self.cuts, sensitive_attributes(self.people), self.options.depth)
+        cuts = with_intersections(self.cuts, sensitive_attributes(self.people), self.options.depth)
+        return with_single(cuts, chosen_attributes(self.people, self.options.attributes))
 
-    @property
-    def n_steps(self) -> int:
-        """How often `run` ticks for one outcome."""
-        return len(self.every_cut) * (1 + len(self.options.within))
+    def n_steps(self, outcomes: Sequence[Mapping[str, Any]]) -> int:
+        """Return about how often `run` ticks."""
+        n_pairs = sum(n * (n - 1) // 2 for n in Counter(one["task"] for one in outcomes).values())
+        return len(outcomes) * len(self.every_cut) * (1 + len(self.options.within)) + n_pairs * len(self.cuts)
 
     def run(
         self, scores: pd.DataFrame, outcomes: Sequence[Mapping[str, Any]]
@@ -107,6 +121,8 @@ class NarrowAnalysis:
             "groups": [],
             "benchmark": None,
             "within": [],
+            "published": None,
+            "curves": None,
         }
         if not measurable:
             return block | {"verification": None}
@@ -116,8 +132,15 @@ class NarrowAnalysis:
         )  # fmt: skip
         whole = benchmark(scores, self.people, self.every_cut, how, self.tick, outcome=block["label"])
         judged = found[KEYS].assign(**{FOUND: found["value"]})
+        how_published = (self.comparison.alpha, self.comparison.min_subjects)
+        theirs = [
+            *published_numbers(part, self.people, self.every_cut, *how_published),
+            *published_rates(outcome["verification"]),
+        ]
         return block | {
-            "means": _means(part),
+            "means": _means(own_metrics(part)),
+            "published": theirs or None,
+            "curves": curves(part, self.people, self.cuts),
             "benchmark": whole,
             "groups": [line for cut in self.cuts for line in _groups(scores, judged, self.people, cut)],
             "within": [
@@ -179,6 +202,9 @@ def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             headline[one["probe"]] = NOT_MEASURABLE
             continue
         metrics |= {f"{name}.{metric}": value for metric, value in one["means"].items() if metric != FOUND}
+        metrics |= {
+            f"{name}.{own['metric']}": own["overall"] for own in one["published"] or () if own["overall"] is not None
+        }
         top = one["benchmark"]["top"]
         largest = {"disparity": top[0]["disparity"], "cut": top[0]["cut"]} if top else None
         headline[one["probe"]] = {"mean": one["means"].get(one["metric"]), "largest": largest}
@@ -190,14 +216,18 @@ BLOCK = "fhibe_narrow"
 
 
 class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
-    """FHIBE's eight narrow vision tasks."""
+    """FHIBE's narrow vision tasks."""
 
     name = BLOCK
     Options = NarrowOptions
     asks = False
     scoring = "none"
     methods = ROW_METHODS
-    sections = ("fp2.protocols.narrow.section:NarrowSection",)
+    sections = (
+        "fp2.protocols.narrow.section:NarrowSection",
+        "fp2.protocols.narrow.comparison_section:ComparisonSection",
+        SUMMARY_SECTION,
+    )
 
     def title(self, inputs: Inputs) -> str:
         """Return the title of the report."""
@@ -210,12 +240,17 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
             raise _nothing_to_score()
         identity_spec(self.options.identity)
         check_conditions(inputs.people, self.options.within)
+        known = [*attribute_columns(inputs.people), ALL]
+        for name in self.options.attributes:
+            if name not in known:
+                where = "task.options.attributes"
+                raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, known))
 
     def collect(self, inputs: Inputs) -> Collected:
         """Read or compute the predictions, and score every person."""
         options, files = self.options, given_files(inputs.config.task.files)
         people = people_of(inputs.people)
-        sources = [*read_sources(files, options), *run_models(inputs, files, options, people)]
+        sources = [*read_sources(files, options, people), *run_models(inputs, files, options, people)]
         if not sources:
             raise _nothing_to_score()
         scored = [score(source, inputs, people, files, options) for source in sources]
@@ -223,7 +258,11 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         return Collected(
             tables=score_tables(table, _long(scored)),
             model={"name": _model_name(sources)},
-            attributes=[*sensitive_attributes(table), *(name for text in options.within for name in names_in(text))],
+            attributes=[
+                *sensitive_attributes(table),
+                *chosen_attributes(table, options.attributes),
+                *(name for text in options.within for name in names_in(text)),
+            ],
             facts={"outcomes": [outcome for _, outcome in scored]},
         )
 
@@ -236,7 +275,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
 
     def n_steps(self, job: Job, tables: RunTables) -> int:
         """Return how often `analyse` ticks."""
-        return len(job.facts["outcomes"]) * self._analysis(job, tables).n_steps
+        return self._analysis(job, tables).n_steps(job.facts["outcomes"])
 
     def _analysis(self, job: Job, tables: RunTables) -> NarrowAnalysis:
         comparison = ScoreComparison.from_config(job.config)
@@ -245,7 +284,13 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows."""
         assert tables.scores is not None
-        block, rows = self._analysis(job, tables).run(tables.scores, job.facts["outcomes"])
+        analysis = self._analysis(job, tables)
+        block, rows = analysis.run(tables.scores, job.facts["outcomes"])
+        summary = summarise(block["outcomes"], analysis.every_cut)
+        pairs = compare_models(
+            tables.scores, block["outcomes"], tables.people, job.cuts, analysis.comparison,
+            self.options.smallest_effect, job.tick,
+        )  # fmt: skip
         effect = self.options.smallest_effect
         metrics = list(dict.fromkeys(one["metric"] for one in block["outcomes"]))
         probes = [
@@ -254,7 +299,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
         ]  # fmt: skip
         return Analysis(
             settings=score_settings(job.config, dict.fromkeys(metrics, effect)),
-            blocks={BLOCK: block},
+            blocks={BLOCK: block, **({COMPARISONS: {"pairs": pairs}} if pairs else {}), **summary},
             disparities=rows,
             notes=_notes(block),
             about={"probes": probes, "scorers": [describe_metric(name, effect) for name in metrics]},

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from fp2.protocols.fhibe.scores.figures import bare, large_top, short_group, top_disparities
+from fp2.protocols.fhibe.scores.figures import large_top, short_group, top_disparities
+from fp2.protocols.narrow.figures import by_group, hairstyle_errors, hairstyle_panels, tasks, threshold_curves
 from fp2.protocols.narrow.protocol import NOT_MEASURABLE
-from fp2.report.figures.style import CHANCE, FAINT, GRID, LINES, figure, head, save, shorten, style
 from fp2.report.reading import cut_label, number, plain
 from fp2.report.section import Block, Results, Section
 
 _MAX_PAIRS = 12  # of hairstyles, for each pronoun
-_ROW = 0.3  # inches
 
 
 class NarrowSection(Section):
@@ -43,21 +42,25 @@ class NarrowSection(Section):
         for name, _, kind, place in _files(block, min_cell):
             one, path = block["outcomes"][place], folder / name
             if kind == "tasks":
-                yield _tasks(block, results, path)
+                yield tasks(block, results, path)
             elif kind == "top":
                 yield top_disparities(
                     large_top(block, min_cell), results, path, "Narrow tasks: highest significant disparities"
                 )
             elif kind == "groups":
                 rows = [{**row, "value": row["mean"]} for row in one["groups"] if row["n_subjects"] >= min_cell]
-                yield _by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
+                yield by_group(rows, results, path, plain(one["label"]), one["metrics"][one["metric"]])
+            elif kind == "curves":
+                yield threshold_curves(one, results, path, min_cell)
+            elif kind == "hairstyles":
+                yield hairstyle_errors(one, results, path, min_cell)
             else:
                 rows = [
                     {**row, "value": row["tar"], "low": row["tar_low"], "high": row["tar_high"]}
                     for row in _rated(one["verification"], min_cell)
                 ]
                 title = f"Face verification: {plain(one['model'])}"
-                yield _by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
+                yield by_group(rows, results, path, title, "true acceptance rate at a false acceptance rate of 0.001")
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return one line per task and model, and one per condition."""
@@ -99,7 +102,23 @@ def _outcome(one: Mapping[str, Any], min_cell: int) -> dict[str, Any]:
         for row in one["groups"]
     ]
     others = {name: one["means"][name] for name in one["metrics"] if name in one["means"] and name != one["metric"]}
-    return {**one, "groups": groups, "others": others, "verification": _verification(one["verification"], min_cell)}
+    return {
+        **one,
+        "groups": groups,
+        "others": others,
+        "published": _published(one, min_cell),
+        "verification": _verification(one["verification"], min_cell),
+    }
+
+
+def _published(one: Mapping[str, Any], min_cell: int) -> list[dict[str, Any]]:
+    """Return the published metrics with the groups of the run's cuts that are large enough."""
+    cuts = {row["cut"] for row in one["groups"]}
+    found = []
+    for metric in one.get("published") or ():
+        rows = [row for row in metric["groups"] if row["cut"] in cuts and row["n_subjects"] >= min_cell]
+        found.append({**metric, "groups": [{**row, "group": short_group(row["group"])} for row in rows]})
+    return found
 
 
 def _verification(block: Mapping[str, Any] | None, min_cell: int) -> dict[str, Any] | None:
@@ -138,69 +157,10 @@ def _files(block: Block, min_cell: int) -> list[tuple[str, str, str, int]]:
         if _rated(one["verification"], min_cell):
             alt = f"True acceptance rate of {plain(one['model'])} at a false acceptance rate of 0.001, by group"
             files.append((f"fhibe_narrow_verification_{place}.png", alt, "verification", place))
+        if one.get("curves"):
+            alt = f"{plain(one['label'])}: mean score at each threshold, by group"
+            files.append((f"fhibe_narrow_curves_{place}.png", alt, "curves", place))
+        if hairstyle_panels(one, min_cell):
+            alt = f"False rejection rate of {plain(one['model'])} by the hairstyles of the two images and by pronoun"
+            files.append((f"fhibe_narrow_hairstyles_{place}.png", alt, "hairstyles", place))
     return files
-
-
-def _tasks(block: Mapping[str, Any], results: Results, path: Path) -> Path:
-    """Draw for each task and model the share of people found, and the mean score if it is measurable."""
-    outcomes = block["outcomes"]
-    with style():
-        drawn = figure(9.2, 1.9 + 0.55 * len(outcomes))
-        width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((2.9 / width, 0.75 / height, 4.1 / width, 1 - 1.65 / height))
-        for y, one in enumerate(outcomes):
-            colour = LINES[0] if one["measurable"] else CHANCE
-            axes.barh(y, one["found_share"], height=0.55, color=GRID)
-            mean = one["means"].get(one["metric"])
-            if mean is not None:
-                axes.plot(mean, y, "o", color=colour, markersize=7)
-            words = NOT_MEASURABLE if mean is None else f"{one['metric']} {number(mean, 2)}"
-            text = f"{words} · found {one['found_share']:.0%}"
-            axes.text(1.04, y, text, va="center", fontsize=8, color=FAINT if mean is None else colour)
-        axes.axvline(block["measurable_from"], color=FAINT, linewidth=0.8, linestyle=":")
-        axes.set(xlim=(0, 1), ylim=(len(outcomes) - 0.5, -0.5))
-        bare(axes)
-        axes.set_yticks(range(len(outcomes)), [shorten(plain(one["label"]), 44) for one in outcomes], fontsize=8)
-        axes.set_xlabel("bar: share of people found · point: mean score over subjects", fontsize=8)
-        head(drawn, "Narrow tasks: share found and mean score", [results])
-        return save(drawn, path)
-
-
-def _by_group(rows: Sequence[Mapping[str, Any]], results: Results, path: Path, title: str, axis: str) -> Path:
-    """Draw a value and its interval for each group, one cut below the other.
-
-    rows : `cut, group, n_subjects, value, low, high`.
-    """
-    places, place, before = [], 0.0, None
-    for row in rows:
-        place += 1.0 if row["cut"] == before else 1.9
-        places.append(place)
-        before = row["cut"]
-    with style():
-        drawn = figure(8.2, 1.7 + _ROW * (places[-1] + 1))
-        width, height = drawn.get_figwidth(), drawn.get_figheight()
-        axes = drawn.add_axes((3.0 / width, 0.7 / height, 1 - 3.4 / width, 1 - 1.55 / height))
-        shown = None
-        for y, row in zip(places, rows, strict=True):
-            if row["cut"] != shown:
-                shown = row["cut"]
-                axes.text(-0.02, y - 0.95, cut_label(shown), transform=axes.get_yaxis_transform(), ha="right",
-                          va="center", fontsize=8.5, fontweight="bold")  # fmt: skip
-            if row["low"] is not None:
-                axes.plot([row["low"], row["high"]], [y, y], color=LINES[0], linewidth=1.6, alpha=0.5)
-            axes.plot(row["value"], y, "o", color=LINES[0], markersize=5)
-        labels = [f"{shorten(short_group(row['group']), 34)}  (n={row['n_subjects']})" for row in rows]
-        axes.set_yticks(places, labels, fontsize=8)
-        axes.set(xlim=_limits(rows), ylim=(places[-1] + 0.7, 0.4))
-        bare(axes)
-        axes.set_xlabel(axis, fontsize=8)
-        head(drawn, shorten(title, 70), [results])
-        return save(drawn, path)
-
-
-def _limits(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Return the ends of the axis of a value from 0 to 1: what is drawn, and a margin."""
-    ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None]
-    low, high = min(ends), max(max(ends), min(ends) + 0.1)
-    margin = 0.06 * (high - low)
-    return max(low - margin, -0.02), min(high + margin, 1.02)

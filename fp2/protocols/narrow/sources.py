@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs
+from fp2.protocols.narrow.body_parts import score_parts
 from fp2.protocols.narrow.detection import score_boxes, score_masks, score_poses
 from fp2.protocols.narrow.faces import score_faces
 from fp2.protocols.narrow.generated_images import load_lpips, same_face
+from fp2.protocols.narrow.model_outputs import read_predictions
 from fp2.protocols.narrow.models import build_model, identity_spec, load_spec, predict_all, read_spec
-from fp2.protocols.narrow.predictions import Prediction, by_image, read_predictions
+from fp2.protocols.narrow.predictions import Prediction, by_image
 from fp2.protocols.narrow.tasks import (
     BOX,
     EMBEDDING,
     IMAGE,
     MASK,
     NOT_IN_RUN,
+    PARTS,
     POSE,
     TASKS,
     TWO_PEOPLE,
@@ -63,23 +67,43 @@ class Source:
         return f"{self.task.name} / {self.model}"
 
 
-def read_sources(files: Mapping[str, str], options: NarrowOptions) -> list[Source]:
+def read_sources(files: Mapping[str, Any], options: NarrowOptions, people: Sequence[Person]) -> list[Source]:
     """Return the user's predictions.
 
     Raises
     ------
     Fp2Error
-        If a file is malformed.
+        If a file is malformed, or two files of a task have one name.
     """
     similarity = "cosine" if options.similarity == "auto" else options.similarity
     sources = []
     for name in (name for name in files if name in TASKS and options.wants(name)):
-        path, task = Path(files[name]).expanduser(), narrow_task(name)
-        sources.append(Source(task, path.stem, "predictions", read_predictions(path, task), similarity))
+        task, seen = narrow_task(name), set[str]()
+        for model, path in _named(files[name]):
+            if model in seen:
+                fix = f"Name them: 'task.files.{name}={{first: FILE, second: FILE}}'"
+                raise Fp2Error(f"two files of predictions are named {model!r}", where=f"task.files.{name}", fix=fix)
+            seen.add(model)
+            found = read_predictions(path, task, people, options.keypoints)
+            sources.append(Source(task, model, "predictions", found, similarity))
     return sources
 
 
-def run_models(inputs: Inputs, files: Mapping[str, str], options: NarrowOptions, people: list[Person]) -> list[Source]:
+def _named(given: Any) -> Iterator[tuple[str, Path]]:
+    """Yield name and path of one file, a list or a table of files.
+
+    A file is named after itself; the `model_outputs.json` of FHIBE's evaluation code after its folder, that of a model.
+    """
+    if isinstance(given, Mapping):
+        yield from ((str(name), Path(path).expanduser()) for name, path in given.items())
+        return
+    for one in [given] if isinstance(given, str) else given:
+        path = Path(one).expanduser()
+        generic = path.stem in ("model_outputs", "face_encodings")
+        yield (path.absolute().parent.name if generic else path.stem), path
+
+
+def run_models(inputs: Inputs, files: Mapping[str, Any], options: NarrowOptions, people: list[Person]) -> list[Source]:
     """Return the predictions of the models that are run here.
 
     Raises
@@ -105,7 +129,7 @@ def run_models(inputs: Inputs, files: Mapping[str, str], options: NarrowOptions,
 
 
 def score(
-    source: Source, inputs: Inputs, people: list[Person], files: Mapping[str, str], options: NarrowOptions
+    source: Source, inputs: Inputs, people: list[Person], files: Mapping[str, Any], options: NarrowOptions
 ) -> tuple[TaskScores, dict[str, Any]]:
     """Return the scores of a source, and its description as an outcome of the results.
 
@@ -115,19 +139,21 @@ def score(
         If its predictions do not fit the people or the images.
     """
     config, verification, task = inputs.config, None, source.task
-    people = [person for person in people if person.image_id not in source.failed]
+    as_published = options.metric == "published"
+    people = [person for person in people if not {person.image_id, person.face_id} & set(source.failed)]
     n_images = len({person.image_id for person in people})
     n_steps = len(inputs.cuts) if task.form == EMBEDDING else n_images if task.shown == IMAGE else len(people)
     with inputs.progress.steps(f"Scoring {task.title.lower()}", n_steps) as tick:
         if task.shown == IMAGE:
             scores = score_images(
-                task, people, source.predictions, two_person=options.two_person, thresholds=options.pck, tick=tick
-            )
+                task, people, source.predictions, two_person=options.two_person, thresholds=options.pck,
+                keypoints=options.keypoints, as_published=as_published, curves=options.curves, tick=tick,
+            )  # fmt: skip
         elif task.form == EMBEDDING:
             faces, scores = embedded_faces(people, source.predictions, task, boxed=source.kind == "model")
             verification = verify(
                 faces, inputs.people, inputs.cuts, scores, similarity=source.similarity, seed=config.seed,
-                min_subjects=config.analysis.min_subjects, tick=tick,
+                min_subjects=config.analysis.min_subjects, as_published=as_published, curves=options.curves, tick=tick,
             )  # fmt: skip
         else:
             lpips, identity = None, None
@@ -136,8 +162,9 @@ def score(
             if spec := identity_spec(options.identity):
                 identity = same_face(build_model(spec, config)[1])
             scores = score_faces(
-                task, people, source.predictions, mirrored=options.mirrored, lpips=lpips, identity=identity, tick=tick
-            )
+                task, people, source.predictions, mirrored=options.mirrored, lpips=lpips, identity=identity,
+                as_published=as_published, tick=tick,
+            )  # fmt: skip
     return scores, {
         "probe": source.probe,
         "task": task.name,
@@ -155,9 +182,10 @@ def score(
 
 def score_images(
     task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, two_person: str = "match",
-    thresholds: str = "paper", tick: Tick = lambda: None,
+    thresholds: str = "paper", keypoints: Sequence[str] = (), as_published: bool = False, curves: bool = False,
+    tick: Tick = lambda: None,
 ) -> TaskScores:  # fmt: skip
-    """Return the scores of a task on whole images: boxes, masks or poses.
+    """Return the scores of a task on whole images: boxes, masks, poses or body parts.
 
     Parameters
     ----------
@@ -167,6 +195,10 @@ def score_images(
         Images of two people: match each prediction to one of them, or leave the image out.
     thresholds : {"paper", "api"}
         PCK at 0.5 of the face box's diagonal, or the mean over 0.1, 0.2 ... 0.9.
+    keypoints : sequence of str
+        Keypoints that are scored; none: all 17.
+    as_published, curves : bool
+        Whether the metrics of FHIBE's evaluation code, and scores at every threshold, are added.
     tick : callable
         Called after each image.
 
@@ -180,9 +212,9 @@ def score_images(
     for person in people:
         images.setdefault(person.image_id, []).append(person)
     check_images(found, images, task)
-    scores = TaskScores()
+    scores = TaskScores(published=as_published, curves=curves)
     scores.ignored[NOT_IN_RUN] += sum(len(own) for image_id, own in found.items() if image_id not in images)
-    if task.form == POSE:
+    if task.form in (POSE, PARTS):
         _check_subjects(found, images, task)
     for image_id, group in images.items():
         tick()
@@ -193,8 +225,10 @@ def score_images(
             score_boxes(task, group, own, scores)
         elif task.form == MASK:
             score_masks(task, group, own, scores)
+        elif task.form == PARTS:
+            score_parts(group, own, scores)
         else:
-            score_poses(group, own, scores, thresholds)
+            score_poses(group, own, scores, thresholds, keypoints)
     return scores
 
 

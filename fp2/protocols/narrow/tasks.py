@@ -1,4 +1,6 @@
-"""The eight narrow tasks of FHIBE, the options of `task=fhibe_narrow` (docs/narrow.md), and the scores of one task.
+"""FHIBE's narrow tasks, the options of `task=fhibe_narrow` (docs/narrow.md), and the scores of one task.
+
+The eight tasks are the paper's; body part detection is in its evaluation code only.
 
 A task has a row of scores for every person in every image that is judged, and counts of what is not. A person whose
 ground truth the data lack has no row. A person whom a detector did not find has a row with score 0. A face without a
@@ -12,7 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from fp2.cuts import check_may_leave
+from fp2.data.base import OmitDefault
+from fp2.data.fhibe.vocab import SEGMENT_CLASSES
 from fp2.errors import Fp2Error, nearest
+from fp2.protocols import task_files
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.option_types import Flag, Names, Range
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
 IMAGE, FACE = "image", "face crop"
 BOX, MASK, POSE, PARSING, EMBEDDING, GENERATED = "box", "mask", "pose", "parsing", "embedding", "generated image"
+PARTS = "body parts"
 
 
 @dataclass(frozen=True)
@@ -84,10 +91,28 @@ _ALL = (
             "psnr": "peak signal-to-noise ratio in dB",
         },
     ),
+    NarrowTask(
+        "body_part_detection", "Body part detection", IMAGE, PARTS, "accuracy",
+        {
+            "accuracy": "share of the predicted body parts whose presence is told correctly at a probability of 0.5",
+            "recall": "mean over the parts that are there of the share of the thresholds 0.5, 0.55 ... 0.95 reached",
+        },
+    ),
 )  # fmt: skip
 TASKS: dict[str, NarrowTask] = {task.name: task for task in _ALL}
 FILES = (*TASKS, "model", "lpips_network", "lpips_weights")
 """Keys of `task.files`: predictions under the name of their task, the YAML file of a model, the weights of LPIPS."""
+
+COCO_KEYPOINTS: tuple[str, ...] = (
+    "Nose", "Left eye", "Right eye", "Left ear", "Right ear", "Left shoulder", "Right shoulder", "Left elbow",
+    "Right elbow", "Left wrist", "Right wrist", "Left hip", "Right hip", "Left knee", "Right knee", "Left ankle",
+    "Right ankle",
+)  # fmt: skip
+"""COCO's keypoints in COCO's order, under FHIBE's names (left is the person's left)."""
+BODY_PARTS: tuple[str, ...] = (
+    "Face", "Hand", "Left hand", "Right hand", "Leg", "Left leg", "Right leg", *SEGMENT_CLASSES
+)  # fmt: skip
+"""What body part detection knows: the first seven follow from keypoints and segments, the others are segments."""
 
 
 def narrow_task(name: str, where: str = "task.options.tasks") -> NarrowTask:
@@ -136,6 +161,14 @@ class NarrowOptions:
         Rows of the table of highest disparities.
     depth : int
         Sensitive attributes of an intersection at most.
+    metric : {"own", "published"}
+        Whether the numbers of FHIBE's evaluation code are reported beside ours.
+    keypoints : tuple of str
+        The keypoints of COCO that poses are scored on; none: all 17.
+    curves : bool
+        Whether scores are reported at every threshold.
+    attributes : tuple of str
+        Further attributes that are compared one by one; `all`: every attribute that may leave the data folder.
     """
 
     tasks: Names | None = None
@@ -150,10 +183,19 @@ class NarrowOptions:
     smallest_effect: Share = 0.05
     top_k: Annotated[int, Range(0, 1_000_000)] = 40
     depth: Annotated[int, Range(0, 5)] = 1
+    metric: Annotated[Literal["own", "published"], OmitDefault()] = "own"
+    keypoints: Annotated[Names, OmitDefault()] = ()
+    curves: Annotated[Flag, OmitDefault()] = False
+    attributes: Annotated[Names, OmitDefault()] = ()
 
     def __post_init__(self) -> None:
         for name in self.tasks or ():
             narrow_task(name)
+        for name in self.keypoints:
+            if name not in COCO_KEYPOINTS:
+                fix = nearest(name, COCO_KEYPOINTS)
+                raise Fp2Error(f"unknown keypoint {name!r}", where="task.options.keypoints", fix=fix)
+        check_may_leave(self.attributes, "task.options.attributes")
         for condition in self.within:
             names_in(condition)
 
@@ -162,18 +204,15 @@ class NarrowOptions:
         return self.tasks is None or task in self.tasks
 
 
-def given_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of `task.files` that are given.
+def given_files(files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the files of `task.files` that are given; of a task's predictions there may be several.
 
     Raises
     ------
     Fp2Error
         For an unknown key, or one of the two files of LPIPS without the other.
     """
-    for name in files:
-        if name not in FILES:
-            raise Fp2Error(f"unknown file {name!r}", where="task.files", fix=nearest(name, FILES))
-    given = {name: path for name, path in files.items() if path}
+    given = task_files.given_files(files, FILES, several=TASKS)
     if ("lpips_network" in given) != ("lpips_weights" in given):
         raise Fp2Error("LPIPS needs both of its files", where="task.files", fix="Give lpips_network and lpips_weights")
     return given
@@ -187,12 +226,14 @@ FOUND_AT = 0.5
 NOT_IN_RUN = "of images outside this run"
 UNKNOWN_SUBJECT = "with a subject_id that is not in the image"
 SECOND_POSE = "of a pose of a subject with another one"
+SECOND = "of a subject with another prediction"
 NO_SUBJECT = "without a subject_id, of images of two people"
 NO_PREDICTION = "without a prediction"
 NO_FACE_BOX = "without a face box in the data"
 NO_CROP = "without an aligned face crop in the data"
 NO_PARTS = "without face parts in the data"
 NO_MASK = "without a mask in the data"
+NO_ANNOTATION = "without keypoints or segments in the data"
 TWO_PEOPLE = "in an image of two people"
 
 
@@ -210,6 +251,9 @@ class TaskScores:
         The metric that `likeness` is computed from.
     scale_note : str, optional
         A limitation that follows from the scale.
+    published, curves : bool
+        Whether the metrics of FHIBE's evaluation code (`published_...`), and scores at every threshold (`at_...`), are
+        added.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -217,9 +261,11 @@ class TaskScores:
     ignored: Counter[str] = field(default_factory=Counter)
     scale: str | None = None
     scale_note: str | None = None
+    published: bool = False
+    curves: bool = False
 
-    def add(self, person: Person, score: float | None, found: bool, **metrics: float | None) -> None:
-        """Add the row of a person."""
+    def add(self, person: Person, score: float | None, found: bool | None, **metrics: float | None) -> None:
+        """Add the row of a person; `found` is None of a person who is in the published metrics only."""
         ids = {"image_id": person.image_id, "subject_id": person.subject_id}
         self.rows.append({**ids, "score": score, "found": found, **metrics})
 

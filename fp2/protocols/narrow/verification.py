@@ -22,6 +22,7 @@ from fp2.protocols.narrow.pairs import Floats, Ints, Pairs
 from fp2.protocols.narrow.predictions import Prediction
 from fp2.protocols.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
 from fp2.protocols.narrow.truth import Person
+from fp2.protocols.narrow.validation_rate import validation_rate
 from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 Bools = npt.NDArray[np.bool_]
 TONES = ("I", "II", "III", "IV", "V", "VI")
+FARS = (0.1, 0.03, 0.01, 0.003, 0.001)
+"""False acceptance rates of the curves."""
 _COLUMNS = {"pronoun": ("pronoun",), "tone": ("apparent_skin_tone", "skin_tone"), "hairstyle": ("hairstyle",)}
 """What is known of a face -> the attributes that it may be read from."""
 
@@ -82,7 +85,7 @@ def embedded_faces(
 
 def verify(
     faces: Faces, table: pd.DataFrame, cuts: Sequence[Cut], scores: TaskScores, *, similarity: str, seed: int,
-    min_subjects: int, tick: Callable[[], None] = lambda: None,
+    min_subjects: int, as_published: bool = False, curves: bool = False, tick: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:  # fmt: skip
     """Add a row for every face to `scores`, and return the block of both protocols.
 
@@ -96,15 +99,22 @@ def verify(
     similarity : {"cosine", "euclidean"}
     min_subjects : int
         A group, or pair of hairstyles, with fewer subjects in its pairs is listed without a rate.
+    as_published : bool
+        Whether the groups have the validation rate of FHIBE's evaluation code, too (by the cosine).
+    curves : bool
+        Whether true acceptance rates at several false acceptance rates are added (`FARS`).
     tick : callable
         Called after each cut.
     """
     people, ready = faces.people, pairs.prepare(faces.vectors, similarity)
-    whole, (genuine, accepted) = _whole(people, _facts(people, table), ready, similarity, seed, min_subjects)
+    fars = FARS if curves else ()
+    facts = _facts(people, table)
+    whole, (genuine, accepted) = _whole(people, facts, ready, similarity, seed, min_subjects, fars)
     _add_rows(faces, genuine, accepted, scores)
     groups = []
+    theirs = pairs.prepare(faces.vectors, "cosine") if as_published else None
     for cut in cuts:
-        groups += _groups(people, table, ready, similarity, cut, seed, min_subjects)
+        groups += _groups(people, table, (ready, theirs), similarity, cut, seed, min_subjects, fars)
         tick()
     head = {"similarity": similarity, "far": pairs.FAR, "n_faces": len(people)}
     return {**head, "whole": whole, "groups": groups}
@@ -133,7 +143,7 @@ def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tupl
 
 def _whole(
     people: Sequence[Person], facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int,
-    min_subjects: int,
+    min_subjects: int, fars: Sequence[float],
 ) -> tuple[dict[str, Any], tuple[Pairs, Bools]]:  # fmt: skip
     """Return protocol (ii), and the genuine pairs with whether each is accepted."""
     subjects = [person.subject_id for person in people]
@@ -150,6 +160,9 @@ def _whole(
     if rates.threshold is None:
         return block, ((genuine[0][:0], genuine[1][:0]), np.zeros(0, dtype=bool))
     accepted, false = same >= rates.threshold, different >= rates.threshold
+    if fars:
+        tar = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars]
+        block["curve"] = {"far": list(fars), "tar": tar}
     if "hairstyle" in facts and "pronoun" in facts:
         styles = _HairstylePairs(subjects, pronouns, facts["hairstyle"], min_subjects)
         block["hairstyles"] = styles.error_rates((*genuine, ~accepted), (*impostor, false))
@@ -246,11 +259,16 @@ class _HairstylePairs:
 
 
 def _groups(
-    people: Sequence[Person], table: pd.DataFrame, ready: Floats, similarity: str, cut: Cut, seed: int,
-    min_subjects: int,
+    people: Sequence[Person], table: pd.DataFrame, vectors: tuple[Floats, Floats | None], similarity: str, cut: Cut,
+    seed: int, min_subjects: int, fars: Sequence[float],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return protocol (i) for one cut: each group with its own pairs and threshold; images of two are left out."""
+    """Return protocol (i) for one cut: each group with its own pairs and threshold; images of two are left out.
+
+    vectors : the embeddings as they are compared, and of length 1 for the validation rate (None: it is not computed).
+    """
     from fp2.cuts import memberships, with_present_values
+
+    ready, theirs = vectors
 
     place = {(p.image_id, p.subject_id): n for n, p in enumerate(people) if p.n_people == 1}
     rows = []
@@ -262,9 +280,20 @@ def _groups(
         owners = np.array([subjects[index] for index in a], dtype=object)
         n_subjects = len(set(owners.tolist()))  # a subject with one face is in no pair
         found = pairs.Rates(len(a), len(c), n_subjects, None, None, None)
+        more: dict[str, Any] = {}
         if n_subjects >= min_subjects:
             same, different = (pairs.compare(ready, kind, similarity) for kind in ((own[a], own[b]), (own[c], own[d])))
             found = pairs.rates(same, different, owners, seed=seed)
+            curve = [float((same >= pairs.threshold_at(different, far)).mean()) for far in fars if len(different)]
+            more |= {"curve": {"far": list(fars), "tar": curve}} if curve else {}
+        if theirs is not None:
+            rate = validation_rate(theirs[own], subjects, [_crop_name(people[index]) for index in own])
+            more["validation"] = None if rate is None else asdict(rate)
         sizes = {"n_faces": len(own), "n_group": len(set(subjects))}
-        rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(found)})
+        rows.append({"cut": cut.name, "group": str(group), **sizes, **asdict(found), **more})
     return rows
+
+
+def _crop_name(person: Person) -> str:
+    """Return the path of a face's aligned crop, by which the evaluation code orders faces."""
+    return person.image_path.with_name(f"faces_crop_and_align_{person.face_id}.png").as_posix()

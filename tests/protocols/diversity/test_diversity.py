@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,7 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"embedd": True}, "unknown key 'embedd'.*Did you mean 'embed'"),
         ({"sample": 1}, r"at least 2, not 1 \(task\.options\.sample\)"),
         ({"variants": ["grey"]}, "cannot be embedded"),
+        ({"variants": [{"kind": "masked", "rim": 3}]}, r"unknown key 'rim' .*task\.options\.variants"),
         ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
         ({"attributes": ["location_country"]}, "must not leave the data folder"),
@@ -195,6 +197,34 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     page = (tmp_path / "second" / "dashboard.html").read_text(encoding="utf-8")
     assert "Score, equal samples" in page
     assert "data:image/png" in page
+    _side_by_side(tmp_path, words, second.results)
+
+
+def _side_by_side(root: Path, words: list[str], before: Any) -> None:
+    """A second data set report, with embeddings per variant, beside the first."""
+    from fp2.commands.compare import compare_runs
+    from fp2.compose import load_config
+    from fp2.progress import Progress
+    from fp2.run import run
+
+    file = words[-1].partition("=")[2]
+    more = [*words[:-1], f"task.files.embeddings={{original: {file}, masked: {file}}}", "data.limit=25", "cut=age"]
+    third = run(load_config(more), root / "third", more, Progress(quiet=True))
+    variants = [row["variant"] for row in third.results["diversity_report"]["vendi"] if row["by"] is None]
+    assert variants == ["original", "masked"]
+    own = [f"paths.root={root}"]
+    compare_runs(str(root / "second"), str(root / "third"), own, root / "beside.json")
+    block = json.loads((root / "beside.json").read_text())
+    tables = {table["title"]: table["rows"] for table in block["tables"]}
+    assert tables["totals"]["images"] == [30, 25]
+    assert tables["totals"]["subjects"] == [30, 25]
+    vendi = tables["Vendi scores of equal samples of subjects"]
+    first = next(row for row in before["diversity_report"]["vendi"] if row["by"] is None)
+    assert vendi["file, all subjects (n = 20)"] == [[first["equal_n"], first["low"], first["high"]], None]
+    assert vendi["masked, all subjects (n = 20)"][0] is None
+    assert tables["region: share of the images in %"]
+    with pytest.raises(Fp2Error, match="compared in tables"):
+        compare_runs(str(root / "second"), str(root / "third"), own, None, root / "x.png")
 
 
 def _image_ids(root: Path) -> list[str]:

@@ -278,8 +278,8 @@ def test_a_class_of_the_users_is_a_narrow_model(tmp_path: Path, monkeypatch: pyt
     crop, other = tmp_path / "image0.png", tmp_path / "image1.png"
     monkeypatch.setattr(generated_images, "annotation_path", lambda path: path)
     monkeypatch.setattr(generated_images, "read_geometry", lambda path, subject: Geometry(face_box=Box(0, 0, 9, 9)))
-    same = generated_images.same_face(model)(_people(tmp_path)[0], crop, crop)
-    close = generated_images.same_face(model)(_people(tmp_path)[0], crop, other)
+    same = generated_images.same_face(model)(_people(tmp_path)[0], crop, Image.open(crop).convert("RGB"))
+    close = generated_images.same_face(model)(_people(tmp_path)[0], crop, Image.open(other).convert("RGB"))
     assert same == pytest.approx(1.0)
     assert close is not None
     assert close < 1.0

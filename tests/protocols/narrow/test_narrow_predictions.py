@@ -14,7 +14,7 @@ from PIL import Image
 from pycocotools.mask import decode
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.predictions import read_predictions
+from fp2.protocols.narrow import model_outputs
 from fp2.protocols.narrow.tasks import narrow_task
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -26,7 +26,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "face_parsing": {"image_id": "i", "parsing": "map.png"},
     "face_reconstruction": {"image_id": "i", "image": "map.png", "lpips": 0.2},
     "face_super_resolution": {"image_id": "i", "psnr": 30},
+    "body_part_detection": {"image_id": "i", "subject_id": "s", "parts": {"Face": 0.9, "Left arm skin": 0.0}},
 }
+
+
+def read_predictions(path: Path, task: Any) -> Any:
+    """Of a file in our own form: no image has to be recognised by its path."""
+    return model_outputs.read_predictions(path, task, [])
 
 
 def _write(folder: Path, entries: Any, name: str = "predictions.json") -> Path:
@@ -52,6 +58,7 @@ def test_every_form_is_read_from_json_and_parquet(tmp_path: Path, name: str) -> 
         if "segmentation" in entry:
             assert one.mask is not None
             assert decode(one.mask).tolist() == [[0, 1], [1, 1]]
+        assert dict(one.parts) == entry.get("parts", {})
         assert (one.file is not None) == ("map.png" in entry.values())
         assert dict(one.numbers) == {key: float(entry[key]) for key in ("lpips", "psnr") if key in entry}
 

@@ -41,6 +41,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "people.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["image", "person", "tone", "pronoun", "x", "y", "w", "h"], *lines])
     (folder / "detector.json").write_text(json.dumps({"task": "person_detection", "predictions": said}))
+    fair = [{**entry, "bbox": [BOX[0] + 1.8, *BOX[1:]]} for entry in said if entry["score"] == 0.9]
+    (folder / "fair.json").write_text(json.dumps(fair))
     blind = [entry for entry in said if entry["score"] == 0.95]
     (folder / "blind.json").write_text(json.dumps(blind))
     return folder
@@ -136,6 +138,73 @@ def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Pat
     assert "Disparity within" in page
     groups = [row for row in outcome["groups"] if row["cut"] == "pronoun"]
     assert [(row["n_judged"], row["found_share"]) for row in groups] == [(144, 1.0), (144, 1.0)]
+
+
+def test_two_models_are_compared_by_person_with_the_published_numbers_and_curves(world: Path, own_root: Path) -> None:
+    """One detector fails with darker skin, the other moves every box alike: their difference depends on skin tone."""
+    outputs = own_root / "results" / "fair_detector" / "model_outputs.json"
+    outputs.parent.mkdir(parents=True)
+    x, y, w, h = BOX[0] + 1.8, *BOX[1:]
+    names = [entry["image_id"] for entry in json.loads((world / "fair.json").read_text())]
+    outputs.write_text(json.dumps({f"/elsewhere/{n}": {"detections": [[x, y, x + w, y + h]]} for n in names}))
+    words = _words(
+        world, own_root, f"task.files.person_detection=[{world / 'detector.json'},{outputs}]",
+        "task.options.metric=published", "task.options.curves=true", "task.options.attributes=all",
+    )  # fmt: skip
+    assert main(words) == 0
+    results = _results(own_root)
+    uneven, fair = results["fhibe_narrow"]["outcomes"]
+    assert [one["model"] for one in (uneven, fair)] == ["detector", "fair_detector"]
+    (pair,) = results["model_comparisons"]["pairs"]
+    assert (pair["n_subjects"], pair["n_images"]) == (144, 288)
+    assert pair["difference"] == pytest.approx(uneven["means"]["recall"] - fair["means"]["recall"], abs=1e-12)
+    assert pair["ci_low"] < pair["difference"] < pair["ci_high"]
+    by_cut = {row["cut"]: row for row in pair["cuts"]}
+    assert by_cut["skin_tone"]["significant"]
+    assert (by_cut["skin_tone"]["worst_group"], by_cut["skin_tone"]["best_group"]) == ("VI", "I")
+    assert not by_cut["pronoun"]["significant"]
+    (published,) = fair["published"]
+    assert published["metric"] == "published_ar_iou"
+    assert published["overall"] == pytest.approx(np.mean(np.arange(0.5, 1, 0.05) <= (20 - 1.8) / (20 + 1.8)))
+    assert {row["group"]: row["n"] for row in published["groups"] if row["cut"] == "skin_tone"} == dict.fromkeys(
+        TONES, 48
+    )
+    assert published["disparities"] == []
+    assert [line["worst"] for line in uneven["published"][0]["disparities"] if line["cut"] == "skin_tone"] == ["VI"]
+    assert fair["curves"]["overall"] == [1.0] * 7 + [0.0] * 3
+    darkest = next(row for row in uneven["curves"]["groups"] if row["group"] == "VI")
+    assert darkest["values"] == sorted(darkest["values"], reverse=True)
+    assert not [name for name in fair["means"] if name.startswith(("at_", "published"))]
+    summary = results["disparity_summary"]
+    assert [row["n_parts"] for row in summary["by_number"]] == [1]
+    worst = {row["value"]: row["n_worst"] for row in summary["values"] if row["attribute"] == "skin_tone"}
+    assert worst == {**dict.fromkeys(TONES, 0), "VI": 1}
+    folder = next(own_root.glob("outputs/**/dashboard.html")).parent
+    drawn = {path.name for path in folder.rglob("*.png")}
+    assert {"model_comparisons.png", "disparity_summary.png", "fhibe_narrow_curves_0.png"} <= drawn
+    page = (folder / "dashboard.html").read_text()
+    for words_shown in ("Models compared on the same people", "evaluation code computes it", "Expected by chance"):
+        assert words_shown in page
+
+
+def test_two_files_of_one_name_are_refused(world: Path, own_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = f"task.files.person_detection=[{world / 'fair.json'},{world / 'fair.json'}]"
+    assert main(_words(world, own_root, files)) != 0
+    assert "two files of predictions are named 'fair'" in capsys.readouterr().err
+    assert main(_words(world, own_root, "task.files.model=[a,b]")) != 0
+    assert "it takes one file" in capsys.readouterr().err
+
+
+def test_new_options_at_their_default_leave_the_config_hash_as_it_was(world: Path, own_root: Path) -> None:
+    from fp2.compose import config_hash, load_config
+
+    words = ["task=fhibe_narrow", f"task.files.person_detection={world / 'fair.json'}", "data=peeps"]
+    usual = config_hash(load_config(words))
+    given = ["metric=own", "keypoints=[]", "curves=false", "attributes=[]"]
+    assert config_hash(load_config([*words, *(f"++task.options.{one}" for one in given)])) == usual
+    assert config_hash(load_config([*words, "++task.options.curves=true"])) != usual
+    two = [*words, f"task.files.person_detection=[{world / 'fair.json'},{world / 'blind.json'}]"]
+    assert config_hash(load_config(two)) != usual
 
 
 def _read(given: dict[str, Any]) -> NarrowOptions:

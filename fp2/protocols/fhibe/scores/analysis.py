@@ -17,12 +17,15 @@ from fp2.protocols.fhibe.scores.conditions import keep, names_in
 from fp2.protocols.fhibe.scores.design import make_design
 from fp2.protocols.fhibe.scores.error_model import error_model
 from fp2.protocols.fhibe.scores.features import (
+    ALL,
     NUMBERS,
     SENSITIVE,
+    chosen_attributes,
     known_attributes,
     predictors,
     sensitive_attributes,
     with_intersections,
+    with_single,
 )
 from fp2.protocols.fhibe.scores.options import Metric, ScoresOptions
 from fp2.protocols.fhibe.scores.patterns import find_patterns, follow_up
@@ -146,8 +149,11 @@ class ScoresAnalysis:
 
     @property
     def every_cut(self) -> tuple[Cut, ...]:
-        """The cuts of the config, and the intersections."""
+        """The cuts of the config, and the intersections; of `attributes=all` every attribute on its own, too."""
         attributes = self.options.attributes
+        if attributes is not None and ALL in attributes:
+            cuts = with_intersections(self.cuts, self.sensitive, self.options.depth)
+            return with_single(cuts, chosen_attributes(self.people, attributes))
         return with_intersections(
             self.cuts, self.sensitive if attributes is None else attributes, self.options.depth
         )  # fmt: skip
@@ -166,7 +172,8 @@ class ScoresAnalysis:
     def attributes(self) -> list[str]:
         """The attributes that the analyses use, which the run's own people table has to keep."""
         named = [name for condition in self.options.within for name in names_in(condition)]
-        used = dict.fromkeys((*self.sensitive, *(self.options.attributes or ()), *named, *self.predictors))
+        chosen = chosen_attributes(self.people, self.options.attributes or ())
+        used = dict.fromkeys((*self.sensitive, *chosen, *named, *self.predictors))
         return [name for name in used if name in attribute_columns(self.people)]
 
     def n_steps(self, n_outcomes: int) -> int:

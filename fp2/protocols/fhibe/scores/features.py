@@ -27,7 +27,7 @@ from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.hashing import file_stamp
 from fp2.protocols.fhibe.scores.conditions import holds
-from fp2.tables import ATTRIBUTE_PREFIX, PLACE_AND_TIME, attribute_columns
+from fp2.tables import ATTRIBUTE_PREFIX, CAMERA, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,23 @@ def sensitive_attributes(people: pd.DataFrame) -> list[str]:
     """Return the sensitive attributes of which at least one subject has a value."""
     known = known_attributes(people)
     return [name for name in SENSITIVE if name in known]
+
+
+ALL = "all"
+"""In place of attributes: every one that may leave the data folder."""
+
+
+def chosen_attributes(people: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Return the attributes that an option names; of `all` those with a value that may leave the data folder."""
+    if ALL not in names:
+        return list(names)
+    return [name for name in known_attributes(people) if name not in MUST_NOT_LEAVE]
+
+
+def with_single(cuts: Sequence[Cut], attributes: Sequence[str]) -> tuple[Cut, ...]:
+    """Return `cuts`, and one by each of the attributes that is not among them."""
+    present = {cut.by for cut in cuts if not cut.groups}
+    return (*cuts, *(Cut(name, (name,)) for name in dict.fromkeys(attributes) if (name,) not in present))
 
 
 def every_intersection(attributes: Sequence[str], depth: int | None = None) -> tuple[Cut, ...]:
@@ -140,7 +157,7 @@ def measure(
 
 
 def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
-    """Return the attributes of `people` that may predict errors: no place, no time, none of `sensitive`.
+    """Return the attributes of `people` that may predict errors: no place, time or camera, none of `sensitive`.
 
     Of the natural and the apparent form of one attribute the apparent one is taken, which the image shows.
     """
@@ -148,7 +165,7 @@ def predictors(people: pd.DataFrame, sensitive: Sequence[str]) -> list[str]:
     doubled = {name for name in names if name.replace("natural_", "apparent_") in names and name.startswith("natural_")}
     if "skin_tone" in names:
         doubled.add("apparent_skin_tone")
-    hidden = PLACE_AND_TIME | doubled | {"nationality", "apparent_skin_color_hue_lum"} | set(sensitive)
+    hidden = PLACE_AND_TIME | CAMERA | doubled | {"nationality", "apparent_skin_color_hue_lum"} | set(sensitive)
     return [name for name in names if name not in hidden]
 
 

@@ -7,15 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.config import Config
-from fp2.cuts import Cut, memberships
+from fp2.cuts import memberships
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.protocols.fhibe.scores.conditions import names_in
-from fp2.protocols.fhibe.scores.features import NUMBERS, check_conditions, measure
+from fp2.protocols.fhibe.scores.features import (
+    ALL,
+    NUMBERS,
+    check_conditions,
+    chosen_attributes,
+    measure,
+    with_single,
+)
 from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
+from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.row_methods import ROW_METHODS
+from fp2.protocols.task_files import given_files
 from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
 from fp2.results import Analysis
 from fp2.tables import attribute_columns
@@ -37,7 +46,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
-    sections = ("fp2.protocols.fhibe.scores.section:ScoresSection",)
+    sections = ("fp2.protocols.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 
     def title(self, inputs: Inputs) -> str:
         """Return the title of the report."""
@@ -98,7 +107,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
                 )
         return Analysis(
             settings=score_settings(job.config, {metric.name: metric.smallest_effect for metric in options.metrics}),
-            blocks={BLOCK: block},
+            blocks={BLOCK: block, **summarise(block["outcomes"], analysis.every_cut)},
             disparities=rows,
             notes=block["notes"],
         )
@@ -119,16 +128,13 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
             raise Fp2Error("there are no scores: every cell is empty", where="task.files.scores")
         pairs = set(zip(known["image_id"], known["subject_id"], strict=True))
         inside = [pair in pairs for pair in zip(people["image_id"], people["subject_id"], strict=True)]
-        for cut in (*inputs.cuts, *(Cut(name, (name,)) for name in self.options.attributes or ())):
+        for cut in (*inputs.cuts, *with_single((), chosen_attributes(people[inside], self.options.attributes or ()))):
             if memberships(people[inside], cut).empty:
                 raise Fp2Error(f"no subject with a score has a value for {cut.name!r}", where="cut")
 
 
 def _check_files(config: Config, options: ScoresOptions) -> None:
-    files = {name: path for name, path in config.task.files.items() if path}
-    for name in files:
-        if name != "scores":
-            raise Fp2Error(f"unknown file {name!r}", where="task.files", fix=nearest(name, ["scores"]))
+    files = given_files(config.task.files, ["scores"])
     if options.simulate is not None and files:
         raise Fp2Error("scores are both given and simulated", where="task", fix="Omit task.options.simulate")
     if options.simulate is None and not files.get("scores"):
@@ -140,7 +146,7 @@ def _check_names(people: pd.DataFrame, options: ScoresOptions) -> None:
     """Raise for attributes and features that the data set does not have, before anything is measured."""
     known = attribute_columns(people)
     for where, names, choices in (
-        ("attributes", options.attributes, known),
+        ("attributes", options.attributes, [*known, ALL]),
         ("features", options.features, [*known, *NUMBERS]),
     ):
         for name in names or ():

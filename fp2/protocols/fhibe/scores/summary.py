@@ -1,0 +1,98 @@
+"""Disparities summed up: by the number and the kind of attributes in an intersection, and by value.
+
+The paper's Supplementary Fig. 21 shows that intersections of several attributes have the largest disparities, and its
+text which values are most often among the best and the worst groups. Both grow by chance alone: an intersection has
+more and smaller groups, and a value that is in many groups is often among the extreme ones. What chance gives stands
+beside: the mean disparity under permutation (subject-level analysis), and how often a value would be worst or best if
+these were two groups drawn at random from those of each cut.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from fp2.cuts import LABEL_JOIN, Cut
+
+SUMMARY = "disparity_summary"
+SUMMARY_SECTION = "fp2.protocols.fhibe.scores.summary_section:SummarySection"
+Row = Mapping[str, Any]
+
+
+def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dict[str, Any]:
+    """Return the block `disparity_summary`, under its name, from the benchmarks of another block.
+
+    Parameters
+    ----------
+    outcomes : sequence of mappings
+        Each with `benchmark`: None, or `rows` (`fp2.protocols.fhibe.scores.benchmark`).
+    cuts : sequence of Cut
+        Those of the rows, by name.
+
+    Returns
+    -------
+    dict
+        `disparity_summary`: `by_number` and `by_kind`: a row per number of attributes, and per combination (as P, A,
+        ST, AR, AS), with `n_cases` (outcome and cut, with two groups to compare), `n_significant`, median and maximum of the significant
+        published disparities (`median`, `highest`), and means over all cases of the subject-level disparity, of its
+        null mean and of their difference (`raw, null_mean, excess`; None without any). `values`: a row per attribute
+        and value with `n_cases` (significant ones with a group of that value), `n_worst`, `n_best` and `expected`, the
+        number of either under random choice. Empty where no cut has two groups to compare.
+    """
+    rows = [row for one in outcomes if one["benchmark"] is not None for row in one["benchmark"]["rows"]]
+    rows = [row for row in rows if row["n_groups"] >= 2]
+    if not rows:
+        return {}
+    by_number: dict[int, list[Row]] = defaultdict(list)
+    by_kind: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_number[row["n_parts"]].append(row)
+        by_kind[row["n_parts"], row["abbreviation"]].append(row)
+    block = {
+        "by_number": [{"n_parts": n, **_sizes(by_number[n])} for n in sorted(by_number)],
+        "by_kind": [{"n_parts": n, "kind": kind, **_sizes(by_kind[n, kind])} for n, kind in sorted(by_kind)],
+        "values": _values(rows, {cut.name: cut.by for cut in cuts}),
+    }
+    return {SUMMARY: block}
+
+
+def _sizes(rows: Sequence[Row]) -> dict[str, Any]:
+    sizes = [size for row in rows if row["published"] and (size := row["published"]["disparity"]) is not None]
+    ours = [row["ours"] for row in rows if row["ours"]["raw"] is not None and row["ours"]["null_mean"] is not None]
+    raw, null = _mean(one["raw"] for one in ours), _mean(one["null_mean"] for one in ours)
+    return {
+        "n_cases": len(rows),
+        "n_significant": sum(row["published"] is not None for row in rows),
+        "median": median(sizes) if sizes else None,
+        "highest": max(sizes, default=None),
+        "raw": raw,
+        "null_mean": null,
+        "excess": None if raw is None or null is None else raw - null,
+    }
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return sum(known) / len(known) if known else None
+
+
+def _values(rows: Sequence[Row], by: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["published"] is None:
+            continue
+        groups = [group["group"].split(LABEL_JOIN) for group in row["groups"]]
+        ends = {end: row["published"][end].split(LABEL_JOIN) for end in ("worst", "best")}
+        for place, attribute in enumerate(by[row["cut"]]):
+            if any(len(parts) != row["n_parts"] for parts in (*groups, *ends.values())):
+                continue  # a value that holds the separator
+            of_value = [parts[place] for parts in groups]
+            for value in sorted(set(of_value)):
+                line = found.setdefault((attribute, value), {"n_cases": 0, "n_worst": 0, "n_best": 0, "expected": 0.0})
+                line["n_cases"] += 1
+                line["expected"] += of_value.count(value) / len(of_value)
+                for end, parts in ends.items():
+                    line[f"n_{end}"] += parts[place] == value
+    return [{"attribute": name, "value": value, **found[name, value]} for name, value in sorted(found)]

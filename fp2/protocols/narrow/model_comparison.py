@@ -1,0 +1,151 @@
+"""Several models of one task compared, paired by person: which is better, and whether that depends on the group.
+
+Only people in images that both models have a score for are compared. The difference of two models is the mean over
+subjects of each subject's mean difference, with a t interval and a permutation test that exchanges the two models
+within subjects (`fp2.stats.matched`). Whether it depends on the group is the subject-level analysis of the differences:
+a disparity of the difference is the difference of the disparities, as far as the same groups are extreme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2.cuts import Cut, memberships
+from fp2.protocols.fhibe.scores.benchmark import KEYS
+from fp2.protocols.task_tables import ScoreComparison
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.stats.rows import DisparityRow
+
+COMPARISONS = "model_comparisons"
+Outcome = Mapping[str, Any]
+
+
+def comparable_pairs(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    """Return the pairs of measurable models of one task that have the same score."""
+    return [
+        (a, b)
+        for a, b in combinations([one for one in outcomes if one["measurable"]], 2)
+        if a["task"] == b["task"] and a["scale"] == b["scale"]
+    ]
+
+
+def compare_models(
+    scores: pd.DataFrame, outcomes: Sequence[Outcome], people: pd.DataFrame, cuts: Sequence[Cut],
+    how: ScoreComparison, smallest_effect: float, tick: Callable[[], None] = lambda: None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return one entry per pair of models of one task.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        `image_id, subject_id, probe, scorer, value`.
+    outcomes : sequence of mappings
+        `probe, task, model, metric, measurable, scale`.
+    people : DataFrame
+    cuts : sequence of Cut
+    tick : callable
+        Called after each cut of each pair.
+
+    Returns
+    -------
+    list of dict
+        `task, title, metric, first, second, n_subjects, n_images, mean_first, mean_second, difference` (first - second)
+        with `ci_low, ci_high, p_value, adjusted_p` (over the pairs of the task), and `cuts`: a disparity row of the
+        differences each, corrected over the pairs and cuts of the task. Numbers are None where fewer than
+        `min_subjects` subjects are shared.
+    """
+    found: list[dict[str, Any]] = []
+    rows: list[DisparityRow] = []
+    pairs = comparable_pairs(outcomes)
+    for a, b in pairs:
+        shared = _shared(scores, a, b)
+        found.append(_pair(shared, a, b, how))
+        rows += [_by_cut(shared, people, cut, how, smallest_effect, len(cuts), tick) for cut in cuts]
+    _adjust(found, rows, len(cuts), how)
+    for entry in found:
+        entry["cuts"] = [{"cut": cut.name, **row.to_dict()} for cut, row in zip(cuts, entry["cuts"], strict=True)]
+    return found
+
+
+def _shared(scores: pd.DataFrame, a: Outcome, b: Outcome) -> pd.DataFrame:
+    """Return the people in images that both have a score for: `image_id, subject_id, first, second`."""
+    own = scores[scores["scorer"] == a["metric"]].dropna(subset=["value"])
+    first, second = (own[own["probe"] == one["probe"]][[*KEYS, "value"]] for one in (a, b))
+    shared: pd.DataFrame = first.rename(columns={"value": "first"}).merge(
+        second.rename(columns={"value": "second"}), on=KEYS
+    )
+    return shared
+
+
+def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) -> dict[str, Any]:
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.matched import matched_panel
+
+    means = shared.groupby("subject_id")[["first", "second"]].mean()
+    entry: dict[str, Any] = {
+        "task": a["task"],
+        "title": a["title"],
+        "metric": a["metric"],
+        "first": a["model"],
+        "second": b["model"],
+        "n_subjects": len(means),
+        "n_images": int(shared["image_id"].nunique()),
+        **dict.fromkeys(("mean_first", "mean_second", "difference", "ci_low", "ci_high", "p_value", "adjusted_p")),
+        "cuts": [],
+    }
+    if len(means) < how.min_subjects:
+        return entry
+    values = means.to_numpy().reshape(-1, 1)
+    versions = np.array(["1", "2"] * len(means), dtype=object)
+    test = matched_panel(
+        values, versions, np.repeat(means.index.to_numpy(dtype=object), 2), higher_is_better=[True],
+        n_permutations=how.n_permutations or default_permutations(1, how.alpha), seed=how.seed, alpha=how.alpha,
+        min_sets=how.min_subjects,
+    )[0]  # fmt: skip
+    entry |= {f"mean_{side}": float(means[side].mean()) for side in ("first", "second")}
+    entry["difference"] = float((means["first"] - means["second"]).mean())
+    for pair in test.pairs:
+        sign = 1 if pair.first == "1" else -1
+        ends = [None if end is None else sign * end for end in (pair.ci_low, pair.ci_high)]
+        entry |= dict(zip(("ci_low", "ci_high"), ends if sign > 0 else ends[::-1], strict=True))
+    return entry | {"p_value": test.p_value}
+
+
+def _by_cut(
+    shared: pd.DataFrame, people: pd.DataFrame, cut: Cut, how: ScoreComparison, smallest_effect: float, n_cuts: int,
+    tick: Callable[[], None],
+) -> DisparityRow:  # fmt: skip
+    from fp2.stats.adjustment import default_permutations
+    from fp2.stats.disparities import disparity
+
+    table = memberships(people, cut).merge(shared, on=KEYS)
+    row = disparity(
+        (table["first"] - table["second"]).to_numpy(dtype=np.float64), table["group"].to_numpy(dtype=object),
+        table["subject_id"].to_numpy(dtype=object), images=table["image_id"].to_numpy(dtype=object),
+        n_permutations=how.n_permutations or default_permutations(max(1, n_cuts), how.alpha),
+        n_bootstrap=how.n_bootstrap, seed=how.seed, alpha=how.alpha, smallest_effect=smallest_effect,
+        min_subjects=how.min_subjects, value_range=(-1.0, 1.0),
+    )  # fmt: skip
+    tick()
+    return row
+
+
+def _adjust(found: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
+    """Correct p-values over the pairs, and over the pairs and cuts, of each task."""
+    from fp2.stats.adjustment import adjust, adjust_p_values
+
+    for task in dict.fromkeys(entry["task"] for entry in found):
+        places = [n for n, entry in enumerate(found) if entry["task"] == task]
+        corrected = adjust_p_values([found[n]["p_value"] for n in places], how.correction)
+        own = [rows[n * n_cuts + k] for n in places for k in range(n_cuts)]
+        adjusted = adjust(own, how.correction, how.alpha) if own else []
+        for n, place in enumerate(places):
+            found[place]["adjusted_p"] = corrected[n]
+            found[place]["cuts"] = adjusted[n * n_cuts : (n + 1) * n_cuts]
