@@ -60,7 +60,7 @@ MAPPED: Mapping[str, Mapped] = {
     "valence_context": Mapped("valence", -0.05, 0.05),
     "stereotype": Mapped("stereotype", -1.0, 0.0),
     "confidence": Mapped("confidence", 0.5, 0.49, missing=0.0),
-    "economic": Mapped("economic", -0.5, 0.5),
+    "economic": Mapped("economic", -0.2, 0.2),
 }
 """Scorer -> how it is read. A missing confidence is a plain statement, which the gold set labels 0."""
 

@@ -75,7 +75,7 @@ class Negation:
 class Lexicon:
     """A lexicon file: its lists, where terms are ignored, the negation words, and the digest of these.
 
-    `ignore` holds phrases, `scene` the expression for what is said of the image (None: terms count there). `documents`
+    `ignore` holds phrases, `scene` the expressions for what is said of the image (none: terms count there). `documents`
     says what the scorer `stereotype` compares: `words` and pairs of words, or whole `terms`.
     """
 
@@ -84,7 +84,7 @@ class Lexicon:
     description: str
     lists: Mapping[str, TermList]
     ignore: tuple[str, ...]
-    scene: re.Pattern[str] | None
+    scene: tuple[re.Pattern[str], ...]
     documents: str
     negation: Negation
     sha256: str
@@ -176,10 +176,10 @@ def load_lexicon(reference: str) -> Lexicon:
             )
     ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
     hashed = {"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}
-    scene = None
+    scene: tuple[re.Pattern[str], ...] = ()
     if _choice(content, "scene", ("count", "ignore"), where) == "ignore":
         hashed["scene"] = read_yaml(PACKAGED / "scene.yaml")
-        scene = re.compile("|".join(hashed["scene"]["patterns"]))
+        scene = tuple(re.compile(pattern) for pattern in hashed["scene"]["patterns"])
     lexicon = Lexicon(
         name=str(content["name"]),
         version=str(content["version"]),
@@ -273,7 +273,7 @@ class Matcher:
 
     def hits(self, text: str) -> Iterator[Hit]:
         """Yield the terms of a **normalised** text from left to right, without those in ignored places."""
-        scene = [match.span() for match in self.lexicon.scene.finditer(text)] if self.lexicon.scene else []
+        scene = [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
         for match in self._pattern.finditer(text):
             kind, term = self._terms[match.group().replace("-", " ")]
             if kind and not any(low <= match.start() < high for low, high in scene):
