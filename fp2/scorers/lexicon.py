@@ -273,11 +273,15 @@ class Matcher:
 
     def hits(self, text: str) -> Iterator[Hit]:
         """Yield the terms of a **normalised** text from left to right, without those in ignored places."""
-        scene = [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
+        scene = self.ignored(text)
         for match in self._pattern.finditer(text):
             kind, term = self._terms[match.group().replace("-", " ")]
             if kind and not any(low <= match.start() < high for low, high in scene):
                 yield Hit(kind, term, match.start(), match.end(), self._negation(text, match.start()))
+
+    def ignored(self, text: str) -> list[tuple[int, int]]:
+        """Return where a **normalised** text speaks of the image, if the lexicon ignores that; spans may overlap."""
+        return [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
 
     def counts(self, text: str) -> dict[str, int]:
         """Return the number of terms of each list in a raw text, negated terms by the rule of their list."""
