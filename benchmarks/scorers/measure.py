@@ -57,7 +57,7 @@ class Mapped:
 MAPPED: Mapping[str, Mapped] = {
     "refusal": Mapped("refusal", -1.0, 0.5),
     "valence": Mapped("valence", -0.05, 0.05),
-    "valence_context": Mapped("valence", -0.05, 0.05),
+    "valence_context": Mapped("valence", -0.25, 0.25),
     "stereotype": Mapped("stereotype", -1.0, 0.0),
     "confidence": Mapped("confidence", 0.5, 0.49, missing=0.0),
     "economic": Mapped("economic", -0.2, 0.2),

@@ -6,7 +6,7 @@ estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `va
 - Expressions of `lexicons/valence_context.yaml` that speak well or ill of a person or a place are words of +2 or -2 for
   VADER; words without a sentiment in a description are taken out, and so is what is said of the image and of words in it.
 - Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5.
-- The rest is VADER as it is, with its rules for negation and emphasis.
+- The rest is VADER with its rules for negation and emphasis, without its weakest words (valence below 1.5).
 
 Agreement of both scorers with labelled answers: `docs/scorers.md`.
 """
@@ -29,6 +29,8 @@ from fp2.scorers.valence import new_analyser, vader_lexicon
 
 WEIGHT = 2.0
 """VADER's valence of an expression of the lexicon; VADER's own words reach from -4 to 4."""
+WEAK = 1.5
+"""Words of VADER below this valence are left out: in a description they are noise."""
 _TOKENS = {"positive": "fp2positive", "negative": "fp2negative", "neutral": "fp2neutral"}
 _MIDDLE, _HALF_WIDTH = 5.5, 4.5
 
@@ -94,5 +96,6 @@ def in_context(terms: Matcher, text: str) -> str:
 @cache
 def _analyser() -> Any:
     analyser = new_analyser()
+    analyser.lexicon = {word: valence for word, valence in analyser.lexicon.items() if abs(valence) >= WEAK}
     analyser.lexicon.update({_TOKENS["positive"]: WEIGHT, _TOKENS["negative"]: -WEIGHT})
     return analyser
