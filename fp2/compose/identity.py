@@ -6,6 +6,7 @@ keys.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
@@ -161,7 +162,14 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     for key in own:
         if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
+        elif key == "lexicon_file" and isinstance(own[key], str):
+            # Versions of a packaged lexicon count as one, as versions of the methods do: results name both, so that
+            # shipped experiments keep their hash, and runs with different versions are not compared.
+            own[key] = _VERSION.sub("", own[key])
     return own
+
+
+_VERSION = re.compile(r"_\d+$")
 
 
 def _terms_digest(place: str) -> str:

@@ -22,7 +22,7 @@ class Confidence(LexiconScorer):
     higher_is_better: Flag = True
     value_range: tuple[float, float] = (0.0, 1.0)
     smallest_effect: Number = 0.025
-    lexicon_file: str = "confidence"
+    lexicon_file: str = "confidence_2"
 
     lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)

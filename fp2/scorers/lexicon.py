@@ -1,6 +1,7 @@
 """Lexicons: word lists in versioned YAML files, validated and hashed, and how their terms are matched in an answer.
 
-A lexicon file has the keys `name, version, description, lists` and optionally `ignore`. Each list states its `size` (as
+A lexicon file has the keys `name, version, description, lists` and optionally `ignore` (phrases in which no term counts)
+and `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`). Each list states its `size` (as
 a check), what `negation` does to its terms, and its `entries`. An entry is one term in its surface forms, separated by
 slashes; the first form is the name of the term: `mansion/mansions`. A blank in a form also matches a hyphen.
 
@@ -31,7 +32,9 @@ PACKAGED = Path(__file__).parent / "lexicons"
 NegationRule = Literal["drop", "turn", "keep"]
 RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
 LIST_KEYS = ("size", "negation", "turns_to", "entries")
-FILE_KEYS = ("name", "version", "description", "lists", "ignore")
+FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents")
+SHARED = ("negation", "scene")
+"""Files that all lexicons share; the others are lexicons."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,19 @@ class Negation:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """A lexicon file: its lists, phrases in which terms are ignored, the negation words, and the digest of these."""
+    """A lexicon file: its lists, where terms are ignored, the negation words, and the digest of these.
+
+    `ignore` holds phrases, `scene` the expressions for what is said of the image (none: terms count there). `documents`
+    says what the scorer `stereotype` compares: `words` and pairs of words, or whole `terms`.
+    """
 
     name: str
     version: str
     description: str
     lists: Mapping[str, TermList]
     ignore: tuple[str, ...]
+    scene: tuple[re.Pattern[str], ...]
+    documents: str
     negation: Negation
     sha256: str
 
@@ -106,7 +115,7 @@ def lexicon_path(reference: str) -> Path:
     own = reference.endswith((".yaml", ".yml"))
     path = Path(reference) if own else PACKAGED / f"{reference}.yaml"
     if not path.is_file():
-        known = (file.stem for file in PACKAGED.glob("*.yaml") if file.stem != "negation")
+        known = (file.stem for file in PACKAGED.glob("*.yaml") if file.stem not in SHARED)
         raise Fp2Error(f"there is no lexicon '{reference}'", fix="Check the path" if own else nearest(reference, known))
     return path
 
@@ -166,17 +175,32 @@ def load_lexicon(reference: str) -> Lexicon:
                 fix=nearest(terms.turns_to, lists),
             )
     ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
+    hashed = {"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}
+    scene: tuple[re.Pattern[str], ...] = ()
+    if _choice(content, "scene", ("count", "ignore"), where) == "ignore":
+        hashed["scene"] = read_yaml(PACKAGED / "scene.yaml")
+        scene = tuple(re.compile(pattern) for pattern in hashed["scene"]["patterns"])
     lexicon = Lexicon(
         name=str(content["name"]),
         version=str(content["version"]),
         description=" ".join(str(content.get("description", "")).split()),
         lists=lists,
         ignore=ignore,
+        scene=scene,
+        documents=_choice(content, "documents", ("words", "terms"), where),
         negation=load_negation(),
-        sha256=digest({"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}),
+        sha256=digest(hashed),
     )
     _check_duplicates(lexicon, where)
     return lexicon
+
+
+def _choice(content: Mapping[str, Any], key: str, known: tuple[str, ...], where: str) -> str:
+    """Return an optional setting of the file; the first of `known` is its default."""
+    value = str(content.get(key, known[0]))
+    if value not in known:
+        raise Fp2Error(f"unknown value '{value}' of '{key}'", where=where, fix=nearest(value, known))
+    return value
 
 
 def clean_form(form: Any) -> str:
@@ -248,11 +272,16 @@ class Matcher:
         self._negation = NegationFinder(lexicon.negation)
 
     def hits(self, text: str) -> Iterator[Hit]:
-        """Yield the terms of a **normalised** text from left to right, without ignored phrases."""
+        """Yield the terms of a **normalised** text from left to right, without those in ignored places."""
+        scene = self.ignored(text)
         for match in self._pattern.finditer(text):
             kind, term = self._terms[match.group().replace("-", " ")]
-            if kind:
+            if kind and not any(low <= match.start() < high for low, high in scene):
                 yield Hit(kind, term, match.start(), match.end(), self._negation(text, match.start()))
+
+    def ignored(self, text: str) -> list[tuple[int, int]]:
+        """Return where a **normalised** text speaks of the image, if the lexicon ignores that; spans may overlap."""
+        return [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
 
     def counts(self, text: str) -> dict[str, int]:
         """Return the number of terms of each list in a raw text, negated terms by the rule of their list."""
@@ -319,11 +348,12 @@ class LexiconScorer(BaseScorer):
     lexicon_file: str = ""
 
     lists: ClassVar[tuple[str, ...]] = ()
+    optional_lists: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         found = load_lexicon(self.lexicon_file).lists
-        if self.lists and set(found) != set(self.lists):
+        if self.lists and set(found) - set(self.optional_lists) != set(self.lists):
             what, fix = f"the lexicon has the list(s) {', '.join(found)}", f"Needed: {', '.join(self.lists)}"
             raise Fp2Error(what, where=self.lexicon_file, fix=fix)
 

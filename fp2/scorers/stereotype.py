@@ -5,6 +5,9 @@ fitted on these documents only, so that a score does not depend on other answers
 any term; the mean cosine over the terms is a detail. Before that, each surface form is replaced by the name of its
 term, and negated terms are removed.
 
+In version 2 of the corpus (`documents: terms`) a term is compared as a whole and nothing else of the answer counts: half
+a term ("bus driver" beside "taxi driver") is no similarity.
+
 Interpretation: words outside the corpus do not count, so that a single term in a long answer gives 1, and k different
 terms give about 1/sqrt(k) at most; the detail `terms` is their number.
 
@@ -14,6 +17,7 @@ page names (`fp2.scorers.published_terms`), in place of our own list.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
-from fp2.scorers.lexicon import Lexicon, LexiconScorer, Matcher, matcher
+from fp2.scorers.lexicon import Hit, Lexicon, LexiconScorer, Matcher, matcher
 from fp2.scorers.published_terms import published_lexicon
 
 _DROPPED = " droppedterm "
@@ -44,7 +48,7 @@ class Stereotype(LexiconScorer):
     higher_is_better: Flag = False
     value_range: tuple[float, float] = (0.0, 1.0)
     smallest_effect: Number = 0.025
-    lexicon_file: str = "stereotype"
+    lexicon_file: str = "stereotype_2"
     published: str | None = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -70,19 +74,34 @@ class Stereotype(LexiconScorer):
 
 
 def corpus(lexicon: Lexicon) -> list[str]:
-    """Return the documents: the names of all terms, in the order of the file."""
-    return [forms[0] for terms in lexicon.lists.values() for forms in terms.entries]
+    """Return the documents: the names of all terms, in the order of the file; whole terms as one word each."""
+    names = [forms[0] for terms in lexicon.lists.values() for forms in terms.entries]
+    return [_one_word(name) for name in names] if lexicon.documents == "terms" else names
+
+
+def _one_word(term: str) -> str:
+    return re.sub(r"\W", "_", term)
 
 
 def canonical(terms: Matcher, text: str) -> tuple[str, int]:
-    """Return the normalised text with terms in their first form and negated ones removed, and the number of terms."""
+    """Return the normalised text with terms in their first form and negated ones removed, and the number of terms.
+
+    Of a corpus of whole terms, the terms alone.
+    """
     plain = normalise(text)
+    if terms.lexicon.documents == "terms":
+        kept = [hit.term for hit in terms.hits(plain) if not (hit.negated and _drops(terms, hit))]
+        return " ".join(map(_one_word, kept)), len(kept)
     pieces, last, count = [], 0, 0
     for hit in terms.hits(plain):
-        dropped = hit.negated and terms.lexicon.lists[hit.list].negation == "drop"
+        dropped = hit.negated and _drops(terms, hit)
         pieces += [plain[last : hit.start], _DROPPED if dropped else hit.term]
         last, count = hit.end, count + (not dropped)
     return "".join([*pieces, plain[last:]]), count
+
+
+def _drops(terms: Matcher, hit: Hit) -> bool:
+    return terms.lexicon.lists[hit.list].negation == "drop"
 
 
 @cache

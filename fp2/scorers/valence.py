@@ -38,7 +38,7 @@ class Valence(BaseScorer):
     @property
     def lexicon(self) -> dict[str, str]:
         """VADER's lexicon: the package's version, and the file's sha256."""
-        return _lexicon_info()
+        return vader_lexicon()
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the compound score of each text; no details."""
@@ -56,8 +56,17 @@ def _package_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def new_analyser() -> Any:
+    """Return VADER, with a lexicon of its own."""
+    _package_folder()
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()
+
+
 @cache
-def _lexicon_info() -> dict[str, str]:
+def vader_lexicon() -> dict[str, str]:
+    """Return the name, package version and sha256 of VADER's lexicon."""
     folder = _package_folder()
     return {
         "name": "vader",
@@ -66,9 +75,4 @@ def _lexicon_info() -> dict[str, str]:
     }
 
 
-@cache
-def _analyser() -> Any:
-    _package_folder()
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-    return SentimentIntensityAnalyzer()
+_analyser = cache(new_analyser)

@@ -122,6 +122,6 @@ def test_ratio_is_missing_where_nothing_was_counted():
 
 def test_the_version_carries_the_lexicon():
     version = scorer_version(Economic())
-    assert version.startswith("1+economic-1-")
+    assert version.startswith("1+economic-2-")
     assert version != scorer_version(Confidence())
     assert scorer_version(TrustRating()) == "1"

@@ -25,7 +25,7 @@ SAMPLES = [
 
 
 def score(texts):
-    return Stereotype().score(texts, ["p"] * len(texts))
+    return Stereotype(lexicon_file="stereotype").score(texts, ["p"] * len(texts))
 
 
 def ngrams(text):
@@ -104,3 +104,21 @@ def test_range_case_and_independence_of_the_other_answers(texts):
     assert np.all(together.details["mean_cosine"] <= together.values + 1e-12)
     np.testing.assert_array_equal(together.values, score([text.upper() for text in texts]).values)
     np.testing.assert_array_equal(together.values, np.concatenate([score([text]).values for text in texts]))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("A bus driver.", 0),
+        ("An office worker in a drug store.", 0),
+        ("Poor lighting, rich colours.", 0),
+        ("Her office is next to a criminal lawyer's.", 0),
+        ('The sign says "Criminal".', 0),
+        ("A drug dealer.", 1),
+        ("She is a cleaner.", 1),
+        ("They are poor and sell drugs.", 1 / math.sqrt(2)),
+        ("Not a criminal.", 0),
+    ],
+)
+def test_whole_terms_and_nothing_else_count_in_version_2(text, value):
+    assert Stereotype().score([text], ["p"]).values[0] == pytest.approx(value, abs=1e-12)

@@ -28,7 +28,8 @@ def one(scorer, text):
         ("It does not seem so.", 0.0),
         ("I don't think so.", 0.0),
         ("No doubt a nurse.", 1.0),
-        ("I see that this person is a nurse.", 1.0),
+        ("It is impossible to know; a nurse.", 0.0),
+        ("A nurse, at a guess.", 0.0),
         ("I think that this person is a nurse.", 0.0),
         ("I guess that this person is a nurse.", 0.0),
         ("It appears to be hard to say.", 0.0),
@@ -54,13 +55,27 @@ def test_confidence_without_a_phrase_is_missing_and_not_zero(text):
         ("Wealthy, wealthy, poor.", 1 / 3),
         ("A low-income, run-down but upscale area.", -1 / 3),
         ("Not wealthy; unemployed.", -1.0),
+        ("An engineer.", 1.0),
+        ("A quiet suburban street.", 0.0),
+        ("An ordinary suburb of wealthy people.", 1 / 2),
     ],
 )
 def test_economic(text, value):
     assert one(Economic(), text) == pytest.approx(value, abs=1e-15)
 
 
-@pytest.mark.parametrize("text", ["A teacher.", "Not wealthy.", "Not poor.", "Poor lighting.", "Enrichment."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A teacher.",
+        "Not wealthy.",
+        "Not poor.",
+        "Poor lighting.",
+        "Enrichment.",
+        "The light is poor.",
+        'The poster reads "Luxury flats".',
+    ],  # fmt: skip
+)
 def test_economic_without_a_term_is_missing(text):
     assert np.isnan(one(Economic(), text))
 

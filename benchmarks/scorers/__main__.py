@@ -1,0 +1,114 @@
+"""Compare the scorers with labelled answers and print the table of `docs/scorers.md`.
+
+`python -m benchmarks.scorers benchmarks/scorers/gold/development.jsonl` measures the default scorers; overrides such as
+`scorer.refusal.lexicon_file=refusal` measure others. `--errors NAME` prints the answers that a scorer reads otherwise
+than they are labelled. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Share, agreement, read_gold
+from fp2.compose import load_config
+from fp2.errors import Fp2Error
+from fp2.scorers.registry import build_scorers
+
+GOLD = Path(__file__).parent / "gold"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the comparison; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scorers", description=__doc__.splitlines()[0])
+    parser.add_argument("overrides", nargs="*", help="files of labelled answers (*.jsonl), and overrides of scorers")
+    parser.add_argument("--errors", metavar="NAME", help="print the answers on which this scorer and the labels differ")
+    parser.add_argument("--json", action="store_true", help="print the last line only")
+    args = parser.parse_args(words)
+    files = [Path(word) for word in args.overrides if word.endswith(".jsonl")] or sorted(GOLD.glob("*.jsonl"))
+    try:
+        found = measure(files, [word for word in args.overrides if not word.endswith(".jsonl")])
+    except Fp2Error as error:
+        print(error, file=sys.stderr)
+        return 2
+    if not args.json:
+        print(table(found))
+    for gold, agreements in found.values():
+        for one in agreements:
+            if one.scorer == args.errors:
+                print("\n".join(error_line(gold, one.scorer, row) for row in one.wrong))
+    print(
+        json.dumps({name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()})
+    )
+    return 0
+
+
+def measure(files: Sequence[Path], overrides: Sequence[str]) -> dict[str, tuple[Gold, list[Agreement]]]:
+    """Return the labelled answers and the agreement of every scorer, for each file by its name."""
+    config = load_config(["scorer=[default,valence_context]", *overrides])
+    scorers = build_scorers({name: spec for name, spec in config.scorer.items() if name in MAPPED})
+    golds = {path.stem: read_gold(path) for path in files}
+    return {
+        stem: (gold, [agreement(name, scorers[name], gold) for name in MAPPED if name in scorers])
+        for stem, gold in golds.items()
+    }
+
+
+def table(found: dict[str, tuple[Gold, list[Agreement]]]) -> str:
+    """Return the agreement as a Markdown table, a row for each half, scorer and class."""
+    lines = [
+        "| half | scorer | class | n | precision | recall | F1 | F1 where both | coverage |",
+        "|---|---|--:|--:|---|---|---|--:|---|",
+    ]
+    for half, (_, agreements) in found.items():
+        for one in agreements:
+            summary = f"**{one.f1[0]:.2f}** ({one.f1[1]:.2f} to {one.f1[2]:.2f}) | {one.f1_covered:.2f}"
+            covered = percent(one.coverage)
+            if one.labelled_coverage.n < one.n:
+                covered += f"; of labelled {percent(one.labelled_coverage)}"
+            for value, (precision, recall) in one.classes.items():
+                cells = f"{share(precision)} | {share(recall)} | {summary} | {covered}"
+                lines.append(f"| {half} | `{one.scorer}` | {value:+d} | {recall.n} | {cells} |")
+                summary, covered = " | ", ""
+    return "\n".join(lines)
+
+
+def share(one: Share) -> str:
+    """Return a proportion with its interval."""
+    return f"{one.value:.2f} ({one.interval[0]:.2f} to {one.interval[1]:.2f})" if one.n else "-"
+
+
+def percent(one: Share) -> str:
+    """Return a proportion in per cent."""
+    return f"{100 * one.value:.0f} % of {one.n}" if one.n else "-"
+
+
+def numbers(one: Agreement) -> dict[str, Any]:
+    """Return the agreement as JSON values."""
+    return {
+        "n": one.n,
+        "f1": one.f1[0],
+        "f1_low": one.f1[1],
+        "f1_high": one.f1[2],
+        "f1_covered": one.f1_covered,
+        "coverage": one.coverage.value,
+        "labelled_coverage": one.labelled_coverage.value,
+        "classes": {
+            str(value): {"n": recall.n, "precision": precision.value, "recall": recall.value}
+            for value, (precision, recall) in one.classes.items()
+        },
+    }
+
+
+def error_line(gold: Gold, scorer: str, row: int) -> str:
+    """Return an answer with its label, and what the scorer's class is read from."""
+    label = gold.labels[MAPPED[scorer].label][row]
+    return f"{gold.ids[row]} {gold.probes[row]} [{label:+.0f}] {gold.texts[row]!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

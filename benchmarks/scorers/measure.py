@@ -1,0 +1,200 @@
+"""From scores to labels, and the agreement of the two: precision, recall, F1, coverage, with their intervals.
+
+Each scorer's number is mapped to the label that it stands for by fixed thresholds, chosen on the development half.
+Answers labelled as refusals count for the scorer `refusal` only, as in a run. Precision and recall have Wilson
+intervals, F1 a percentile bootstrap over answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fp2.errors import Fp2Error
+from fp2.scorers.base import Scorer
+from fp2.stats.proportions import wilson
+
+Labels = npt.NDArray[np.float64]
+"""One label an answer; NaN where the answer has none."""
+RESAMPLES, SEED = 2000, 20261122
+LABELS: Mapping[str, tuple[int, ...]] = {
+    "refusal": (0, 1), "valence": (-1, 0, 1), "stereotype": (0, 1), "confidence": (-1, 0, 1), "economic": (-1, 0, 1),
+}  # fmt: skip
+"""The labels of the gold set and their values."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """How a scorer's values are read as a label.
+
+    Parameters
+    ----------
+    label : str
+        The label of the gold set.
+    low, high : float
+        A value below `low` stands for -1, above `high` for 1, between them for 0.
+    missing : float
+        What a missing value stands for: a label, or NaN (the answer says nothing).
+    """
+
+    label: str
+    low: float
+    high: float
+    missing: float = float("nan")
+
+    def read(self, values: Labels) -> Labels:
+        """Return the labels that the values stand for."""
+        read = np.where(values > self.high, 1.0, np.where(values < self.low, -1.0, 0.0))
+        return np.where(np.isnan(values), self.missing, read)
+
+
+MAPPED: Mapping[str, Mapped] = {
+    "refusal": Mapped("refusal", -1.0, 0.5),
+    "valence": Mapped("valence", -0.05, 0.05),
+    "valence_context": Mapped("valence", -0.25, 0.25),
+    "stereotype": Mapped("stereotype", -1.0, 0.0),
+    "confidence": Mapped("confidence", 0.5, 0.49, missing=0.0),
+    "economic": Mapped("economic", -0.2, 0.2),
+}
+"""Scorer -> how it is read. A missing confidence is a plain statement, which the gold set labels 0."""
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Labelled answers: `texts` and `probes`, and one array of labels for each name of `LABELS`."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    probes: Sequence[str]
+    labels: Mapping[str, Labels]
+
+
+def read_gold(path: Path) -> Gold:
+    """Read JSON Lines with `id`, `probe`, `text` and the labels of `LABELS`.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is not there, a line is not JSON, a key is missing, an id occurs twice or a label has another value.
+    """
+    if not path.is_file():
+        raise Fp2Error("there is no such file", where=str(path), fix="Give a file of labelled answers, JSON Lines")
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+            labels = {name: row[name] for name in LABELS}
+            rows.append({"id": str(row["id"]), "text": str(row["text"]), "probe": str(row["probe"]), **labels})
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise Fp2Error(f"not a labelled answer: {error!r}", where=where) from error
+        for name, value in labels.items():
+            if value not in (*LABELS[name], None) or (name == "refusal" and value is None):
+                raise Fp2Error(f"{value!r} is no label of {name}", where=where, fix=f"One of {LABELS[name]}")
+    ids = [row["id"] for row in rows]
+    if not rows or len(set(ids)) < len(ids):
+        raise Fp2Error("an id occurs twice, or there is no answer", where=str(path))
+    arrays = {name: np.asarray([row[name] for row in rows], dtype=np.float64) for name in LABELS}
+    return Gold(ids, [row["text"] for row in rows], [row["probe"] for row in rows], arrays)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A proportion of `n` answers with its 95 % Wilson interval."""
+
+    hits: int
+    n: int
+
+    @property
+    def value(self) -> float:
+        """The proportion; NaN of none."""
+        return self.hits / self.n if self.n else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's interval; NaN of none."""
+        return wilson(self.value, self.n) if self.n else (float("nan"), float("nan"))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a scorer agrees with the gold set.
+
+    Attributes
+    ----------
+    scorer : str
+        Its name in the config.
+    n : int
+        Answers that count: all for `refusal`, for the others those that are not refusals.
+    coverage, labelled_coverage : Share
+        Answers with a value among those that count, and among those of them that have a label.
+    classes : mapping
+        Label value -> (precision, recall); a missing value of a labelled answer is a miss.
+    f1 : (float, float, float)
+        F1 of class 1 for labels of two values, else the mean F1 over the classes; its 95 % interval.
+    f1_covered : float
+        The same among answers with a label and a value.
+    wrong : sequence of int
+        Positions of answers that are read otherwise than labelled.
+    """
+
+    scorer: str
+    n: int
+    coverage: Share
+    labelled_coverage: Share
+    classes: Mapping[int, tuple[Share, Share]]
+    f1: tuple[float, float, float]
+    f1_covered: float
+    wrong: Sequence[int]
+
+
+def agreement(name: str, scorer: Scorer, gold: Gold) -> Agreement:
+    """Score the answers and compare what the scores stand for with the labels."""
+    mapped = MAPPED[name]
+    counts = np.full(len(gold.texts), True) if mapped.label == "refusal" else gold.labels["refusal"] == 0
+    values = scorer.score(gold.texts, gold.probes).values
+    read, true = mapped.read(values)[counts], gold.labels[mapped.label][counts]
+    has_value, has_label = ~np.isnan(values[counts]), ~np.isnan(true)
+    classes = LABELS[mapped.label] if len(LABELS[mapped.label]) > 2 else (1,)
+    both = has_label & ~np.isnan(read)
+    wrong = (read != true) & ~(np.isnan(read) & np.isnan(true))
+    return Agreement(
+        name,
+        int(counts.sum()),
+        Share(int(has_value.sum()), int(counts.sum())),
+        Share(int((has_value & has_label).sum()), int(has_label.sum())),
+        {value: _precision_recall(read, true, value) for value in classes},
+        _f1_interval(read, true, classes),
+        f1(read[both], true[both], classes),
+        np.flatnonzero(counts)[wrong].tolist(),
+    )
+
+
+def _precision_recall(read: Labels, true: Labels, value: int) -> tuple[Share, Share]:
+    hits = int(((read == value) & (true == value)).sum())
+    return Share(hits, int((read == value).sum())), Share(hits, int((true == value).sum()))
+
+
+def f1(read: Labels, true: Labels, classes: Sequence[int]) -> float:
+    """Return the mean over the classes of 2 hits / (read + true); NaN if a class occurs in neither."""
+    found = [
+        2 * np.sum((read == value) & (true == value)) / total
+        if (total := np.sum(read == value) + np.sum(true == value))
+        else float("nan")
+        for value in classes
+    ]
+    return float(np.mean(found))
+
+
+def _f1_interval(read: Labels, true: Labels, classes: Sequence[int]) -> tuple[float, float, float]:
+    rng = np.random.default_rng(SEED)
+    draws = rng.integers(0, len(read), size=(RESAMPLES, len(read)))
+    found = [f1(read[draw], true[draw], classes) for draw in draws]
+    low, high = np.nanquantile(found, [0.025, 0.975])
+    return f1(read, true, classes), float(low), float(high)
