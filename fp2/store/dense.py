@@ -7,7 +7,8 @@ is a list of questions, stored once. An array holds the answers of one context t
 return no mass). Questions that two sets share are found in the arrays of both.
 
 A number is written once and never changed. A failure is stored separately with its reason, and is never returned as an
-answer. Every array has a checksum. The tables (`blocks` holds the arrays) are in the response store's file.
+answer. Arrays and failures have checksums: a damaged array is refused, a damaged failure is forgotten. The tables
+(`blocks` holds the arrays) are in the response store's file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
+from fp2.store import checksums
 from fp2.store.database import as_user_error, transaction
 from fp2.tables import YES_NO_NUMBERS
 
@@ -165,14 +167,22 @@ class DenseStore:
     def failures(self, contexts: Iterable[str], wanted: QuestionSet) -> dict[tuple[str, int], tuple[str, int]]:
         """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
         found = {}
-        query = "SELECT question, error, attempts FROM block_failures WHERE context = ?"
         with as_user_error(self.path):
             for context in contexts:
-                for question, error, attempts in self.connection.execute(query, (bytes.fromhex(context),)):
+                for question, (error, attempts) in self._failures(bytes.fromhex(context)).items():
                     place = wanted.place.get(question.hex())
                     if place is not None:
                         found[context, place] = (error, attempts)
         return found
+
+    def _failures(self, context: bytes) -> dict[bytes, tuple[str, int]]:
+        """Return question -> (reason, number of attempts) of a context, as far as they match their checksums."""
+        query = "SELECT question, error, attempts, runtime, updated FROM block_failures WHERE context = ?"
+        rows: dict[checksums.Key, tuple[Any, ...]] = {
+            context + question: rest for question, *rest in self.connection.execute(query, (context,))
+        }
+        kept = checksums.intact(self.connection, FAILURES, rows) if rows else set()
+        return {bytes(key)[32:]: rows[key][:2] for key in kept}  # type: ignore[arg-type]
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
         """Store new answers in one transaction; numbers that are stored already do not change.
@@ -203,14 +213,17 @@ class DenseStore:
         if len(piece.places):
             row = _Row(context, wanted.key, int(there.sum()), _packed(numbers), seconds + piece.seconds, mark, now)
             self.connection.execute(_PUT_BLOCK, (*row.fields, row.checksum()))
-            done = [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
-            self.connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", done)
-        failed = [
-            (context, bytes.fromhex(wanted.questions[place]), error, mark, now)
-            for place, error in piece.failures
-            if not there[place]
-        ]
-        self.connection.executemany(_PUT_FAILURE, failed)
+            delete_failures(
+                self.connection, [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
+            )
+        failed = {bytes.fromhex(wanted.questions[place]): error for place, error in piece.failures if not there[place]}
+        if failed:
+            known = self._failures(context)
+            tries = {question: known[question][1] + 1 if question in known else 1 for question in failed}
+            put_failures(
+                self.connection,
+                [(context, question, error, tries[question], mark, now) for question, error in failed.items()],
+            )
 
     def _own(self, context: bytes, wanted: QuestionSet) -> tuple[Numbers, float]:
         """Return the numbers of a set's own array, and the seconds of its answers so far."""
@@ -288,10 +301,20 @@ class _Row:
 
 _COLUMNS = "context, question_set, answered, numbers, seconds, runtime, updated, checksum"
 _PUT_BLOCK = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_FAILURE = """
-INSERT INTO block_failures VALUES (?1, ?2, ?3, 1, ?4, ?5)
-ON CONFLICT (context, question) DO UPDATE SET error = ?3, attempts = attempts + 1, runtime = ?4, updated = ?5
-"""
+FAILURES = "block_failures"
+
+
+def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Store failures (context, question, error, attempts, runtime, updated) with their checksums."""
+    connection.executemany("INSERT OR REPLACE INTO block_failures VALUES (?, ?, ?, ?, ?, ?)", rows)
+    sums = {row[0] + row[1]: checksums.checksum(row[0] + row[1], *row[2:]) for row in rows}
+    checksums.put(connection, FAILURES, sums)
+
+
+def delete_failures(connection: sqlite3.Connection, keys: Sequence[tuple[bytes, bytes]]) -> None:
+    """Delete the failures of (context, question) with their checksums."""
+    connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", keys)
+    checksums.delete(connection, FAILURES, [context + question for context, question in keys])
 
 
 def answered(numbers: Numbers) -> NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 A response key contains everything that can change an answer, and nothing else: no group, no score, no path, no device.
 An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
-retried by the next run; an answer replaces it. Every answer has a checksum.
+retried by the next run; an answer replaces it. Answers and failures have checksums: a damaged answer is refused, a
+damaged failure is forgotten.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
-from fp2.store.database import as_user_error, connect, transaction
+from fp2.store import checksums
+from fp2.store.database import as_user_error, connect, connect_read_only, transaction
 
 if TYPE_CHECKING:
     from fp2.tables import Decoding, Question
@@ -149,6 +151,8 @@ class ResponseStore:
     ----------
     path : Path
         The database file; it is created with its folder if it does not exist.
+    read_only : bool
+        Open an existing file to look in.
 
     Raises
     ------
@@ -156,9 +160,9 @@ class ResponseStore:
         If the file cannot be opened or written, or is not a response store.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
-        self.connection: sqlite3.Connection = connect(self.path)
+        self.connection: sqlite3.Connection = connect_read_only(self.path) if read_only else connect(self.path)
         """The open connection (autocommit); the caches of pixel and file digests are in the same file."""
 
     def __enter__(self) -> ResponseStore:
@@ -192,10 +196,12 @@ class ResponseStore:
         return found
 
     def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
-        """Return the failures of `keys`; a failure is deleted once the question is answered."""
+        """Return the failures of `keys` that match their checksums; one is deleted once the question is answered."""
         with as_user_error(self.path):
-            rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
-            return {row[0]: StoredFailure(*row) for row in rows}
+            columns = "key, error, attempts, runtime, updated"
+            rows = {row[0]: row[1:] for row in _select(self.connection, f"SELECT {columns} FROM failures", keys)}
+            kept = checksums.intact(self.connection, FAILURES, rows)
+            return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in kept}
 
     def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
         """Store a batch of (response key, answer) in one transaction.
@@ -228,17 +234,22 @@ class ResponseStore:
             self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
             self.connection.executemany(_PUT_ANSWER, answers)
             self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
-            self.connection.executemany(_PUT_FAILURE, failures)
+            checksums.delete(self.connection, FAILURES, [row[0] for row in answers])
+            done = answered_keys(self.connection, [row[0] for row in failures])
+            put_failures(self.connection, [row for row in failures if row[0] not in done])
 
 
 _PUT_ANSWER = """
 INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_PUT_FAILURE = """
-INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
-ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
-"""
+FAILURES = "failures"
+
+
+def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Store failures (key, error, attempts, runtime, updated) with their checksums, in the caller's transaction."""
+    connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", rows)
+    checksums.put(connection, FAILURES, {row[0]: checksums.checksum(*row) for row in rows})
 
 
 def _split(
