@@ -11,6 +11,7 @@ import pytest
 
 from fp2.errors import Fp2Error
 from fp2.store import origins
+from fp2.store.database import SCHEMA_VERSION
 from fp2.store.dense import DenseStore, Numbers, Piece, QuestionSet, answered, context_key, question_key, seconds_of
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Question
