@@ -122,6 +122,21 @@ def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)],
 
 
 @app.command(context_settings=OVERRIDES)
+def check(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    key: Annotated[
+        list[Path] | None, typer.Option(help="The signer's public key (default: this machine's); may be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check that a run's files, answers and records agree: passport, counts, tables, config hash, store, MLflow."""
+    from fp2.commands.check import check as check_run
+
+    raise typer.Exit(check_run(run, ctx.args, key or [], json))
+
+
+@app.command(context_settings=OVERRIDES)
 def diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],

@@ -6,6 +6,7 @@
     analyse         the protocol compares groups
     assemble        results.json
     write, log      tables, figures, dashboard, signed passport, MLflow
+    check           what was written is read again and compared
 
 Protocols differ in the protocol object (`fp2.protocols.base`), not in the pipeline. Each stage can be repeated from the
 tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, limitations, looked_lines, versions
+from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
@@ -68,7 +71,7 @@ def run(
         if storage is not None and config.answers.max_cost is not None:
             _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
-        register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)
+        register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
         tags = {
             "config_hash": config_hash(config),
             "response_set": storage.response_set if storage else None,
@@ -85,7 +88,8 @@ def run(
                 config, record, folder, places, protocol, _published(inputs, found), results,
                 _passport_extra(inputs, results), progress, interrupted=asked.interrupted,
             )  # fmt: skip
-    return record.outcome(results, folder, *_ended(asked, results), sections, protocol.all_methods())
+        failed = checked(config, folder, progress, chain(*keys.values()), logged=record.logged)
+    return record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
 
 
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:

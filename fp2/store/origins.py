@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -212,15 +212,17 @@ def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[Recorde
 
 def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
     """Return every response key and context that the store knows: answered, failed or only planned."""
+    return set(iterate_keys(connection, path))
+
+
+def iterate_keys(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
+    """Yield every response key and context that the store knows, some more than once."""
     with as_user_error(path):
-        known = {
-            str(key) for table in ("answers", "failures") for (key,) in connection.execute(f"SELECT key FROM {table}")
-        }
-        for table in ("blocks", "block_failures"):
-            known |= {key.hex() for (key,) in connection.execute(f"SELECT DISTINCT context FROM {table}")}
-        if has_table(connection, "origins"):
-            known |= {key.hex() for (key,) in connection.execute("SELECT DISTINCT key FROM origins")}
-        return known
+        for table in ("answers", "failures"):
+            yield from (str(key) for (key,) in connection.execute(f"SELECT key FROM {table}"))
+        for table, column in (("blocks", "context"), ("block_failures", "context"), ("origins", "key")):
+            if has_table(connection, table):
+                yield from (key.hex() for (key,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}"))
 
 
 def delete(
