@@ -176,7 +176,7 @@ class TrackingConfig:
 
 @dataclass
 class PathsConfig:
-    """Folders, all below the project's root by default."""
+    """Folders, all below the project's root by default; `seed_stores` are further response stores to look in."""
 
     root: str = "."
     state: str = "${paths.root}/.fp2"
@@ -185,6 +185,7 @@ class PathsConfig:
     keys: str = "${paths.state}/keys"
     mlruns: str = "${paths.root}/mlruns"
     outputs: str = "${paths.root}/outputs"
+    seed_stores: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -222,6 +223,7 @@ class Config:
     answers: AnswersConfig = field(default_factory=AnswersConfig)
     seed: NotNegative = 20260101
     verify_inputs: bool = False
+    shard: str | None = None
     experiment: str | None = None
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
+from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import Engine
@@ -65,7 +66,7 @@ def run(
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
 
-    with ResponseStore(Path(config.paths.store)) as store:
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
@@ -86,13 +87,13 @@ def run(
             results = _results(protocol, inputs, found, asked, record.run_id)
             sections = finish(
                 config, record, folder, places, protocol, _published(inputs, found), results,
-                _passport_extra(inputs, results), progress, interrupted=asked.interrupted,
+                _passport_extra(inputs, results), progress, interrupted=asked.interrupted or bool(asked.left),
             )  # fmt: skip
-        failed = checked(config, folder, progress, chain(*keys.values()), logged=record.logged)
+        failed = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
     return record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
 
 
-def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
+def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequence[str]]:
     """Return the keys under which anything derived from an image is stored; a task derives no answers."""
     return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
 
@@ -115,8 +116,11 @@ def _ask(storage: Storage, inputs: Inputs) -> Asked:
     with progress.answers(f"Asking {config.model.name}") as bar:
         asked = ask(
             storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-            start=bar.start, tick=bar.tick,
+            shard=Shard.parse(config.shard), start=bar.start, tick=bar.tick,
         )  # fmt: skip
+    if asked.left:
+        left = f"{asked.left} questions are left to the other shards, and the results are partial"
+        progress.note(f"Shard {config.shard}: {left}. Merge the stores of all shards: fp2 store merge")
     progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
     return asked
 

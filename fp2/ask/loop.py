@@ -6,10 +6,12 @@ One loop serves both storages: a row per answer (`fp2.ask.rows`) and dense array
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+from fp2.ask.shard import Shard
 
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from fp2.store.leases import Leases
     from fp2.tables import Answer, ImageTask
 
+ALL = Shard()
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
 _CLAIMED_AT_ONCE = 8  # images
@@ -70,7 +73,7 @@ class Storage(Protocol):
         """Digest of everything that is planned."""
         ...
 
-    def keys_by_image(self) -> dict[str, list[str]]:
+    def keys_by_image(self) -> Mapping[str, Sequence[str]]:
         """Return the keys under which answers about each image are stored, by image id."""
         ...
 
@@ -127,26 +130,29 @@ class Asked:
         Whether the user interrupted it.
     over_budget : str or None
         Why it ended early: how many answers failed, and the first reason.
+    left : int
+        Questions that are left to other shards.
     """
 
     model_calls: int = 0
     interrupted: bool = False
     over_budget: str | None = None
+    left: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether every planned answer was tried as often as allowed."""
-        return not self.interrupted and self.over_budget is None
+        return not self.interrupted and self.over_budget is None and not self.left
 
 
 @dataclass
 class _Budget:
     """How many failures a run allows, and the tries and failures of this pass.
 
-    `error_budget` is a share of the planned answers up to 1, a count above.
+    `error_budget` is a share of the planned answers up to 1, a count above; `planned` are those of the shard.
     """
 
-    planned: int
+    planned: float
     error_budget: float
     tried: int = 0
     failed: int = 0
@@ -156,7 +162,7 @@ class _Budget:
         allowed = self.error_budget * self.planned if self.error_budget <= 1 else self.error_budget
         if n <= allowed:
             return None
-        return f"{n} of {self.planned} answers failed, more than the run allows; the first: {reason}"
+        return f"{n} of {self.planned:.0f} answers failed, more than the run allows; the first: {reason}"
 
     def spent(self, last: bool, reason: str) -> str | None:
         """Return why asking must end now, or None. Only failures of the last pass are final."""
@@ -170,6 +176,7 @@ def ask(
     *,
     attempts: int,
     error_budget: float,
+    shard: Shard = ALL,
     tick: Callable[[int, int], None] = lambda done, failed: None,
     start: Callable[[int, int], None] = lambda planned, cached: None,
 ) -> Asked:
@@ -184,6 +191,8 @@ def ask(
         How often a failed answer is tried in this run.
     error_budget : float
         Failures that end the run: a share of the planned answers up to 1, a count above.
+    shard : Shard
+        The part of the stimuli that is asked about.
     tick, start : callable
         Called with (answers got, failures so far) per batch, and with (planned, cached) once.
 
@@ -193,17 +202,19 @@ def ask(
         If the store cannot be read or written, or the engine cannot be used at all.
     """
     start(storage.n_planned, storage.load())
-    budget = _Budget(storage.n_planned, error_budget)
+    budget = _Budget(storage.n_planned / shard.of, error_budget)
+    hidden = storage.n_not_shown - storage.n_not_shown // shard.of  # counted by the other shards
     asked = Asked()
     if storage.n_not_shown > storage.n_planned / 2:
-        asked.over_budget = budget.over(storage.n_not_shown, storage.reason())
+        asked.over_budget = budget.over(storage.n_not_shown - hidden, storage.reason())
     before = engine.model_calls
     try:
         try:
             if asked.over_budget is None:
                 with ExitStack() as stack:
-                    ended = _in_passes(storage, engine, budget, attempts, tick, stack)
-                asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
+                    ended = _in_passes(storage, engine, budget, attempts, shard, tick, stack)
+                asked.over_budget = ended or budget.over(storage.n_failed - hidden, storage.reason())
+                asked.left = sum(len(task.questions) for task in storage.open_tasks() if not shard.has(task))
         finally:
             storage.flush()
     except KeyboardInterrupt:
@@ -213,15 +224,16 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None], stack: ExitStack
-) -> str | None:
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, shard: Shard,
+    tick: Callable[[int, int], None], stack: ExitStack,
+) -> str | None:  # fmt: skip
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
     What another run is asking is left to it; its answers are taken over when it is done, and asked where it is not.
     """
     leases: Leases | None = None
     for attempt in range(attempts):
-        tasks = storage.open_tasks()
+        tasks = [task for task in storage.open_tasks() if shard.has(task)]
         if not tasks:
             return None
         leases = leases or stack.enter_context(storage.leases())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.store.rows import response_key, response_set
+from fp2.store.response_keys import response_key, response_set
 from fp2.tables import Decoding, Question
 
 ENGINE = {
