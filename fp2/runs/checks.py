@@ -190,7 +190,7 @@ def _tables(run: _Run) -> Iterator[str]:
         places = list(differences(json.loads(json.dumps(value)), stated.get(name)))
         if places:
             more = f" and {len(places) - _SHOWN} places more" if len(places) > _SHOWN else ""
-            where = ", ".join(f"{name}.{place}".strip(".") for place in places[:_SHOWN])
+            where = ", ".join(f"{name}.{place.lstrip('.')}".rstrip(".") for place in places[:_SHOWN])
             yield f"{artifacts.RESULTS} differs from the tables at {where}{more}"
     yield from _scores(tables)
 

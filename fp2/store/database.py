@@ -91,7 +91,7 @@ def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing store of this or the last version for reading; nothing is written, not even beside it.
+    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it.
 
     Raises
     ------
