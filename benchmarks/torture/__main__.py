@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -34,7 +33,11 @@ def main() -> int:
     given = parser.parse_args()
     rows = torture([PARTS[name] for name in given.only.split(",")], given.seed, short=given.short)
     if given.json:
-        print(json.dumps({"benchmark": "torture", "rows": [asdict(row) for row in rows]}))
+        print(
+            json.dumps(
+                {"benchmark": "torture", "rows": [{**vars(row), "outcomes": dict(row.outcomes)} for row in rows]}
+            )
+        )
     else:
         print("| fault | tried | what came of it |\n|---|--:|---|")
         for row in rows:

@@ -54,7 +54,7 @@ BAD: dict[str, Callable[[], Any]] = {
     "a reply without end": lambda: Reply(None, stream=itertools.repeat(b"[" * 100_000)),
     "a byte at a time": lambda: Reply(None, stream=dripping()),
     "silence": lambda: Reply(completion("late"), wait=2.0),
-    "a number that is NaN": lambda: Reply('{"choices": [{"message": {"content": "ok"}}], "usage": {"prompt_tokens": NaN}}'),
+    "a number that is NaN": lambda: Reply('{"choices": [{"message": {"content": "x"}}], "usage": {"tokens": NaN}}'),
 }  # fmt: skip
 
 

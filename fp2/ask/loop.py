@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from fp2.ask.shard import Shard
+from fp2.tables import Answer
 
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
     from fp2.engines.base import Engine
     from fp2.store.leases import Leases
-    from fp2.tables import Answer, ImageTask
+    from fp2.tables import ImageTask
 
 ALL = Shard()
+NO_ANSWER = "the engine gave no answer"
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
 _CLAIMED_AT_ONCE = 8  # images
@@ -241,7 +243,7 @@ def _in_passes(
         budget.tried = budget.failed = 0
         while tasks:
             elsewhere: set[tuple[str, str]] = set()
-            for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
+            for batch in _answered(engine, _claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
                 budget.tried += len(batch)
                 budget.failed += len(batch) - done
@@ -257,6 +259,26 @@ def _in_passes(
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_POLL)
     return None
+
+
+def _answered(engine: Engine, tasks: Iterator[ImageTask]) -> Iterator[Sequence[Answer]]:
+    """Yield the engine's batches, and at last a failure for every question that it was given and did not answer."""
+    given: dict[str, set[str]] = {}
+
+    def taken() -> Iterator[ImageTask]:
+        for task in tasks:
+            given.setdefault(task.image_id, set()).update(question.question_id for question in task.questions)
+            yield task
+
+    for batch in engine.answer(taken()):
+        for answer in batch:
+            left = given.get(answer.image_id, set())
+            left.discard(answer.question_id)
+            if not left:
+                given.pop(answer.image_id, None)
+        yield batch
+    if given:
+        yield [Answer(image, question, None, NO_ANSWER) for image, left in given.items() for question in sorted(left)]
 
 
 def _claimed(
