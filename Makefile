@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench sweep ui train-peeps torture clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,7 +27,7 @@ sweep: setup ## A sweep from conf/sweep: make sweep NAME=cuts
 	@$(BIN)/python launch.py sweep=$(NAME) $(ARGS)
 
 ui: setup ## Open the MLflow UI
-	@$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/mlruns/mlflow.db
+	@$(BIN)/fp2 ui $(ARGS)
 
 test: setup ## Run the tests on all cores (ARGS="-n 0 tests/test_cuts.py" for one file in one process)
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
@@ -42,6 +42,9 @@ format: setup ## Fix the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: setup ## Build the documentation as a site in site/ (warnings are errors)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: setup ## Run the benchmarks, one JSON line each
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
 
@@ -52,4 +55,4 @@ train-peeps: setup ## Train the bundled model again (about two and a half hours 
 	$(BIN)/python -m training.peeps
 
 clean: ## Remove caches and outputs; answers, keys and the MLflow store stay
-	rm -rf outputs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf outputs site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -125,12 +125,19 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "message": outcome.message,
         "run_id": outcome.run_id,
         "experiment_id": outcome.experiment_id,
+        "ui": _ui(config) if outcome.experiment_id is not None else None,
         "model": config.model.name,
         "variant": config.variant.name,
         "cuts": outcome.results["cuts"],
         "composite": outcome.results["composite"],
         "severity": outcome.results["severity"],
     }
+
+
+def _ui(config: Any) -> str:
+    from fp2.tracking.ui import base_url
+
+    return base_url(config)
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
@@ -140,10 +147,11 @@ def places_of(config: Any, outcome: Any) -> dict[str, object]:
         places["dashboard"] = outcome.folder / "dashboard.html"
     places["passport"] = outcome.folder / "passport.json"
     if outcome.experiment_id is not None:
-        from fp2.tracking.client import ui_command
+        from fp2.tracking.ui import base_url, run_url, running_port, ui_command
 
-        places["MLflow"] = ui_command(config)
-        places["then open"] = f"http://127.0.0.1:5000/#/experiments/{outcome.experiment_id}/runs/{outcome.run_id}"
+        open_already = running_port(config) is not None
+        places["MLflow"] = "open" if open_already else ui_command(config)
+        places["see" if open_already else "then see"] = run_url(base_url(config), outcome.experiment_id, outcome.run_id)
     return places
 
 
@@ -170,9 +178,9 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         what = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
         print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {status['severity'] or '–'}")
-    ids = ",".join(f'"{status["run_id"]}"' for status in done)
     if len(done) > 1 and done[0]["experiment_id"] is not None:
-        print(
-            f'  compare: http://127.0.0.1:5000/#/compare-runs?runs=[{ids}]&experiments=["{done[0]["experiment_id"]}"]'
-        )
+        from fp2.tracking.ui import compare_url
+
+        runs = [status["run_id"] for status in done]
+        print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
         print(f"  ranking: fp2 leaderboard {sweep_id}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,13 @@ DASHBOARD = "dashboard.html"
 PASSPORT = "passport.json"
 CONFIG = "config.yaml"
 OVERRIDES = "overrides.yaml"
-TABLE = "disparities.json"
+TABLE, SAMPLE = "disparities.json", "answers_sample.json"
+UI_TABLES = (TABLE, SAMPLE)
+"""The JSON tables that MLflow's UI shows."""
 FIGURES = "figures"
 PEOPLE, RESPONSES, SCORES, DISPARITIES = "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet"
-LOCAL_FILES = ("status.json", "traceback.txt")
+LIVE = "live.json"
+LOCAL_FILES = ("status.json", LIVE, "traceback.txt")
 """Files that stay on this machine."""
 TABLE_COLUMNS = (
     "probe", "scorer", "cut", "raw", "null_mean", "null_p95", "excess", "shrunken", "ci_low", "ci_high", "p_value",
@@ -64,6 +67,19 @@ def write_table(folder: Path, rows: list[dict[str, Any]]) -> Path:
     table = {"columns": list(TABLE_COLUMNS), "data": [[row[name] for name in TABLE_COLUMNS] for row in rows]}
     path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     return path
+
+
+def write_sample(folder: Path, sample: Sequence[Mapping[str, Any]], scorer: str) -> None:
+    """Write a sample of answers (`fp2.report.samples`) as a JSON table; none where there are no texts."""
+    if not sample:
+        return
+    cuts = list(sample[0]["groups"])
+    data = [
+        [row["probe"], *(row["groups"][cut] for cut in cuts), row["text"], row["refused"], row["value"]]
+        for row in sample
+    ]
+    table = {"columns": ["probe", *cuts, "answer", "refused", scorer], "data": data}
+    (folder / SAMPLE).write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:

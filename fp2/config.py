@@ -161,6 +161,7 @@ class ReportConfig:
     figures: bool = True
     dashboard: bool = True
     examples_per_probe: NotNegative = 5
+    sample_per_group: NotNegative = 5
     suppress_below: Annotated[int, Ge(1)] = 10
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -33,24 +33,35 @@ class Terminal(Console):
         return super().render_str("\n".join(printable(line, None) for line in text.split("\n")), **options)
 
 
+class _DetailedBars(Bars):
+    """Progress bars with one line below them, cut to the width of the terminal."""
+
+    detail = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bars, and the line."""
+        yield from super().get_renderables()
+        if self.detail:
+            yield Text(printable(self.detail), style="dim", no_wrap=True, overflow="ellipsis")
+
+
 class AnswerBar:
-    """The progress bar of asking: answers so far, and failures that remain."""
+    """The progress bar of asking: answers so far, with a line of counts below it."""
 
-    def __init__(self, bars: Bars, task: Any, note: Callable[[str], None]) -> None:
+    def __init__(self, bars: _DetailedBars, task: Any, note: Callable[[str], None]) -> None:
         self._bars, self._task, self._note = bars, task, note
+        self._started = False
 
-    def start(self, planned: int, cached: int) -> None:
-        """Set the length of the bar, and what the store already has."""
-        if cached == planned:
-            self._note(f"All {planned} answers are in the store; no model is loaded")
-        elif cached:
-            self._note(f"{cached} of {planned} answers are in the store; continuing")
-        self._bars.update(self._task, total=planned, completed=cached)
-
-    def tick(self, done: int, failed: int) -> None:
-        """Move on by `done` answers; show how many failures stand."""
-        note = f" {failed} failed" if failed else ""
-        self._bars.update(self._task, advance=done, note=note)
+    def show(self, done: int, planned: int, line: str) -> None:
+        """Show that `done` of the planned answers are there; `line` is shown below the bar."""
+        if not self._started:
+            self._started = True
+            if done and done == planned:
+                self._note(f"All {planned} answers are in the store; no model is loaded")
+            elif done:
+                self._note(f"{done} of {planned} answers are in the store; continuing")
+        self._bars.detail = line
+        self._bars.update(self._task, completed=done, total=planned)
 
 
 class Progress:
@@ -71,14 +82,13 @@ class Progress:
         """Say one line."""
         self.console.print(Text(printable(line)), style="dim")
 
-    def _bars(self) -> Bars:
-        return Bars(
+    def _bars(self) -> _DetailedBars:
+        return _DetailedBars(
             TextColumn("{task.description:<30}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", style="red", markup=False),
             console=self.console,
         )
 
@@ -86,14 +96,14 @@ class Progress:
     def count_up(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
         """Yield a function to be called with the number of further steps done."""
         with self._bars() as bars:
-            task = bars.add_task(printable(title, 80), total=total, note="")
+            task = bars.add_task(printable(title, 80), total=total)
             yield lambda more: bars.advance(task, more)
 
     @contextmanager
     def counter(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """Yield a function to be called with (done, total); the bar appears at the first call."""
         with self._bars() as bars:
-            task = bars.add_task(printable(title, 80), total=None, note="", visible=False)
+            task = bars.add_task(printable(title, 80), total=None, visible=False)
 
             def report(done: int, total: int) -> None:
                 bars.update(task, completed=done, total=total, visible=True)
@@ -104,7 +114,7 @@ class Progress:
     def steps(self, title: str, total: int) -> Iterator[Callable[[], None]]:
         """Yield a function to be called after each of `total` steps."""
         with self._bars() as bars:
-            task = bars.add_task(printable(title, 80), total=total, note="")
+            task = bars.add_task(printable(title, 80), total=total)
             yield lambda: bars.advance(task)
             bars.update(task, completed=total)
 
@@ -112,4 +122,4 @@ class Progress:
     def answers(self, title: str) -> Iterator[AnswerBar]:
         """Yield the progress bar of asking."""
         with self._bars() as bars:
-            yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None, note=""), self.note)
+            yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None), self.note)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -122,9 +123,17 @@ DEFINITIONS = ("features", "metrics")
 """Keys, at any depth, of mappings from names to definitions for the reader, where their values are sentences."""
 
 
-def versions(severity_bounds: Mapping[str, float]) -> dict[str, Any]:
-    """Return the versions and bounds that every results file carries."""
-    return {"schema_version": SCHEMA_VERSION, "fp2_version": __version__, "severity_bounds": dict(severity_bounds)}
+def heading(severity_bounds: Mapping[str, float], run_id: str, config_hash: str, cuts: Sequence[str]) -> dict[str, Any]:
+    """Return what a new run says of itself, whether it asked or scored stored answers: versions, bounds, ids, time."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "fp2_version": __version__,
+        "severity_bounds": dict(severity_bounds),
+        "run_id": run_id,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "config_hash": config_hash,
+        "cuts": list(cuts),
+    }
 
 
 def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> dict[str, Any]:

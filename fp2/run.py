@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,12 @@ from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
-from fp2.results import assemble, limitations, looked_lines, versions
+from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
+from fp2.runs.live import LiveRun
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Outcome, finish, tracked
+from fp2.runs.outputs import Outcome, Record, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
 
@@ -81,7 +81,7 @@ def run(
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             looked = record.earlier_looks()
-            asked = _ask(storage, inputs) if storage else Asked()
+            asked = _ask(storage, inputs, folder, record) if storage else Asked()
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, record.run_id)
@@ -110,14 +110,22 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     check_cost(expected_cost(storage.forecast(), inputs.battery.questions, inputs.battery.decoding, price), cap)
 
 
-def _ask(storage: Storage, inputs: Inputs) -> Asked:
+def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:
+    from fp2.scorers.refusal import Refusal, load_patterns
+
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    with progress.answers(f"Asking {config.model.name}") as bar:
-        asked = ask(
-            storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-            shard=Shard.parse(config.shard), start=bar.start, tick=bar.tick,
-        )  # fmt: skip
+    refusals = load_patterns(Refusal.lexicon_file)
+    title = f"Asking {config.model.name}"
+    with progress.answers(title) as bar:
+        live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
+        try:
+            asked = ask(
+                storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
+                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=live.tick,
+            )  # fmt: skip
+        finally:
+            live.end()
     if asked.left:
         left = f"{asked.left} questions are left to the other shards, and the results are partial"
         progress.note(f"Shard {config.shard}: {left}. Merge the stores of all shards: fp2 store merge")
@@ -185,16 +193,12 @@ def _results(
     looked = looked_lines(found.about)
     title = protocol.title(inputs)
     about = {
-        **versions(config.analysis.severity),
+        **heading(config.analysis.severity, run_id, config_hash(config), [cut.name for cut in inputs.cuts]),
         **({"title": title} if title else {}),
-        "run_id": run_id,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "complete": asked.complete,
-        "config_hash": config_hash(config),
         "dataset_digest": inputs.dataset_digest,
         "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
-        "cuts": [cut.name for cut in inputs.cuts],
         **found.about,
         "limitations": limitations(
             found.about["model"], [*warnings, *groups, *found.notes, *analysis.notes, *looked], text=found.text

@@ -35,8 +35,8 @@ KEYS = {
 }  # fmt: skip
 FILES = {
     "config.yaml", "overrides.yaml", "people.parquet", "responses.parquet", "scores.parquet", "disparities.parquet",
-    "disparities.json", "results.json", "dashboard.html", "passport.json", "figures/fingerprint.png",
-    "figures/intervals.png", "figures/heatmap_gender.png",
+    "disparities.json", "answers_sample.json", "results.json", "dashboard.html", "passport.json",
+    "figures/fingerprint.png", "figures/intervals.png", "figures/heatmap_gender.png",
 }  # fmt: skip
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {lifestyle: {base: 0.2}}}"
 

@@ -58,8 +58,8 @@ def test_the_terminal_reads_no_markup_and_writes_no_escape_codes(capsys: pytest.
     console.print(HOSTILE)
     with progress.steps(HOSTILE, 1) as step, progress.answers(HOSTILE) as bar:
         step()
-        bar.start(2, 0)
-        bar.tick(1, 1)
+        bar.show(0, 2, "")
+        bar.show(1, 2, "1 failed")
     err = capsys.readouterr().err
     assert err.count("[/b]") >= 5
     assert "[/x]" in err

@@ -17,18 +17,16 @@ def results_with(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
     from fp2.ask.answers import RowAnswers, RunTables
-    from fp2.results import Analysis, assemble, limitations, versions
+    from fp2.results import Analysis, assemble, heading, limitations
     from fp2.runs.recompute import count_tables
 
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
     described = {**unknown, "name": model, "id": model, "engine": "none", "embedded": False}
     about = {
-        **versions({"low": 0.02, "moderate": 0.1, "high": 0.25}),
+        **heading({"low": 0.02, "moderate": 0.1, "high": 0.25}, "r1", "c" * 64, [cut.name for cut in cuts]),
         "title": title,
-        "run_id": "r1",
         "created": "2026-11-21T09:30:00+00:00",
         "complete": True,
-        "config_hash": "c" * 64,
         "response_set": None,
         "dataset_digest": "0" * 64,
         "model": described,
@@ -36,7 +34,6 @@ def results_with(
         "variant": {"name": "original", "kind": "original"},
         "probes": [],
         "scorers": [],
-        "cuts": [cut.name for cut in cuts],
         "limitations": limitations(described, (), text=False),
     }
     counts = count_tables(RunTables(people, RowAnswers.none(), None), cuts, [], 0)

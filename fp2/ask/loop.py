@@ -180,6 +180,7 @@ def ask(
     error_budget: float,
     shard: Shard = ALL,
     tick: Callable[[int, int], None] = lambda done, failed: None,
+    saw: Callable[[Sequence[Answer]], None] = lambda batch: None,
     start: Callable[[int, int], None] = lambda planned, cached: None,
 ) -> Asked:
     """Get every planned answer that the store does not have; each batch is stored as it comes.
@@ -195,8 +196,9 @@ def ask(
         Failures that end the run: a share of the planned answers up to 1, a count above.
     shard : Shard
         The part of the stimuli that is asked about.
-    tick, start : callable
-        Called with (answers got, failures so far) per batch, and with (planned, cached) once.
+    tick, saw, start : callable
+        Called with (answers got, failures so far) per batch, with each batch before that, and with (planned, stored)
+        once.
 
     Raises
     ------
@@ -214,7 +216,7 @@ def ask(
         try:
             if asked.over_budget is None:
                 with ExitStack() as stack:
-                    ended = _in_passes(storage, engine, budget, attempts, shard, tick, stack)
+                    ended = _in_passes(storage, engine, budget, attempts, shard, tick, saw, stack)
                 asked.over_budget = ended or budget.over(storage.n_failed - hidden, storage.reason())
                 asked.left = sum(len(task.questions) for task in storage.open_tasks() if not shard.has(task))
         finally:
@@ -227,7 +229,7 @@ def ask(
 
 def _in_passes(
     storage: Storage, engine: Engine, budget: _Budget, attempts: int, shard: Shard,
-    tick: Callable[[int, int], None], stack: ExitStack,
+    tick: Callable[[int, int], None], saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
 ) -> str | None:  # fmt: skip
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
@@ -245,6 +247,7 @@ def _in_passes(
             elsewhere: set[tuple[str, str]] = set()
             for batch in _answered(engine, _claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
+                saw(batch)
                 budget.tried += len(batch)
                 budget.failed += len(batch) - done
                 tick(done, storage.n_failed)

@@ -200,6 +200,10 @@ class EngineOptions:
 
     __pydantic_config__: ClassVar[Any] = FORBID_EXTRA
 
+    def summary(self) -> dict[str, str]:
+        """Return what `fp2 plan` shows of how the engine will ask, by label; nothing unless an engine says more."""
+        return {}
+
 
 class BaseEngine:
     """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone."""

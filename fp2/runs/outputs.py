@@ -8,7 +8,7 @@ import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +86,8 @@ class Record:
         The MLflow run; None where tracking is switched off or has failed so far.
     fault : Fp2Error or None
         Why the run is not logged.
+    streams : bool
+        Whether metrics are logged while the run goes on.
     """
 
     run_id: str
@@ -93,6 +95,7 @@ class Record:
     name: str
     tracker: Tracker | None = None
     fault: Fp2Error | None = None
+    streams: bool = True
 
     def start(self, config: Config) -> None:
         """Start the MLflow run, or keep the reason why it cannot be started.
@@ -115,6 +118,14 @@ class Record:
     def logged(self) -> bool:
         """Whether the run is logged in MLflow."""
         return self.tracker is not None and self.fault is None
+
+    def stream(self, metrics: Mapping[str, float], step: int) -> None:
+        """Log metrics while the run goes on; the first failure ends that, and only that."""
+        if self.tracker is not None and self.streams:
+            try:
+                self.tracker.stream(metrics, step)
+            except Exception:
+                self.streams = False
 
     def earlier_looks(self) -> dict[str, int]:
         """Return how often the answers were analysed before (key `earlier_looks`); nothing where that is unknown."""
@@ -209,7 +220,7 @@ def write_run(
         progress.steps("Writing the report", 5 + len(results["cuts"])) as step,
     ):
         tables.write(folder)
-        write_rows(folder, tables, results)
+        sample = write_rows(config, folder, tables, results)
         artifacts.write_results(folder, results)
         step()
         if config.report.figures:
@@ -223,6 +234,7 @@ def write_run(
                 config.report.suppress_below,
                 folder / artifacts.FIGURES,
                 sections,
+                sample,
             )
         step()
         key, created = load_or_create_key(Path(config.paths.keys))
@@ -257,12 +269,26 @@ def finish(
     return sections
 
 
-def write_rows(folder: Path, tables: RunTables, results: Mapping[str, Any]) -> None:
-    """Write the disparities: as Parquet where answers have scores, and as the table that MLflow shows."""
+def write_rows(
+    config: Config, folder: Path, tables: RunTables, results: Mapping[str, Any]
+) -> Sequence[Mapping[str, Any]]:
+    """Write the disparities and a sample of answers as the tables that MLflow shows; return the sample.
+
+    The disparities of scored answers are written as Parquet too.
+    """
+    from fp2.cuts import resolve_cuts
+    from fp2.report.samples import sample_answers
+    from fp2.tables import attribute_columns
+
+    report, scorer = config.report, str(results["analysis"].get("primary", ""))
+    cuts = resolve_cuts(asdict(config.cut), attribute_columns(tables.people))
+    sample = sample_answers(tables, cuts, scorer, report.sample_per_group, report.suppress_below)
+    artifacts.write_sample(folder, sample, scorer)
     if tables.scores is None:
         artifacts.write_table(folder, list(results["disparities"]))
     else:
         artifacts.write_disparities(folder, list(results["disparities"]))
+    return sample
 
 
 def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -315,7 +341,8 @@ def log_files(
 
     passport = folder / artifacts.PASSPORT
     with client.as_user_error(client.tracking_uri(config)):
-        tracker.log({**artifacts.files_of(folder), passport.name: passport}, results, artifacts.TABLE)
+        tracker.log({**artifacts.files_of(folder), passport.name: passport}, results)
+        client.describe(config, tracker, results)
         tracker.tag(
             {
                 "response_set": results["response_set"],

@@ -230,7 +230,7 @@ def _purge_logged_run(run: Logged, logged: Path, folder: Path | None, work: _Wor
     files = artifacts.files_of(source)
     if (source / artifacts.PASSPORT).is_file():
         files[artifacts.PASSPORT] = source / artifacts.PASSPORT
-    replace(run, work.here, files, results, artifacts.TABLE, _tags(results, source))
+    replace(run, work.here, files, results, _tags(results, source))
     return line if folder is None else f"{line}: now as in {folder}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
-from fp2.results import LOOKED_AT, assemble, looked_lines, versions
+from fp2.results import LOOKED_AT, assemble, heading, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
@@ -161,12 +160,8 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         about = {
             **{key: value for key, value in before.items() if key != "earlier_looks"},
             **looked,
-            **versions(config.analysis.severity),
-            "run_id": record.run_id,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "config_hash": config_hash(config),
+            **heading(config.analysis.severity, record.run_id, config_hash(config), [cut.name for cut in job.cuts]),
             "scorers": describe_scorers(job.scorers),
-            "cuts": [cut.name for cut in job.cuts],
             "limitations": lines,
             "rescored_from": {
                 **{key: before[key] for key in ("run_id", "created", "config_hash", "fp2_version")},

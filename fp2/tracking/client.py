@@ -9,39 +9,32 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
 from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database
 from fp2.tracking.liveness import Alive, dead_runs
+from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 
 PREFIX = "fp2."
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
 METRICS_AT_ONCE = 1000
+_SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
+"""The metrics that have the same names in every run; they are shown for the model too."""
 
 
 def tracking_uri(config: Config) -> str:
     """Return the configured store, or the SQLite file below `paths.mlruns`."""
     return config.tracking.uri or f"sqlite:///{Path(config.paths.mlruns).resolve() / 'mlflow.db'}"
-
-
-def ui_command(config: Config) -> str:
-    """Return the command that opens the MLflow UI on this store, as typed in this shell."""
-    program = "mlflow"
-    beside = Path(sys.executable).with_name(program)
-    if shutil.which(program) is None and beside.is_file():
-        program = str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
-    return f"{program} ui --backend-store-uri {tracking_uri(config)}"
 
 
 def slug(name: str) -> str:
@@ -85,8 +78,8 @@ class Tracker:
         """The ids of the run and of its experiment."""
         return self.run_id, self.experiment_id
 
-    def log(self, files: Mapping[str, Path], results: Mapping[str, Any], table: str) -> None:
-        """Log metrics and `files` (name -> path); the file named `table` is a table in the UI."""
+    def log(self, files: Mapping[str, Path], results: Mapping[str, Any]) -> None:
+        """Log metrics and `files` (name -> path)."""
         from mlflow.entities import Metric
 
         stamp = int(time.time() * 1000)
@@ -96,7 +89,15 @@ class Tracker:
         for name, path in files.items():
             folder = name.rpartition("/")[0]
             self.client.log_artifact(self.run_id, str(path), folder or None)
-        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps([{"path": table, "type": "table"}]))
+        shown = [{"path": name, "type": "table"} for name in UI_TABLES if name in files]
+        self.client.set_tag(self.run_id, TABLES_TAG, json.dumps(shown))
+
+    def stream(self, metrics: Mapping[str, float], step: int) -> None:
+        """Log metrics at a step while the run goes on."""
+        from mlflow.entities import Metric
+
+        stamp = int(time.time() * 1000)
+        self.client.log_batch(self.run_id, [Metric(slug(name), value, stamp, step) for name, value in metrics.items()])
 
     def earlier_looks(self, response_set: str, config_hash: str) -> int:
         """Return how many finished runs of the experiment analysed the same answers with another config."""
@@ -132,8 +133,9 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
         client = mlflow.MlflowClient(tracking_uri=uri)
         _end_dead_runs(client, config, uri)
         alive = Alive(Path(config.paths.state))
+        origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
-        run = client.create_run(experiment_id, run_name=printable(name, 200), tags=all_tags)
+        run = client.create_run(experiment_id, run_name=printable(name, 200), tags=origin | all_tags)
         note = f"The MLflow store was left half made; a new one was created, the old file is {aside}" if aside else ""
         tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
         alive.register(tracker.run_id, uri)
@@ -177,7 +179,9 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
     name = config.tracking.experiment
     if not uri.startswith("sqlite:///"):
         mlflow.set_tracking_uri(uri)
-        return str(mlflow.set_experiment(name).experiment_id), None
+        found = mlflow.set_experiment(name)
+        _set_kind(mlflow.MlflowClient(tracking_uri=uri), found)
+        return str(found.experiment_id), None
     path = Path(uri.removeprefix("sqlite:///"))
     folder = path.parent
     try:
@@ -193,9 +197,26 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
         client = mlflow.MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(name)
         if found is not None:
+            _set_kind(client, found)
             return str(found.experiment_id), aside
         location = (folder / "artifacts" / slug(name)).as_uri()
-        return str(client.create_experiment(name, artifact_location=location)), aside
+        return str(client.create_experiment(name, artifact_location=location, tags={KIND_TAG: KIND})), aside
+
+
+def _set_kind(client: Any, experiment: Any) -> None:
+    """Mark an experiment of an earlier version as one of evaluations; a kind that the user chose stays."""
+    if KIND_TAG not in experiment.tags:
+        client.set_experiment_tag(experiment.experiment_id, KIND_TAG, KIND)
+
+
+def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> None:
+    """Link a run to its data set and its model, which the runs of an experiment share."""
+    uri = tracking_uri(config)
+    local = uri.startswith("sqlite:///")
+    shared = {key: value for key, value in metrics_of(results).items() if _SHARED.fullmatch(key)}
+    with init_lock(Path(uri.removeprefix("sqlite:///"))) if local else nullcontext():
+        log_dataset(tracker.client, tracker.run_id, results)
+        log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
 
 def params_of(config: Config) -> dict[str, Any]:
@@ -221,11 +242,14 @@ def metrics_of(results: Mapping[str, Any]) -> dict[str, float]:
     for cut, row in results["composites"].items():
         for key in ("value", "null_mean", "excess", "p_value", "magnitude"):
             values[f"composite.{cut}.{key}"] = row.get(key)
+    primary, first = results["analysis"].get("primary"), next(iter(results["cuts"]), None)
     for row in results["disparities"]:
+        if row["scorer"] == primary and row["cut"] == first:  # named alike in every run, to be compared over a sweep
+            values |= {f"disparity.{row['probe']}": row["raw"], f"gap.{row['probe']}": row["shrunken"]}
         name = f"{row['probe']}.{row['scorer']}.{row['cut']}"
         kept = (
             ("raw", "adjusted_p", "hedges_g", "epsilon_squared", "shrunken")
-            if row["scorer"] == results["analysis"]["primary"]
+            if row["scorer"] == primary
             else ("raw", "adjusted_p")
         )
         for key in kept:
@@ -317,6 +341,20 @@ def _client(mlflow: Any, config: Config) -> Any:
                 fix = "The next run creates a new one and keeps this file"
                 raise Fp2Error("the MLflow store was left half made", where=uri, fix=fix)
         return mlflow.MlflowClient(tracking_uri=uri)
+
+
+def experiment_id(config: Config) -> str | None:
+    """Return the id of the configured experiment, or None.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no store, or it cannot be used.
+    """
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = client.get_experiment_by_name(config.tracking.experiment)
+    return None if found is None else str(found.experiment_id)
 
 
 def logged_run(client: Any, config: Config, run_id: str) -> Any:

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from fp2.config import Config
-from fp2.tracking.client import PREFIX, Tracker, _client, _mlflow, as_user_error, logged_run, tracking_uri
+from fp2.tracking.client import (
+    PREFIX,
+    Tracker,
+    _client,
+    _mlflow,
+    as_user_error,
+    describe,
+    logged_run,
+    tracking_uri,
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ def fetch(run: Logged, config: Config, folder: Path) -> None:
 
 
 def replace(
-    run: Logged, config: Config, files: Mapping[str, Path], results: Mapping[str, Any] | None, table: str,
+    run: Logged, config: Config, files: Mapping[str, Path], results: Mapping[str, Any] | None,
     tags: Mapping[str, str],
 ) -> None:  # fmt: skip
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
@@ -79,7 +88,8 @@ def replace(
             for name, path in files.items():
                 client.log_artifact(run.run_id, str(path), name.rpartition("/")[0] or None)
         else:
-            tracker.log(files, results, table)
+            tracker.log(files, results)
+            describe(config, tracker, results)
         tracker.tag(tags)
         if hidden:
             client.delete_run(run.run_id)
@@ -117,14 +127,19 @@ def _repository(run: Logged) -> Any:
 
 
 def _drop_metrics(config: Config, run_id: str) -> None:
-    """Delete the metrics of a run, which MLflow itself cannot do. Possible in a SQLite store only."""
+    """Delete the metrics of a run and its links to data sets, which MLflow cannot do. In a SQLite store only."""
     uri = tracking_uri(config)
     if not uri.startswith("sqlite:///"):
         return
     with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=30)) as connection, connection:
         connection.execute("PRAGMA secure_delete = ON")
-        for table in ("metrics", "latest_metrics"):
-            connection.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run_id,))
+        for table, column in (
+            ("metrics", "run_uuid"),
+            ("latest_metrics", "run_uuid"),
+            ("logged_model_metrics", "run_id"),
+        ):
+            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run_id,))
+        connection.execute("DELETE FROM inputs WHERE source_type = 'DATASET' AND destination_id = ?", (run_id,))
 
 
 def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:

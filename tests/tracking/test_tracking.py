@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from shutil import copyfile, move
@@ -17,6 +20,7 @@ from bench import Bench, check_counts, files_in, fp2, results_of, run_child
 
 from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.tracking import client as tracking_client
+from fp2.tracking import ui
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
 
 IMPORTED = [
@@ -46,6 +50,15 @@ def logged(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Ben
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FP2_ROOT", str(bench.root))
         return bench, bench.run(*FULL)
+
+
+@pytest.fixture(scope="module")
+def logged_twice(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, list[Any]]:
+    """Two runs of one model with one cut each, logged."""
+    bench = Bench(tmp_path_factory.mktemp("twice"), squares)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FP2_ROOT", str(bench.root))
+        return bench, [bench.run(*FULL[:-1], f"cut.by=[{name}]") for name in ("gender", "region")]
 
 
 def test_params_tags_metrics_and_artifacts(logged: tuple[Bench, Any]) -> None:
@@ -269,6 +282,91 @@ def test_a_sqlite_store_elsewhere(bench: Bench) -> None:
     assert "elsewhere" not in (outcome.folder / "config.yaml").read_text(encoding="utf-8")
 
 
+def test_a_run_names_its_data_its_model_and_who_started_it(logged_twice: tuple[Bench, list[Any]]) -> None:
+    """Two runs of a model with one cut each: one data set, one model, metrics of both by the same names."""
+    bench, (outcome, other) = logged_twice
+    client = client_of(bench)
+    runs = [client.get_run(one.run_id) for one in (outcome, other)]
+    (dataset,), (again,) = ([one.dataset for one in run.inputs.dataset_inputs] for run in runs)
+    assert (dataset.name, dataset.digest) == (again.name, outcome.results["dataset"]["digest"][:36])
+    assert str(bench.pictures) not in dataset.source
+    experiment = client.get_experiment(outcome.experiment_id)
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    (model,) = client.search_logged_models([outcome.experiment_id])
+    assert [[one.model_id for one in run.inputs.model_inputs] for run in runs] == [[model.model_id]] * 2
+    assert {"mlflow.user", "mlflow.source.name"} <= set(runs[0].data.tags)
+    aligned = {f"disparity.{probe['id']}" for probe in outcome.results["probes"]} | {"composite"}
+    for run in runs:
+        assert aligned <= set(run.data.metrics)
+    assert {(one.key, one.run_id) for one in model.metrics} >= {(k, r.info.run_id) for k in aligned for r in runs}
+
+
+def test_a_sample_of_answers_is_a_table_of_the_ui(logged: tuple[Bench, Any]) -> None:
+    _, outcome = logged
+    table = json.loads((outcome.folder / "answers_sample.json").read_text())
+    assert table["columns"] == ["probe", "gender", "region", "answer", "refused", "valence"]
+    answers = pd.read_parquet(outcome.folder / "responses.parquet")
+    assert {row[3] for row in table["data"]} <= set(answers["text"])
+    assert {row[0] for row in table["data"]} == {probe["id"] for probe in outcome.results["probes"]}
+
+
+def test_what_is_logged_while_a_run_goes_on_may_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrics with a step for each batch; a store that refuses them costs nothing else."""
+    monkeypatch.setattr("fp2.runs.live.METRIC_SECONDS", 0.0)
+    steps: list[int] = []
+    stream = Tracker.stream
+
+    def once(self: Tracker, metrics: dict[str, float], step: int) -> None:
+        if steps:
+            raise OSError("gone")
+        steps.append(step)
+        stream(self, metrics, step)
+
+    monkeypatch.setattr(Tracker, "stream", once)
+    outcome = bench.run("tracking=mlflow", "engine.batch_size=8")
+    assert outcome.exit_status == 0
+    history = client_of(bench).get_metric_history(outcome.run_id, "live.answers")
+    assert [(one.step, one.value) for one in history] == [(steps[0], steps[0])]
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the page with")
+def test_the_printed_link_compares_the_runs_in_the_ui(logged_twice: tuple[Bench, list[Any]], tmp_path: Path) -> None:
+    bench, (outcome, other) = logged_twice
+    config = bench.config("tracking=mlflow")
+    port = ui.free_port()
+    link = ui.compare_url(f"http://{ui.HOST}:{port}", outcome.experiment_id, [outcome.run_id, other.run_id])
+    assert not set(link) & set('[]" ')
+    command = [sys.executable, "-m", "fp2.cli", "ui", "--port", str(port), *bench.paths]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert f"http://{ui.HOST}:{port}/#/experiments/{outcome.experiment_id}/runs" in server.stdout.readline()
+            assert ui.running_port(config) == port
+            page = subprocess.run(
+                [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+                 "--virtual-time-budget=15000", "--dump-dom", link],
+                capture_output=True, text=True, timeout=120, check=True,
+            ).stdout  # fmt: skip
+        finally:
+            server.send_signal(signal.SIGINT)
+    assert "Comparing 2 Runs" in page
+    assert outcome.run_id in page
+    assert other.run_id in page
+    assert server.returncode == 0
+    assert ui.running_port(config) is None
+
+
+def test_the_command_of_the_ui_names_a_store_that_is_elsewhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FP2_ROOT", str(bench.root))
+    assert ui.ui_command(bench.config()) == "fp2 ui"
+    monkeypatch.setenv("FP2_ROOT", str(bench.root / "elsewhere"))
+    assert ui.ui_command(bench.config()) == f"fp2 ui paths.mlruns={bench.root}/mlruns"
+    assert ui.ui_command(bench.config("tracking.uri=http://h:1")) == "fp2 ui tracking.uri=http://h:1"
+
+
 def test_more_metrics_than_one_request_takes() -> None:
     sizes: list[int] = []
 
@@ -281,11 +379,12 @@ def test_more_metrics_than_one_request_takes() -> None:
 
     cut = {"value": 0.1, "null_mean": None, "excess": None, "p_value": None}
     results = {
+        "cuts": ["c0"],
         "composite": 0.1,
         "composites": {f"c{i}": cut for i in range(METRICS_AT_ONCE + 5)},
         "disparities": [], "answers": {"answered": 0}, "refusal_rates": [], "analysis": {"primary": "valence"},
     }  # fmt: skip
-    Tracker(Client(), "r", "1").log({}, results, "t.json")
+    Tracker(Client(), "r", "1").log({}, results)
     assert max(sizes) <= METRICS_AT_ONCE
     assert sum(sizes) == len(metrics_of(results)) > METRICS_AT_ONCE
 

@@ -56,6 +56,10 @@ class LocalOptions(EngineOptions):
     attention: Attention | None = None
     threads: Positive | None = None
 
+    def summary(self) -> dict[str, str]:
+        """Return the batch size."""
+        return {"batch size": str(self.batch_size or "by the model's size")}
+
 
 @dataclass(frozen=True)
 class Placement:

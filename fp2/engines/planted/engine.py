@@ -55,6 +55,10 @@ class PlantedOptions(EngineOptions):
     batch_size: Positive = 256
     device: Literal["auto", "cpu"] = "cpu"
 
+    def summary(self) -> dict[str, str]:
+        """Return the batch size."""
+        return {"batch size": str(self.batch_size)}
+
 
 class PlantedEngine(BaseEngine):
     """Answers from a `PlantedTruth`; `batch_size` is the number of images whose answers are yielded together."""

@@ -107,6 +107,10 @@ class ServerOptions(EngineOptions):
         if (self.price_input is None) != (self.price_output is None):
             raise Fp2Error("a cost needs both prices", where="engine.price_input and engine.price_output")
 
+    def summary(self) -> dict[str, str]:
+        """Return the number of concurrent requests."""
+        return {"concurrent requests": str(self.concurrency)}
+
 
 class OpenAICompatEngine(BaseEngine):
     """Answers from a server.

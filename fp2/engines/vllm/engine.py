@@ -74,6 +74,10 @@ class VllmOptions(EngineOptions):
     batch_size: Positive = 512
     options: dict[str, Any] = field(default_factory=dict)
 
+    def summary(self) -> dict[str, str]:
+        """Return the batch size."""
+        return {"batch size": str(self.batch_size)}
+
 
 class VllmEngine(HfEngine):
     """Answers from vLLM, started when the first question arrives.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from rich.text import Text
 
 from fp2.data.sampling import LEFT
+from fp2.engines.build import engine_class
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
@@ -62,8 +63,8 @@ class Attention(GroupComparison):
         super().check_battery(battery, config)
         if config.variant.kind != ORIGINAL:
             raise Fp2Error("images of two people are shown unchanged and mirrored", where="variant", fix="Omit it")
-        if config.engine.name == "planted":
-            raise Fp2Error("the simulator has no images of two people", where="model", fix="Use model=peeps_vlm")
+        if engine_class(asdict(config.engine)).planted:
+            raise Fp2Error("a simulator has no images of two people", where="model", fix="Use model=peeps_vlm")
 
     def n_variants(self, battery: Battery) -> int:
         """Return 2: unchanged, and mirrored."""

@@ -55,7 +55,7 @@ def _both_people_are_its_origin(root: Path, answers: pd.DataFrame) -> None:
     [
         (["scorer=valence"], "'valence' is for images of one person.*Choose from: first_mention, word_share$"),
         (["variant=blind"], "images of two people are shown unchanged and mirrored"),
-        (["model=planted"], "the simulator has no images of two people"),
+        (["model=planted"], "a simulator has no images of two people"),
     ],
 )
 def test_what_two_people_cannot_be_asked(words: list[str], said: str, own_root: Path) -> None:

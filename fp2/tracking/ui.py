@@ -1,0 +1,116 @@
+"""The MLflow UI of a project: its addresses, and the server that `fp2 ui` starts on this machine only."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from fp2.config import Config
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.tracking.client import tracking_uri
+
+HOST, FIRST_PORT, N_PORTS = "127.0.0.1", 5000, 100
+FILE = "ui.json"
+TRAINING = "workflowType=machine_learning"
+"""Opens a page among runs and charts; without it the UI opens on its pages for traces of applications."""
+
+
+def run_url(base: str, experiment_id: str, run_id: str) -> str:
+    """Return the address of a run's page."""
+    return f"{base}/#/experiments/{quote(experiment_id, safe='')}/runs/{quote(run_id, safe='')}?{TRAINING}"
+
+
+def experiment_url(base: str, experiment_id: str) -> str:
+    """Return the address of an experiment's runs with their charts."""
+    return f"{base}/#/experiments/{quote(experiment_id, safe='')}/runs?{TRAINING}&compareRunsMode=CHART"
+
+
+def compare_url(base: str, experiment_id: str, run_ids: Sequence[str]) -> str:
+    """Return the address of the page that compares runs, percent-encoded so that a terminal links all of it."""
+    runs, experiments = (quote(json.dumps(list(ids), separators=(",", ":"))) for ids in (run_ids, [experiment_id]))
+    return f"{base}/#/compare-runs?runs={runs}&experiments={experiments}&{TRAINING}"
+
+
+def base_url(config: Config) -> str:
+    """Return the address of the project's UI: that of a tracking server, of the running `fp2 ui`, or its first port."""
+    uri = tracking_uri(config)
+    if uri.startswith(("http://", "https://")):
+        return uri.rstrip("/")
+    return f"http://{HOST}:{running_port(config) or FIRST_PORT}"
+
+
+def ui_command(config: Config) -> str:
+    """Return the command that opens the UI on this store, as typed in this folder."""
+    if config.tracking.uri is not None:
+        return f"fp2 ui tracking.uri={config.tracking.uri}"
+    mlruns = Path(config.paths.mlruns).resolve()
+    return (
+        "fp2 ui"
+        if mlruns == Path(os.environ.get("FP2_ROOT", ".")).resolve() / "mlruns"
+        else f"fp2 ui paths.mlruns={mlruns}"
+    )
+
+
+def running_port(config: Config) -> int | None:
+    """Return the port on which `fp2 ui` serves this store now, or None."""
+    try:
+        known = json.loads((Path(config.paths.state) / FILE).read_text(encoding="utf-8"))
+        port, store = int(known["port"]), known["store"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return port if store == digest(tracking_uri(config)) and is_ready(port) else None
+
+
+def is_ready(port: int) -> bool:
+    """Whether an MLflow server answers on this port of this machine."""
+    try:
+        with urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2) as reply:
+            return bool(reply.read(16) == b"OK")
+    except OSError:
+        return False
+
+
+def free_port(wanted: int | None = None) -> int:
+    """Return `wanted` if it is free, or the first free port from 5000 on.
+
+    Raises
+    ------
+    Fp2Error
+        If it is not, or none is.
+    """
+    for port in [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + N_PORTS):
+        with socket.socket() as one, suppress(OSError, OverflowError):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            one.bind((HOST, port))
+            return port
+    if wanted is not None:
+        raise Fp2Error(f"port {wanted} cannot be used", where="--port", fix="Omit it to take the first free one")
+    raise Fp2Error(f"no port from {FIRST_PORT} to {FIRST_PORT + N_PORTS - 1} is free", fix="Give --port")
+
+
+def server_command(config: Config, port: int) -> list[str]:
+    """Return the command of the server: this store, this machine only, one worker."""
+    store = ["--backend-store-uri", tracking_uri(config)]
+    return [sys.executable, "-m", "mlflow", "server", *store, "--host", HOST, "--port", str(port), "--workers", "1"]
+
+
+def server_environment() -> dict[str, str]:
+    """Return the environment of the server: no telemetry, no second process for jobs."""
+    off = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return {**os.environ, **off}
+
+
+def remember_port(config: Config, port: int) -> Path:
+    """Store on which port the UI is served; return the file, to be removed when the server ends."""
+    path = Path(config.paths.state) / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"port": port, "store": digest(tracking_uri(config))}), encoding="utf-8")
+    return path
