@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -47,6 +47,9 @@ docs: setup ## Build the documentation as a site in site/ (warnings are errors)
 
 bench: setup ## Run the benchmarks, one JSON line each
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
+
+torture: setup ## Kill, starve and deceive runs, and compare what is left (about half an hour; ARGS=--short for a part)
+	$(BIN)/python -m benchmarks.torture $(ARGS)
 
 train-peeps: setup ## Train the bundled model again (about two and a half hours on one core; fixed steps and seed)
 	$(BIN)/python -m training.peeps

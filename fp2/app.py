@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,8 @@ def task(cfg: Any) -> None:
     except KeyboardInterrupt:
         status = {"exit_status": EXIT_INTERRUPTED, "message": "interrupted: all answers so far are stored"}
     except Exception as error:
-        if not sweep:
-            raise
+        if not sweep:  # what a model raised may say anything
+            print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
         status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
     status["overrides"] = list(hydra_cfg.overrides.task)
     _write_status(folder, status)

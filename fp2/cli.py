@@ -18,6 +18,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
 app.add_typer(data_app, name="data")
+store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
+app.add_typer(store_app, name="store")
 RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -179,6 +181,21 @@ def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)],
     from fp2.commands.runs import show as print_run
 
     print_run(run, ctx.args, json)
+
+
+@app.command(context_settings=OVERRIDES)
+def check(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    key: Annotated[
+        list[Path] | None, typer.Option(help="The signer's public key (default: this machine's); may be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check that a run's files, answers and records agree: passport, counts, tables, config hash, store, MLflow."""
+    from fp2.commands.check import check as check_run
+
+    raise typer.Exit(check_run(run, ctx.args, key or [], json))
 
 
 @app.command(context_settings=OVERRIDES)
@@ -413,6 +430,35 @@ def data_verify(
     from fp2.commands.data_verify import verify as check
 
     raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to))
+
+
+@store_app.command("merge")
+def store_merge(
+    stores: Annotated[list[Path], typer.Argument(help="Two response stores or more; they are only read.")],
+    into: Annotated[Path, typer.Option(help="The new store.")],
+) -> None:
+    """Merge the answers, failures and origins of several stores, such as those of shards, in a new one."""
+    from fp2.commands.store import merge
+
+    merge(stores, into)
+
+
+@store_app.command("check", context_settings=OVERRIDES)
+def store_check(
+    ctx: typer.Context,
+    path: Annotated[Path | None, typer.Argument(help="A response store (default: the configured one).")] = None,
+) -> None:
+    """Check the database of a response store, and the checksum of every row in it."""
+    from fp2.commands.store import check as check_store
+
+    words = ctx.args
+    if path is not None and "=" in str(path):  # no store given: the first word is an override
+        words, path = [str(path), *words], None
+    if path is None:
+        from fp2.compose import load_config
+
+        path = Path(load_config(words).paths.store)
+    raise typer.Exit(check_store(path))
 
 
 if __name__ == "__main__":

@@ -195,7 +195,10 @@ class TrackingConfig:
 
 @dataclass
 class PathsConfig:
-    """Folders, all below the project's root by default, and the file of pinned models (`fp2 pin`)."""
+    """Folders, all below the project's root by default.
+
+    `pins` is the file of pinned models (`fp2 pin`); `seed_stores` are further response stores to look in.
+    """
 
     root: str = "."
     pins: str = "${paths.root}/pins.yaml"
@@ -205,6 +208,7 @@ class PathsConfig:
     keys: str = "${paths.state}/keys"
     mlruns: str = "${paths.root}/mlruns"
     outputs: str = "${paths.root}/outputs"
+    seed_stores: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -242,6 +246,7 @@ class Config:
     answers: AnswersConfig = field(default_factory=AnswersConfig)
     seed: NotNegative = 20260101
     verify_inputs: bool = False
+    shard: str | None = None
     experiment: str | None = None
 
 

@@ -16,6 +16,7 @@ from fp2.text import printable
 EXIT_BAD_INPUT = 2
 EXIT_ERROR_BUDGET = 3
 EXIT_NOT_LOGGED = 4  # the run is complete, only its MLflow record is missing
+EXIT_UNSOUND = 5  # the run is written, and a check of its files, answers and records failed
 EXIT_INTERRUPTED = 130
 
 

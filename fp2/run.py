@@ -6,6 +6,7 @@
     analyse         the protocol compares groups
     assemble        results.json
     write, log      tables, figures, dashboard, signed passport, MLflow
+    check           what was written is read again and compared
 
 Protocols differ in the protocol object (`fp2.protocols.base`), not in the pipeline. Each stage can be repeated from the
 tables before it: `fp2.runs.recompute` does so for a purge and a rescoring.
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from fp2.ask.answers import RunTables
 from fp2.ask.loop import Asked, Storage, ask
+from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import Engine, SuppliesAnswers
@@ -28,6 +31,7 @@ from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
+from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.live import LiveRun
 from fp2.runs.local_paths import write_config
@@ -65,13 +69,13 @@ def run(
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
 
-    with ResponseStore(Path(config.paths.store)) as store:
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
             _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
-        register_origins(config, inputs.dataset, _keys_by_image(storage, inputs), store)
+        register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
         tags = {
             "config_hash": config_hash(config),
             "response_set": storage.response_set if storage else None,
@@ -86,12 +90,13 @@ def run(
             results = _results(protocol, inputs, found, asked, record.run_id)
             sections = finish(
                 config, record, folder, places, protocol, _published(inputs, found), results,
-                _passport_extra(inputs, results), progress, interrupted=asked.interrupted,
+                _passport_extra(inputs, results), progress, interrupted=asked.interrupted or bool(asked.left),
             )  # fmt: skip
-    return record.outcome(results, folder, *_ended(asked, results), sections, protocol.all_methods())
+        failed = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
+    return record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
 
 
-def _keys_by_image(storage: Storage | None, inputs: Inputs) -> dict[str, list[str]]:
+def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequence[str]]:
     """Return the keys under which anything derived from an image is stored; a task derives no answers."""
     return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
 
@@ -121,10 +126,13 @@ def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Aske
         try:
             asked = ask(
                 storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-                start=live.start, saw=live.saw, tick=live.tick,
+                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=live.tick,
             )  # fmt: skip
         finally:
             live.end()
+    if asked.left:
+        left = f"{asked.left} questions are left to the other shards, and the results are partial"
+        progress.note(f"Shard {config.shard}: {left}. Merge the stores of all shards: fp2 store merge")
     progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
     return asked
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fp2 import artifacts
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.store.rows import response_set
+from fp2.store.response_keys import response_set
 from fp2.tables import ANSWERS, ATTRIBUTE_PREFIX, CONTROLS, WITHOUT_ATTEMPT, absent_counts, attribute_columns
 
 if TYPE_CHECKING:

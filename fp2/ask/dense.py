@@ -38,6 +38,7 @@ from fp2.store.dense import (
     written_since,
 )
 from fp2.store.leases import Leases
+from fp2.store.seeds import take_blocks
 from fp2.tables import NOT_ASKED, NOT_SUPPLIED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class DenseStorage:
 
     def __init__(self, plan: Plan, engine: Engine, traits: Sequence[Trait], store: ResponseStore) -> None:
         self.plan, self.traits, self._engine = plan, tuple(traits), engine
-        self._store = DenseStore(store.connection, store.path)
+        self._responses, self._store = store, DenseStore(store.connection, store.path)
         self.question_set, self.places = _question_set(plan, engine)
         self.grid = _grid(plan.questions)
         self.contexts, self.tasks, self.rows = _contexts(plan, engine)
@@ -171,6 +172,7 @@ class DenseStorage:
 
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask."""
+        take_blocks(self._responses, self.contexts)
         known = self._store.read(self.contexts, self.question_set)
         stored = sum(int(answered(numbers).sum()) for _, numbers in known)
         failed = len(self._store.failures(self.contexts, self.question_set))
@@ -179,7 +181,7 @@ class DenseStorage:
         return Forecast(stored, failed, left, took / count if count and took else None, disk(self.n_planned, left))
 
     def load(self) -> int:
-        """Read what the store has; return how many planned answers that is.
+        """Read what the store and its seeds have; return how many planned answers that is.
 
         Raises
         ------
@@ -187,6 +189,7 @@ class DenseStorage:
             If a stored array is damaged.
         """
         self._store.register(self.question_set)
+        take_blocks(self._responses, self.contexts)
         self._read_at[0] = time.time()
         number = {context: place for place, context in enumerate(self.contexts)}
         for context, numbers in self._store.read(self.contexts, self.question_set):

@@ -6,19 +6,22 @@ One loop serves both storages: a row per answer (`fp2.ask.rows`) and dense array
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from fp2.tables import NOT_SUPPLIED
+from fp2.ask.shard import Shard
+from fp2.tables import NOT_SUPPLIED, Answer
 
 if TYPE_CHECKING:
     from fp2.ask.answers import Answers
     from fp2.engines.base import Engine
     from fp2.store.leases import Leases
-    from fp2.tables import Answer, ImageTask
+    from fp2.tables import ImageTask
 
+ALL = Shard()
+NO_ANSWER = "the engine gave no answer"
 EARLY_TRIES = 100
 """A pass ends early once so many answers were tried and most of them failed."""
 _CLAIMED_AT_ONCE = 8  # images
@@ -72,7 +75,7 @@ class Storage(Protocol):
         """Digest of everything that is planned."""
         ...
 
-    def keys_by_image(self) -> dict[str, list[str]]:
+    def keys_by_image(self) -> Mapping[str, Sequence[str]]:
         """Return the keys under which answers about each image are stored, by image id."""
         ...
 
@@ -129,26 +132,29 @@ class Asked:
         Whether the user interrupted it.
     over_budget : str or None
         Why it ended early: how many answers failed, and the first reason.
+    left : int
+        Questions that are left to other shards.
     """
 
     model_calls: int = 0
     interrupted: bool = False
     over_budget: str | None = None
+    left: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether every planned answer was tried as often as allowed."""
-        return not self.interrupted and self.over_budget is None
+        return not self.interrupted and self.over_budget is None and not self.left
 
 
 @dataclass
 class _Budget:
     """How many failures a run allows, and the tries and failures of this pass.
 
-    `error_budget` is a share of the planned answers up to 1, a count above.
+    `error_budget` is a share of the planned answers up to 1, a count above; `planned` are those of the shard.
     """
 
-    planned: int
+    planned: float
     error_budget: float
     tried: int = 0
     failed: int = 0
@@ -158,7 +164,7 @@ class _Budget:
         allowed = self.error_budget * self.planned if self.error_budget <= 1 else self.error_budget
         if n <= allowed:
             return None
-        return f"{n} of {self.planned} answers failed, more than the run allows; the first: {reason}"
+        return f"{n} of {self.planned:.0f} answers failed, more than the run allows; the first: {reason}"
 
     def spent(self, last: bool, reason: str) -> str | None:
         """Return why asking must end now, or None. Only failures of the last pass are final."""
@@ -172,6 +178,7 @@ def ask(
     *,
     attempts: int,
     error_budget: float,
+    shard: Shard = ALL,
     tick: Callable[[int, int], None] = lambda done, failed: None,
     saw: Callable[[Sequence[Answer]], None] = lambda batch: None,
     start: Callable[[int, int], None] = lambda planned, cached: None,
@@ -187,6 +194,8 @@ def ask(
         How often a failed answer is tried in this run.
     error_budget : float
         Failures that end the run: a share of the planned answers up to 1, a count above.
+    shard : Shard
+        The part of the stimuli that is asked about.
     tick, saw, start : callable
         Called with (answers got, failures so far) per batch, with each batch before that, and with (planned, stored)
         once.
@@ -197,17 +206,19 @@ def ask(
         If the store cannot be read or written, or the engine cannot be used at all.
     """
     start(storage.n_planned, storage.load())
-    budget = _Budget(storage.n_planned, error_budget)
+    budget = _Budget(storage.n_planned / shard.of, error_budget)
+    hidden = storage.n_not_shown - storage.n_not_shown // shard.of  # counted by the other shards
     asked = Asked()
     if storage.n_not_shown > storage.n_planned / 2:
-        asked.over_budget = budget.over(storage.n_not_shown, storage.reason())
+        asked.over_budget = budget.over(storage.n_not_shown - hidden, storage.reason())
     before = engine.model_calls
     try:
         try:
             if asked.over_budget is None:
                 with ExitStack() as stack:
-                    ended = _in_passes(storage, engine, budget, attempts, tick, saw, stack)
-                asked.over_budget = ended or budget.over(storage.n_failed, storage.reason())
+                    ended = _in_passes(storage, engine, budget, attempts, shard, tick, saw, stack)
+                asked.over_budget = ended or budget.over(storage.n_failed - hidden, storage.reason())
+                asked.left = sum(len(task.questions) for task in storage.open_tasks() if not shard.has(task))
         finally:
             storage.flush()
     except KeyboardInterrupt:
@@ -217,8 +228,8 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, tick: Callable[[int, int], None],
-    saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
+    storage: Storage, engine: Engine, budget: _Budget, attempts: int, shard: Shard,
+    tick: Callable[[int, int], None], saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
 ) -> str | None:  # fmt: skip
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
@@ -226,7 +237,7 @@ def _in_passes(
     """
     leases: Leases | None = None
     for attempt in range(attempts):
-        tasks = storage.open_tasks()
+        tasks = [task for task in storage.open_tasks() if shard.has(task)]
         if not tasks:
             return None
         leases = leases or stack.enter_context(storage.leases())
@@ -234,7 +245,7 @@ def _in_passes(
         budget.tried = budget.failed = 0
         while tasks:
             elsewhere: set[tuple[str, str]] = set()
-            for batch in engine.answer(_claimed(storage, leases, tasks, elsewhere)):
+            for batch in _answered(engine, _claimed(storage, leases, tasks, elsewhere)):
                 done = storage.keep(batch)
                 tried = [answer for answer in batch if answer.error != NOT_SUPPLIED]
                 saw(tried)
@@ -252,6 +263,26 @@ def _in_passes(
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_POLL)
     return None
+
+
+def _answered(engine: Engine, tasks: Iterator[ImageTask]) -> Iterator[Sequence[Answer]]:
+    """Yield the engine's batches, and at last a failure for every question that it was given and did not answer."""
+    given: dict[str, set[str]] = {}
+
+    def taken() -> Iterator[ImageTask]:
+        for task in tasks:
+            given.setdefault(task.image_id, set()).update(question.question_id for question in task.questions)
+            yield task
+
+    for batch in engine.answer(taken()):
+        for answer in batch:
+            left = given.get(answer.image_id, set())
+            left.discard(answer.question_id)
+            if not left:
+                given.pop(answer.image_id, None)
+        yield batch
+    if given:
+        yield [Answer(image, question, None, NO_ANSWER) for image, left in given.items() for question in sorted(left)]
 
 
 def _claimed(

@@ -5,18 +5,25 @@ An image that cannot be read and an answer that fails are rows with a reason; th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fp2.ask.answers import RowAnswers
 from fp2.ask.loop import Forecast
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
 from fp2.hashing import canonical_json, digest
+from fp2.store.key_index import distinct, stored_keys
 from fp2.store.leases import Leases
-from fp2.store.rows import answered_keys, response_key, response_set
+from fp2.store.response_keys import ResponseKeys, response_set
+from fp2.store.rows import answered_keys
+from fp2.store.seeds import take_answers
 from fp2.tables import ANSWERS, NOT_ASKED, NOT_SUPPLIED, Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
     from fp2.store.rows import ResponseStore
 
 BYTES_PER_ANSWER = 600
+_AT_ONCE = 20_000  # answers
+_SAMPLE = 10_000
+"""About how many stored answers the means of a forecast are taken over."""
 
 
 class RowStorage:
@@ -48,26 +58,39 @@ class RowStorage:
 
     def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
         self.plan, self._engine, self._store = plan, engine, store
-        self.keys = _task_keys(plan, engine, decoding)
-        self._key = {
-            (task.image_id, question.question_id): key
-            for task, keys in zip(plan.tasks, self.keys, strict=True)
-            for question, key in zip(plan.questions, keys, strict=True)
-        }
-        self._failed = {key: row.error for row, _, key in self.planned() if row.error is not None}
+        self._digests = _task_digests(plan, engine, decoding)
+        self._index, places = distinct(self._digests.reshape(-1, 32))
+        self._of = places.reshape(self._digests.shape[:2])
+        self._task = {task.image_id: place for place, task in enumerate(plan.tasks)}
+        self._question = {question.question_id: place for place, question in enumerate(plan.questions)}
+        hidden = (row for row in plan.rows if row.error is not None)
+        self._failed = {key: row.error or "" for row in hidden for key in self._not_shown(row)}
         self.n_not_shown = len(self._failed)
-        self._have: set[str] = set()
-        self._absent: set[str] = set()
-        self._cached: set[str] = set()
+        self._have = np.zeros(len(self._index), dtype=bool)
+        self._absent = np.zeros(len(self._index), dtype=bool)  # not supplied
+        self._own = np.zeros(len(self._index), dtype=bool)  # answered in this run
+        self._failed_at: dict[str, int] = {}
 
     def planned(self) -> Iterator[tuple[PlannedRow, Question, str]]:
         """Yield (row, question, response key) of every planned answer; what cannot be shown has a digest of its own."""
+        yield from ((row, question, key) for row, question, key, _ in self._planned())
+
+    def _planned(self) -> Iterator[tuple[PlannedRow, Question, str, int]]:
+        """Yield the same with the place of the key in the index, -1 where nothing can be shown."""
         for row in self.plan.rows:
-            keys = self.keys[row.task] if row.task >= 0 else self._not_shown(row)
-            yield from ((row, question, key) for question, key in zip(self.plan.questions, keys, strict=True))
+            shown = row.task >= 0
+            keys = _hex(self._digests[row.task]) if shown else self._not_shown(row)
+            places = self._of[row.task].tolist() if shown else [-1] * len(keys)
+            for question, key, place in zip(self.plan.questions, keys, places, strict=True):
+                yield row, question, key, place
 
     def _not_shown(self, row: PlannedRow) -> list[str]:
         return [digest(["not shown", row.variant, row.image_id, question.text]) for question in self.plan.questions]
+
+    def _count(self, there: NDArray[np.bool_]) -> int:
+        """Return how many planned answers have one of the distinct keys that are marked."""
+        shown = np.array([row.task for row in self.plan.rows if row.task >= 0], dtype=np.int64)
+        return int(there[self._of[shown]].sum()) if len(shown) else 0
 
     @property
     def n_planned(self) -> int:
@@ -79,7 +102,7 @@ class RowStorage:
         """Planned answers that failed so far."""
         return len(self._failed)
 
-    @cached_property
+    @property
     def distinct(self) -> frozenset[str]:
         """The response keys, without repeats."""
         return frozenset(key for _, _, key in self.planned())
@@ -87,42 +110,48 @@ class RowStorage:
     @cached_property
     def response_set(self) -> str:
         """Digest of the response keys."""
-        return response_set(self.distinct)
+        return response_set(key for _, _, key in self.planned())
 
-    def keys_by_image(self) -> dict[str, list[str]]:
+    def keys_by_image(self) -> Mapping[str, Sequence[str]]:
         """Return the response keys of everything that shows an image, by image id."""
-        found: dict[str, list[str]] = {}
-        for (image_id, _), key in self._key.items():
-            found.setdefault(original_image_id(image_id), []).append(key)
-        return found
+        tasks: dict[str, list[int]] = {}
+        for place, task in enumerate(self.plan.tasks):
+            tasks.setdefault(original_image_id(task.image_id), []).append(place)
+        return _KeysByImage(tasks, self._digests)
 
     def forecast(self) -> Forecast:
         """Return what the store has of the plan and what is left to ask; what cannot be shown is never asked."""
-        keys = set(self._key.values())
-        found, failures = self._store.get_many(keys), self._store.get_failures(keys)
-        left = len(keys) - len(found)
-        timed = [answer.seconds for answer in found.values() if answer.seconds > 0]
-        seconds = sum(timed) / len(timed) if timed else None
-        counted = [answer.tokens for answer in found.values() if answer.tokens > 0]
-        tokens = sum(counted) / len(counted) if counted else None
+        self._look()
+        left = int((~self._have).sum())
+        failures = self._store.get_failures(_hex(self._index[~self._have]))
+        stored = self._index[self._have]
+        some = self._store.get_many(_hex(stored[:: len(stored) // _SAMPLE + 1])).values()
+        seconds, tokens = (_mean([getattr(one, name) for one in some]) for name in ("seconds", "tokens"))
         disk = f"about {left * BYTES_PER_ANSWER / 1e6:.1f} MB"
-        return Forecast(len(found), len(failures), left, seconds, disk, tokens)
+        return Forecast(len(self._have) - left, len(failures), left, seconds, disk, tokens)
+
+    def _look(self) -> None:
+        """Find which answers the store has, after copying those that it lacks from its seeds."""
+        self._have = stored_keys(self._store, self._index)
+        if self._store.seeds:
+            take_answers(self._store, _hex(self._index[~self._have]))
+            self._have = stored_keys(self._store, self._index)
 
     def load(self) -> int:
-        """Read which answers the store has; return how many planned ones."""
-        self._have = set(self._store.get_many(self.distinct))
-        self._cached = set(self._have)
-        return sum(key in self._have for _, _, key in self.planned())
+        """Find which answers the store has; return how many planned ones."""
+        self._look()
+        return self._count(self._have)
 
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet; the same pixels twice are asked about once."""
         tasks, seen = [], self._have | self._absent
-        for task, keys in zip(self.plan.tasks, self.keys, strict=True):
+        for place in np.flatnonzero(~seen[self._of].all(axis=1)).tolist():
+            keys = self._of[place].tolist()
             asked = dict(zip(keys, self.plan.questions, strict=True))
-            left = tuple(question for key, question in asked.items() if key not in seen)
-            seen |= asked.keys()
+            left = tuple(question for key, question in asked.items() if not seen[key])
+            seen[keys] = True
             if left:
-                tasks.append(replace(task, questions=left))
+                tasks.append(replace(self.plan.tasks[place], questions=left))
         return tasks
 
     def leases(self) -> Leases:
@@ -131,29 +160,37 @@ class RowStorage:
 
     def lease_keys(self, task: ImageTask) -> list[str]:
         """Return the response key of each question of a task."""
-        return [self._key[task.image_id, question.question_id] for question in task.questions]
+        place = self._task[task.image_id]
+        return _hex(self._digests[place, [self._question[question.question_id] for question in task.questions]])
 
     def refresh(self) -> int:
         """Take over what other runs have answered since."""
-        new = set(self._store.get_many(self.distinct - self._have))
+        left = np.flatnonzero(~self._have)
+        new = np.zeros_like(self._have)
+        new[left[stored_keys(self._store, self._index[left])]] = True
         self._have |= new
-        self._cached |= new
-        for key in new:
+        for key in [key for key, place in self._failed_at.items() if new[place]]:
             self._failed.pop(key, None)
-        return sum(key in new for _, _, key in self.planned())
+        return self._count(new)
 
     def keep(self, batch: Sequence[Answer]) -> int:
         """Store a batch; what the engine was not supplied with is neither an answer nor a failure."""
-        keyed = [(self._key[answer.image_id, answer.question_id], _storable(answer)) for answer in batch]
-        rows = [(key, answer) for key, answer in keyed if answer.error != NOT_SUPPLIED]
-        self._absent |= {key for key, answer in keyed if answer.error == NOT_SUPPLIED}
+        where = [(self._task[answer.image_id], self._question[answer.question_id]) for answer in batch]
+        for answer, place in zip(batch, where, strict=True):
+            if answer.error == NOT_SUPPLIED:
+                self._absent[self._of[place]] = True
+        where = [place for answer, place in zip(batch, where, strict=True) if answer.error != NOT_SUPPLIED]
+        given = [answer for answer in batch if answer.error != NOT_SUPPLIED]
+        keys = [self._digests[place].tobytes().hex() for place in where]
+        rows = list(zip(keys, map(_storable, given), strict=True))
         self._store.put_many(rows, self._engine.runtime())
-        for key, answer in rows:
+        for (key, answer), place in zip(rows, where, strict=True):
             if answer.error is None:
                 self._failed.pop(key, None)
-                self._have.add(key)
+                self._have[self._of[place]] = self._own[self._of[place]] = True
             else:
                 self._failed[key] = answer.error
+                self._failed_at[key] = int(self._of[place])
         return sum(answer.error is None for _, answer in rows)
 
     def flush(self) -> None:
@@ -164,60 +201,81 @@ class RowStorage:
         return next(iter(self._failed.values()), "")
 
     def answers(self) -> RowAnswers:
-        """Return one row per planned answer; what the run did not come to is an error row that says so."""
+        """Return one row per planned answer; what the run did not come to is an error row that says so.
+
+        Answers are read in the order of the plan, some at a time; each is checked against its checksum.
+        """
         import pandas as pd
 
-        known = self._known()
-        rows = [
-            {
-                "response_key": key, "image_id": row.image_id, "subject_id": row.subject_id, "variant": row.variant,
-                "question_id": question.question_id, "probe": question.probe, **known[key],
-            }
-            for row, question, key in self.planned()
-        ]  # fmt: skip
-        return RowAnswers(ANSWERS.check(pd.DataFrame(rows, columns=ANSWERS.names)))
+        columns: dict[str, list[Any]] = {name: [] for name in ANSWERS.names}
+        planned = self._planned()
+        while some := list(islice(planned, _AT_ONCE)):
+            known = self._known({key: place for _, _, key, place in some})
+            for row, question, key, _ in some:
+                place = (key, row.image_id, row.subject_id, row.variant, question.question_id, question.probe)
+                for column, value in zip(columns.values(), (*place, *known[key]), strict=True):
+                    column.append(value)
+        return RowAnswers(ANSWERS.check(pd.DataFrame(columns)))
 
-    def _known(self) -> dict[str, dict[str, Any]]:
-        """Return what is known of each response key."""
-        found, failures = self._store.get_many(self.distinct), self._store.get_failures(self.distinct)
-        known: dict[str, dict[str, Any]] = {}
-        for key in self.distinct:
+    def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
+        """Return what is known of each key (with its place in the index), in the order of the table's columns."""
+        found = self._store.get_many(keys)
+        failures = self._store.get_failures(key for key in keys if key not in found)
+        known: dict[str, tuple[Any, ...]] = {}
+        for key, place in keys.items():
             if key in found:
-                a = found[key]
-                known[key] = {
-                    "text": a.text, "numbers": a.numbers, "status": "answered", "error": None, "attempts": a.attempts,
-                    "seconds": a.seconds, "tokens": a.tokens, "cached": key in self._cached,
-                }  # fmt: skip
+                a, cached = found[key], not self._own[place]
+                known[key] = (a.text, a.numbers, "answered", None, a.attempts, a.seconds, a.tokens, bool(cached))
                 continue
             tries = 0 if key not in self._failed else failures[key].attempts if key in failures else 1
-            missing = NOT_SUPPLIED if key in self._absent else NOT_ASKED
-            known[key] = {
-                "text": None, "numbers": None, "status": "error", "error": self._failed.get(key, missing),
-                "attempts": tries, "seconds": 0.0, "tokens": 0, "cached": False,
-            }  # fmt: skip
+            missing = NOT_SUPPLIED if self._absent[place] else NOT_ASKED
+            known[key] = (None, None, "error", self._failed.get(key, missing), tries, 0.0, 0, False)
         return known
 
 
-def _task_keys(plan: Plan, engine: Engine, decoding: Decoding) -> list[list[str]]:
-    """Return the response keys of each stimulus, in the order of the questions."""
+class _KeysByImage(Mapping[str, Sequence[str]]):
+    """Image id -> response keys, written out when they are asked for: of millions, one image's at a time."""
+
+    def __init__(self, tasks: Mapping[str, Sequence[int]], digests: NDArray[np.uint8]) -> None:
+        self._tasks, self._digests = tasks, digests
+
+    def __getitem__(self, image_id: str) -> list[str]:
+        return [key for task in self._tasks[image_id] for key in _hex(self._digests[task])]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tasks)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean of those that are known: above 0."""
+    known = [value for value in values if value > 0]
+    return sum(known) / len(known) if known else None
+
+
+def _hex(digests: NDArray[Any]) -> list[str]:
+    """Return digests of 32 bytes as hex."""
+    text = digests.tobytes().hex()
+    return [text[start : start + 64] for start in range(0, len(text), 64)]
+
+
+def _task_digests(plan: Plan, engine: Engine, decoding: Decoding) -> NDArray[np.uint8]:
+    """Return the response keys of each stimulus, in the order of the questions: (tasks, questions, 32)."""
     identity = engine.identity()
-    methods = {
-        blind: [engine.method(question, blind) for question in plan.questions]
+    keys = {
+        blind: ResponseKeys(
+            identity, plan.questions, [engine.method(question, blind) for question in plan.questions], decoding
+        )
         for blind in {task.blind for task in plan.tasks} or {False}
     }
-    out = []
-    for task in plan.tasks:
+    found = np.empty((len(plan.tasks), len(plan.questions), 32), dtype=np.uint8)
+    for place, task in enumerate(plan.tasks):
         own = engine.task_identity(task)
-        out.append(
-            [
-                response_key(
-                    engine=identity, method=method, question=question, pixel_sha256=task.pixel_sha256,
-                    variant=task.variant, variant_params=task.variant_params, decoding=decoding, task_identity=own,
-                )
-                for question, method in zip(plan.questions, methods[task.blind], strict=True)
-            ]
-        )  # fmt: skip
-    return out
+        body = keys[task.blind].of(task.pixel_sha256, task.variant, task.variant_params, own)
+        found[place] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
+    return found
 
 
 def _storable(answer: Answer) -> Answer:

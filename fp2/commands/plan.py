@@ -212,7 +212,7 @@ def _print_plan(config: Config, console: Terminal) -> None:
     from fp2.progress import Progress
     from fp2.store.rows import ResponseStore
 
-    with ResponseStore(Path(config.paths.store)) as store:
+    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs, pixels = load_inputs(config, store, Progress())
         people = inputs.people
         rows = {"images": f"{people['image_id'].nunique():,} of {people['subject_id'].nunique():,} subjects"}

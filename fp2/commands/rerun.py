@@ -7,13 +7,12 @@ cuts or analysis settings, without a model.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from rich.table import Table
 
@@ -22,13 +21,12 @@ from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
-from fp2.results import DEFINITIONS, PROSE, changed_methods, owned
+from fp2.results import changed_methods, owned
+from fp2.runs.differences import differences, equal
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
 
 NUMBERS = ("raw", "null_mean", "p_value", "adjusted_p", "ci_low", "ci_high", "shrunken")
-# Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
-TOLERANCE = 1e-9
 EXIT_DIFFERENT = 1
 FILES = (artifacts.CONFIG, artifacts.OVERRIDES, artifacts.RESULTS)
 # Overrides that are allowed: where files are and how the run is executed, never what is asked. Options of the data set
@@ -163,7 +161,7 @@ def _compare(
     for old in before["disparities"]:
         new = rows.get((old["probe"], old["scorer"], old["cut"]), {})
         compared = [name for name in NUMBERS if not owned(f"disparities.0.{name}", changed)]
-        differs = [name for name in compared if not _equal(old.get(name), new.get(name))]
+        differs = [name for name in compared if not equal(old.get(name), new.get(name))]
         all_same &= bool(new) and not differs
         table.add_row(
             old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
@@ -176,7 +174,7 @@ def _compare(
         same = before[name] == after[name]
         all_same &= same
         console.print(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
-    same = owned("composite", changed) or _equal(before["composite"], after["composite"])
+    same = owned("composite", changed) or equal(before["composite"], after["composite"])
     console.print(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
     console.print("all numbers are equal" if all_same and same else "the numbers differ")
     return all_same and same
@@ -195,57 +193,6 @@ def _compare_blocks(
             shown = ", ".join(places[:3]) + (f" and {len(places) - 3} places more" if len(places) > 3 else "")
             console.print(f"{name:<15} {f'differs: {shown}' if places else 'same'}")
     return same
-
-
-def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
-
-    Sentences for the reader may be written better by a later version: those under `PROSE`, and the definitions under
-    `DEFINITIONS`. They have to be in both; what they say is not compared.
-    """
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in {**old, **new}:
-            inside = f"{place}.{key}" if place else str(key)
-            before, after = old.get(key), new.get(key)
-            if key in old and key in new and key in PROSE and _is_prose(before) and _is_prose(after):
-                continue
-            if key in DEFINITIONS and _are_definitions(before) and _are_definitions(after):
-                yield from (
-                    f"{inside}.{name}" for name in {**before, **after} if not (name in before and name in after)
-                )
-                continue
-            yield from differences(before, after, inside)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from differences(*pair, f"{place}.{number}")
-    elif _is_number(old) and _is_number(new):
-        if not _equal(old, new):
-            yield place
-    elif type(old) is not type(new) or old != new:
-        yield place
-
-
-def _is_prose(value: Any) -> bool:
-    """Whether it is a sentence (not a number or a name), or a list of sentences, which may be empty."""
-    return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
-
-
-def _are_definitions(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
-
-
-def _is_sentence(value: Any) -> bool:
-    return isinstance(value, str) and " " in value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _equal(old: float | None, new: float | None) -> bool:
-    if old is None or new is None:
-        return old is new
-    return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def _show(value: float | None) -> str:

@@ -104,7 +104,7 @@ def compose_config(overrides: Sequence[str], *, with_hydra: bool = False) -> Any
             return compose(CONFIG_NAME, overrides=list(overrides), return_hydra_config=with_hydra)
         except HydraException as error:
             raise _explained(error) from error
-        except (OmegaConfBaseException, ValueError) as error:  # Hydra raises ValueError for `model=null`
+        except (OmegaConfBaseException, ValueError, TypeError) as error:  # for `model=null`, and `scorer=[[a]]`
             raise Fp2Error(_first_line(error), where="override") from error
 
 

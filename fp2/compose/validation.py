@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import plugins
+from fp2.ask.shard import Shard
 from fp2.config import ASK, SWEEP_ID, Config, check_variant, variants_of
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source
@@ -122,6 +123,7 @@ def _cross_check(c: Config) -> None:
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
         raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
+    Shard.parse(c.shard)
     check_publishable(resolve_cuts(asdict(c.cut)))
     check_variant(c.variant)
     variants_of(c.probe)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.config import Config
-from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
+from fp2.errors import EXIT_NOT_LOGGED, EXIT_UNSOUND, Fp2Error
 from fp2.progress import Progress
 from fp2.runs.local_paths import remember
 from fp2.text import printable
@@ -114,6 +114,11 @@ class Record:
         except Fp2Error as error:
             self.fault = error
 
+    @property
+    def logged(self) -> bool:
+        """Whether the run is logged in MLflow."""
+        return self.tracker is not None and self.fault is None
+
     def stream(self, metrics: Mapping[str, float], step: int) -> None:
         """Log metrics while the run goes on; the first failure ends that, and only that."""
         if self.tracker is not None and self.streams:
@@ -133,16 +138,28 @@ class Record:
         return {}
 
     def outcome(
-        self, results: dict[str, Any], folder: Path, status: int, message: str | None, sections: Sequence[Section],
-        methods: Sequence[Method],
+        self, results: dict[str, Any], folder: Path, ended: tuple[int, str | None], sections: Sequence[Section],
+        methods: Sequence[Method], failed: Sequence[str],
     ) -> Outcome:  # fmt: skip
-        """Return the outcome of the finished run; `status` and `message` say why it ended early, if it did."""
-        if self.fault is None:
-            run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
-            return Outcome(results, folder, run_id, experiment, status, message, sections, methods)
-        unlogged = f"the results are written, but not logged: {self.fault.what}. Log them with: fp2 log {folder}"
-        message = f"{message}; {unlogged}" if message else unlogged
-        return Outcome(results, folder, self.run_id, None, status or EXIT_NOT_LOGGED, message, sections, methods)
+        """Return the outcome of the finished run.
+
+        Parameters
+        ----------
+        ended : (int, str or None)
+            The exit status of a run that ended early, and the line that says why; 0 and None of any other.
+        failed : sequence of str
+            A line per failed check (`fp2.runs.checks`).
+        """
+        status, said = ended
+        messages = [said] if said else []
+        run_id, experiment = (self.run_id, None) if self.tracker is None else self.tracker.ids
+        if self.fault is not None:
+            run_id, experiment, status = self.run_id, None, status or EXIT_NOT_LOGGED
+            messages.append(f"the results are written, but not logged: {self.fault.what}. Log them: fp2 log {folder}")
+        if failed:
+            status = EXIT_UNSOUND
+            messages.append(f"the run is written, and failed {len(failed)} check(s): {' | '.join(failed)}")
+        return Outcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
 
 
 @contextmanager

@@ -89,9 +89,9 @@ def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
     """
     tables = (artifacts.PEOPLE, artifacts.SCORES)
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
-    results, config = read_results(folder), _config(folder)
+    results = read_results(folder)
     people, scores = _tables(folder, word, results)
-    return LoggedRun(results, people, scores, _cuts(config, people, results, word))
+    return LoggedRun(results, people, scores, read_cuts(folder, people, results, word))
 
 
 def short_names(runs: Sequence[LoggedRun]) -> list[str]:
@@ -220,11 +220,18 @@ def _tables(folder: Path, word: str, results: Mapping[str, Any]) -> tuple[pd.Dat
     return people, scores
 
 
-def _cuts(config: Mapping[str, Any], people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
-    """Return the cuts of the results by name."""
+def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
+    """Return the cuts of a run's results by name.
+
+    Raises
+    ------
+    Fp2Error
+        If the config in its folder cannot be read, or has no cut.
+    """
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns
 
+    config = _config(folder)
     try:
         found = {cut.name: cut for cut in resolve_cuts(config["cut"], attribute_columns(people))}
     except (KeyError, TypeError, AttributeError) as error:

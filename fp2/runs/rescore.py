@@ -21,6 +21,7 @@ from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
 from fp2.results import LOOKED_AT, assemble, heading, looked_lines
+from fp2.runs.checks import checked
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, finish, tracked
 from fp2.runs.reader import read_results
@@ -172,7 +173,8 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
         extra: dict[str, Any] = {"seeds": {"analysis": config.seed, "data": config.data.seed}}
         extra |= {key: value for key, value in passport_protocol(source).items() if key in _TAKEN_OVER}
         sections = finish(config, record, folder, places, protocol, tables.keeping(used), results, extra, progress)
-    return record.outcome(results, folder, 0, None, sections, protocol.all_methods())
+        failed = checked(config, folder, progress, logged=record.logged)
+    return record.outcome(results, folder, (0, None), sections, protocol.all_methods(), failed)
 
 
 _TAKEN_OVER = ("decoding", "preprocessing")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from fp2.errors import Fp2Error
 
-SCHEMA_VERSION = 3
-# Version 1 has no `numbers`, version 2 no dense answers; opening such a file for writing adds them.
-_READABLE = (1, 2, SCHEMA_VERSION)
+SCHEMA_VERSION = 4
+# Version 1 has no `numbers`, version 2 no dense answers, version 3 no checksums of failures and origins; opening such a
+# file for writing adds the tables. A version that does not know the checksums must not write: they would be wrong.
+_READABLE = (1, 2, 3, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
 
 _TABLES = """
@@ -41,6 +42,12 @@ CREATE TABLE IF NOT EXISTS blocks (
 CREATE TABLE IF NOT EXISTS block_failures (
     context BLOB NOT NULL, question BLOB NOT NULL, error TEXT NOT NULL, attempts INTEGER NOT NULL,
     runtime TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY (context, question)
+) WITHOUT ROWID;
+"""
+
+CHECKSUMS = """
+CREATE TABLE IF NOT EXISTS checksums (
+    place TEXT NOT NULL, key NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (place, key)
 ) WITHOUT ROWID;
 """
 
@@ -79,8 +86,54 @@ def file_of(connection: sqlite3.Connection) -> Path:
 
 def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:
     """Create the table `name` unless it exists, in which case no write lock is needed."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is None:
+    if not has_table(connection, name):
         connection.execute(statement)
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open an existing store of this or the last version for reading; SQLite may leave an empty log beside it.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no file, or it is not a store, or of another version.
+    """
+    if not path.is_file():
+        raise Fp2Error("there is no response store", where=str(path))
+    with as_user_error(path):
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            connection = _opened(uri)
+        except sqlite3.OperationalError:
+            # On read-only media the files of the write-ahead log cannot be made; without one there is nothing in it.
+            log = path.with_name(f"{path.name}-wal")
+            if log.exists() and log.stat().st_size:
+                raise
+            connection = _opened(f"{uri}&immutable=1")
+        try:
+            _check_version(connection, path)
+            if (found := _version(connection)) is None or found < 3:
+                fix = f"Open it for writing once: fp2 doctor paths.store={path}"
+                raise Fp2Error(f"the response store has schema version {found}", where=str(path), fix=fix)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether the store has the table `name`."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -132,9 +185,9 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone() is None:
+    if not has_table(connection, "answers"):
         with transaction(connection, path):
-            for statement in filter(str.strip, (_TABLES + _DENSE_TABLES).split(";")):
+            for statement in filter(str.strip, (_TABLES + _DENSE_TABLES + CHECKSUMS).split(";")):
                 connection.execute(statement)
             if connection.execute("SELECT version FROM schema").fetchone() is None:
                 connection.execute("INSERT INTO schema VALUES (?)", (SCHEMA_VERSION,))
@@ -150,7 +203,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         version = _version(connection)
         if version == 1:
             connection.execute("ALTER TABLE answers ADD COLUMN numbers TEXT")
-        for statement in filter(str.strip, _DENSE_TABLES.split(";")):
+        for statement in filter(str.strip, (_DENSE_TABLES + CHECKSUMS).split(";")):
             connection.execute(statement)
         connection.execute("UPDATE schema SET version = ?", (SCHEMA_VERSION,))
 
@@ -170,7 +223,7 @@ def _wal(connection: sqlite3.Connection) -> None:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchone() is None:
+    if not has_table(connection, "schema"):
         raise Fp2Error("this database is not a response store", where=str(path), fix="Give another paths.store")
     found = _version(connection)
     if found not in _READABLE:

@@ -7,7 +7,8 @@ is a list of questions, stored once. An array holds the answers of one context t
 return no mass). Questions that two sets share are found in the arrays of both.
 
 A number is written once and never changed. A failure is stored separately with its reason, and is never returned as an
-answer. Every array has a checksum. The tables (`blocks` holds the arrays) are in the response store's file.
+answer. Arrays and failures have checksums: a damaged array is refused, a damaged failure is forgotten. The tables
+(`blocks` holds the arrays) are in the response store's file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
+from fp2.store import checksums
 from fp2.store.database import as_user_error, transaction
 from fp2.tables import YES_NO_NUMBERS
 
@@ -48,7 +50,7 @@ def context_key(
     """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
 
     `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what
-    `fp2.store.rows.response_key` covers for one answer.
+    `fp2.store.response_keys.response_key` covers for one answer.
 
     Raises
     ------
@@ -131,10 +133,14 @@ class DenseStore:
         """
         if len(wanted.place) < len(wanted.questions):
             raise ValueError("a question comes twice in a set")
-        body = zlib.compress(bytes.fromhex("".join(wanted.questions)))
         with transaction(self.connection, self.path):
-            row = (wanted.key, body, _checksum(wanted.key, body))
-            self.connection.execute("INSERT OR IGNORE INTO question_sets VALUES (?, ?, ?)", row)
+            self.add_question_set(wanted)
+
+    def add_question_set(self, wanted: QuestionSet) -> None:
+        """Store the questions of a set in the caller's transaction, unless they are stored already."""
+        body = zlib.compress(bytes.fromhex("".join(wanted.questions)))
+        row = (wanted.key, body, _checksum(wanted.key, body))
+        self.connection.execute("INSERT OR IGNORE INTO question_sets VALUES (?, ?, ?)", row)
 
     def read(self, contexts: Sequence[str], wanted: QuestionSet) -> Iterator[tuple[str, Numbers]]:
         """Yield (context, numbers) of the contexts with an answer to any question of `wanted`.
@@ -153,7 +159,7 @@ class DenseStore:
                 if own == wanted.key:
                     _fill(found, context, numbers)
                     continue
-                here, there = self._shared(own, wanted)
+                here, there = self.shared(own, wanted)
                 if len(here):
                     part = np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32)
                     part[:, here] = numbers[:, there]
@@ -165,14 +171,22 @@ class DenseStore:
     def failures(self, contexts: Iterable[str], wanted: QuestionSet) -> dict[tuple[str, int], tuple[str, int]]:
         """Return (context, column) -> (reason, number of attempts) of the questions of a set that only failed."""
         found = {}
-        query = "SELECT question, error, attempts FROM block_failures WHERE context = ?"
         with as_user_error(self.path):
             for context in contexts:
-                for question, error, attempts in self.connection.execute(query, (bytes.fromhex(context),)):
+                for question, (error, attempts) in self._failures(bytes.fromhex(context)).items():
                     place = wanted.place.get(question.hex())
                     if place is not None:
                         found[context, place] = (error, attempts)
         return found
+
+    def _failures(self, context: bytes) -> dict[bytes, tuple[str, int]]:
+        """Return question -> (reason, number of attempts) of a context, as far as they match their checksums."""
+        query = "SELECT question, error, attempts, runtime, updated FROM block_failures WHERE context = ?"
+        rows: dict[checksums.Key, tuple[Any, ...]] = {
+            context + question: rest for question, *rest in self.connection.execute(query, (context,))
+        }
+        kept = checksums.intact(self.connection, FAILURES, rows) if rows else set()
+        return {bytes(key)[32:]: rows[key][:2] for key in kept}  # type: ignore[arg-type]
 
     def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
         """Store new answers in one transaction; numbers that are stored already do not change.
@@ -201,42 +215,50 @@ class DenseStore:
         _merge(numbers, new)
         there = answered(numbers)
         if len(piece.places):
-            row = _Row(context, wanted.key, int(there.sum()), _packed(numbers), seconds + piece.seconds, mark, now)
-            self.connection.execute(_PUT_BLOCK, (*row.fields, row.checksum()))
-            done = [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
-            self.connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", done)
-        failed = [
-            (context, bytes.fromhex(wanted.questions[place]), error, mark, now)
-            for place, error in piece.failures
-            if not there[place]
-        ]
-        self.connection.executemany(_PUT_FAILURE, failed)
+            row = Row(context, wanted.key, int(there.sum()), packed(numbers), seconds + piece.seconds, mark, now)
+            self.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
+            delete_failures(
+                self.connection, [(context, bytes.fromhex(wanted.questions[place])) for place in piece.places]
+            )
+        failed = {bytes.fromhex(wanted.questions[place]): error for place, error in piece.failures if not there[place]}
+        if failed:
+            known = self._failures(context)
+            tries = {question: known[question][1] + 1 if question in known else 1 for question in failed}
+            put_failures(
+                self.connection,
+                [(context, question, error, tries[question], mark, now) for question, error in failed.items()],
+            )
 
     def _own(self, context: bytes, wanted: QuestionSet) -> tuple[Numbers, float]:
         """Return the numbers of a set's own array, and the seconds of its answers so far."""
-        query = f"SELECT {_COLUMNS} FROM blocks WHERE context = ? AND question_set = ?"
+        query = f"SELECT {COLUMNS} FROM blocks WHERE context = ? AND question_set = ?"
         for fields in self.connection.execute(query, (context, wanted.key)):
-            row = self._checked(fields)
-            return self._unpacked(row, len(wanted.questions)), row.seconds
+            row = self.checked(fields)
+            return self.unpacked(row, len(wanted.questions)), row.seconds
         return np.full((_WIDTH, len(wanted.questions)), np.nan, np.float32), 0.0
 
     def _rows(self, contexts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, Numbers]]:
         """Yield (context, question set, numbers) of every array of `contexts`."""
         marks = ",".join("?" * len(contexts))
-        query = f"SELECT {_COLUMNS} FROM blocks WHERE context IN ({marks})"
+        query = f"SELECT {COLUMNS} FROM blocks WHERE context IN ({marks})"
         with as_user_error(self.path):
             for fields in self.connection.execute(query, contexts):
-                row = self._checked(fields)
-                yield row.context, row.question_set, self._unpacked(row, len(self._set(row.question_set).questions))
+                row = self.checked(fields)
+                yield (
+                    row.context,
+                    row.question_set,
+                    self.unpacked(row, len(self.question_set(row.question_set).questions)),
+                )
 
-    def _shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
+    def shared(self, other: bytes, wanted: QuestionSet) -> tuple[Places, Places]:
         """Return the columns in `wanted`, and in the other set, of the questions that both have."""
-        theirs = self._set(other).place
+        theirs = self.question_set(other).place
         pairs = [(place, theirs[key]) for key, place in wanted.place.items() if key in theirs]
         here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return here, there
 
-    def _set(self, key: bytes) -> QuestionSet:
+    def question_set(self, key: bytes) -> QuestionSet:
+        """Return the stored question set with a digest; raises `Fp2Error` if it is damaged or missing."""
         if key not in self._sets:
             query = "SELECT questions, checksum FROM question_sets WHERE digest = ?"
             row = self.connection.execute(query, (key,)).fetchone()
@@ -246,13 +268,15 @@ class DenseStore:
             self._sets[key] = QuestionSet(tuple(body[at : at + 32].hex() for at in range(0, len(body), 32)))
         return self._sets[key]
 
-    def _checked(self, fields: Sequence[Any]) -> _Row:
-        row = _Row(*fields[:-1])
+    def checked(self, fields: Sequence[Any]) -> Row:
+        """Return a row of `blocks`, selected by `COLUMNS`; raises `Fp2Error` if it does not match its checksum."""
+        row = Row(*fields[:-1])
         if row.checksum() != fields[-1]:
             raise _damaged("an array of answers", row.context, self.path)
         return row
 
-    def _unpacked(self, row: _Row, questions: int) -> Numbers:
+    def unpacked(self, row: Row, questions: int) -> Numbers:
+        """Return the numbers of a row, (`YES_NO_NUMBERS`, questions)."""
         raw = zlib.decompress(row.numbers)
         if len(raw) != 4 * _WIDTH * questions:
             raise _damaged("an array of answers", row.context, self.path)
@@ -262,7 +286,7 @@ class DenseStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """A row of `blocks` without its checksum."""
 
     context: bytes
@@ -286,12 +310,22 @@ class _Row:
         return _checksum(self.context, self.question_set, self.numbers, plain)
 
 
-_COLUMNS = "context, question_set, answered, numbers, seconds, runtime, updated, checksum"
-_PUT_BLOCK = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_FAILURE = """
-INSERT INTO block_failures VALUES (?1, ?2, ?3, 1, ?4, ?5)
-ON CONFLICT (context, question) DO UPDATE SET error = ?3, attempts = attempts + 1, runtime = ?4, updated = ?5
-"""
+COLUMNS = "context, question_set, answered, numbers, seconds, runtime, updated, checksum"
+PUT_BLOCK = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+FAILURES = "block_failures"
+
+
+def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Store failures (context, question, error, attempts, runtime, updated) with their checksums."""
+    connection.executemany("INSERT OR REPLACE INTO block_failures VALUES (?, ?, ?, ?, ?, ?)", rows)
+    sums = {row[0] + row[1]: checksums.checksum(row[0] + row[1], *row[2:]) for row in rows}
+    checksums.put(connection, FAILURES, sums)
+
+
+def delete_failures(connection: sqlite3.Connection, keys: Sequence[tuple[bytes, bytes]]) -> None:
+    """Delete the failures of (context, question) with their checksums."""
+    connection.executemany("DELETE FROM block_failures WHERE context = ? AND question = ?", keys)
+    checksums.delete(connection, FAILURES, [context + question for context, question in keys])
 
 
 def answered(numbers: Numbers) -> NDArray[np.bool_]:
@@ -332,7 +366,7 @@ def _fill(found: dict[bytes, Numbers], context: bytes, more: Numbers) -> None:
         found[context] = more
 
 
-def _packed(numbers: Numbers) -> bytes:
+def packed(numbers: Numbers) -> bytes:
     """Return the compressed numbers, with the first bytes of all numbers before their second bytes, and so on."""
     raw = np.ascontiguousarray(numbers, dtype="<f4").view(np.uint8).reshape(-1, 4)
     return zlib.compress(np.ascontiguousarray(raw.T).tobytes(), _LEVEL)

@@ -3,18 +3,23 @@
 The tables `pictures` and `origins` are in the response store's file; a key there is a response key, or the context of
 dense answers (`fp2.store.dense`). Ids are stored as salted keys only; an image's path is stored because its pixel
 digest is kept under it. An answer about no image, or about a grey one, has no origin.
+
+Each image has a checksum over its row and the set of its keys: a purge must not miss an answer because a row was lost.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fp2.config import Config
-from fp2.store.database import as_user_error, transaction
+from fp2.errors import Fp2Error
+from fp2.store import checksums
+from fp2.store.database import as_user_error, has_table, transaction
 from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ CREATE TABLE IF NOT EXISTS origins (
     key BLOB NOT NULL, picture INTEGER NOT NULL, PRIMARY KEY (key, picture)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS origins_of_picture ON origins (picture);
+CREATE TABLE IF NOT EXISTS salts (id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _ADD_IMAGE = "INSERT OR IGNORE INTO pictures (data, release, image, subject, path) VALUES (?, ?, ?, ?, ?)"
 _FIND_IMAGE = "SELECT id FROM pictures WHERE data = ? AND release = ? AND image = ? AND subject = ? AND path = ?"
@@ -79,44 +85,144 @@ def register_origins(config: Config, dataset: Loaded, keys: Mapping[str, Sequenc
     images, subjects = salted(people["image_id"], salt, "image"), salted(people["subject_id"], salt)
     rows = zip(people["image_id"], people["image_path"], images, subjects, strict=True)
     with transaction(store.connection, store.path):
-        for statement in filter(str.strip, _TABLES.split(";")):
-            store.connection.execute(statement)
+        create_tables(store.connection)
+        store.connection.execute("INSERT OR IGNORE INTO salts VALUES (?)", (salt_id(salt),))
         for image_id, path, image, subject in rows:
             if image_id in keys:
                 row = (config.data.source, dataset.release or "", image, subject, str(Path(path).absolute()))
-                store.connection.execute(_ADD_IMAGE, row)
-                (number,) = store.connection.execute(_FIND_IMAGE, row).fetchone()
-                found = [(bytes.fromhex(key), number) for key in keys[image_id]]
-                store.connection.executemany("INSERT OR IGNORE INTO origins VALUES (?, ?)", found)
+                add(store.connection, store.path, row, [bytes.fromhex(key) for key in keys[image_id]])
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables of origins that are not there, in the caller's transaction."""
+    for statement in filter(str.strip, _TABLES.split(";")):
+        connection.execute(statement)
+
+
+def salt_id(salt: bytes) -> str:
+    """Return what a store records of the salt of its keys: a digest that does not reveal it."""
+    return hashlib.blake2b(salt, digest_size=16, person=b"fp2 salt id").hexdigest()
+
+
+def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: Sequence[bytes]) -> None:
+    """Record that what is stored under `keys` came from an image, in the caller's transaction.
+
+    Parameters
+    ----------
+    row : tuple
+        `data, release, image, subject, path` of `RecordedImage`.
+
+    Raises
+    ------
+    Fp2Error
+        If what is recorded of the image does not match its checksum.
+    """
+    is_new = connection.execute(_ADD_IMAGE, row).rowcount > 0
+    (number,) = connection.execute(_FIND_IMAGE, row).fetchone()
+    if is_new:
+        connection.executemany(_ADD_ORIGIN, [(key, number) for key in keys])
+        _seal(connection, number, row, _sum(set(keys)))
+        return
+    before = _stored_sum(connection, path, number, row)
+    new = [key for key in dict.fromkeys(keys) if connection.execute(_ADD_ORIGIN, (key, number)).rowcount > 0]
+    if new or before is None:
+        total = _sum(_keys(connection, number)) if before is None else (before + _sum(new)) % _MODULUS
+        _seal(connection, number, row, total)
+
+
+_ADD_ORIGIN = "INSERT OR IGNORE INTO origins VALUES (?, ?)"
+_MODULUS = 1 << 128
+_PLACE = "pictures"
+
+
+def _sum(keys: Iterable[bytes]) -> int:
+    """Return the sum of the digests of distinct keys, to which that of further keys can be added."""
+    total = 0
+    for key in keys:
+        total += int.from_bytes(hashlib.blake2b(key, digest_size=16).digest(), "big")
+    return total % _MODULUS
+
+
+def _keys(connection: sqlite3.Connection, number: int) -> Iterable[bytes]:
+    return (key for (key,) in connection.execute("SELECT key FROM origins WHERE picture = ?", (number,)))
+
+
+def _seal(connection: sqlite3.Connection, number: int, row: tuple[str, ...], total: int) -> None:
+    """Store the checksum of an image: the sum of its keys, and a digest of that and of its row."""
+    body = total.to_bytes(16, "big")
+    checksums.put(connection, _PLACE, {number: body + checksums.checksum(number, *row, body)})
+
+
+def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tuple[str, ...]) -> int | None:
+    """Return the stored sum of an image's keys, None where a version without checksums recorded it."""
+    stored = checksums.get(connection, _PLACE, [number]).get(number)
+    if stored is None:
+        return None
+    if checksums.checksum(number, *row, stored[:16]) != stored[16:]:
+        raise _damaged(number, path)
+    return int.from_bytes(stored[:16], "big")
+
+
+def check(connection: sqlite3.Connection, path: Path, image: RecordedImage) -> None:
+    """Raise unless what is recorded of an image matches its checksum.
+
+    Raises
+    ------
+    Fp2Error
+        Naming the row of the image.
+    """
+    row = (image.data, image.release, image.image, image.subject, image.path)
+    stored = _stored_sum(connection, path, image.id, row)
+    if stored is not None and stored != _sum(_keys(connection, image.id)):
+        raise _damaged(image.id, path)
+
+
+def _damaged(number: int, path: Path) -> Fp2Error:
+    return Fp2Error(
+        f"the origins of image {number} do not match their checksum: they were changed or the disk is failing",
+        where=str(path),
+        fix="Restore the file from a copy, or move it away and run again to ask the model again",
+    )
 
 
 def recorded_images(connection: sqlite3.Connection, path: Path) -> list[RecordedImage]:
     """Return every image that an answer was planned for; none from a store that has no origins."""
     with as_user_error(path):
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pictures'").fetchone() is None:
+        if not has_table(connection, "pictures"):
             return []
         rows = connection.execute("SELECT id, data, release, image, subject, path FROM pictures")
         return [RecordedImage(*row) for row in rows]
 
 
 def keys_of(connection: sqlite3.Connection, path: Path, chosen: Iterable[RecordedImage]) -> set[str]:
-    """Return the response keys of the answers that came from the images `chosen`."""
+    """Return the response keys of the answers that came from the images `chosen`.
+
+    Raises
+    ------
+    Fp2Error
+        If the origins of one of them do not match their checksum.
+    """
+    chosen = list(chosen)
     with as_user_error(path):
+        for image in chosen:
+            check(connection, path, image)
         query = "SELECT key FROM origins WHERE picture = ?"
         return {key.hex() for image in chosen for (key,) in connection.execute(query, (image.id,))}
 
 
 def all_keys(connection: sqlite3.Connection, path: Path) -> set[str]:
     """Return every response key and context that the store knows: answered, failed or only planned."""
+    return set(iterate_keys(connection, path))
+
+
+def iterate_keys(connection: sqlite3.Connection, path: Path) -> Iterator[str]:
+    """Yield every response key and context that the store knows, some more than once."""
     with as_user_error(path):
-        known = {
-            str(key) for table in ("answers", "failures") for (key,) in connection.execute(f"SELECT key FROM {table}")
-        }
-        for table in ("blocks", "block_failures"):
-            known |= {key.hex() for (key,) in connection.execute(f"SELECT DISTINCT context FROM {table}")}
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'origins'").fetchone() is not None:
-            known |= {key.hex() for (key,) in connection.execute("SELECT DISTINCT key FROM origins")}
-        return known
+        for table in ("answers", "failures"):
+            yield from (str(key) for (key,) in connection.execute(f"SELECT key FROM {table}"))
+        for table, column in (("blocks", "context"), ("block_failures", "context"), ("origins", "key")):
+            if has_table(connection, table):
+                yield from (key.hex() for (key,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}"))
 
 
 def delete(
@@ -166,12 +272,36 @@ def delete(
         by_path: dict[str, tuple[str, list[tuple[str | bytes | int]]]] = {
             table: ("path = ?", [(name,) for name in paths]) for table in columns if "path" in columns[table]
         }
+        touched = _sharing(connection, keys, chosen) if "origins" in columns else []
         for table, (condition, rows) in {**by_path, **jobs}.items():
             if table in columns:
                 gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {condition}', rows).rowcount
+        _delete_checksums(connection, keys, chosen)
+        for image in touched:
+            row = (image.data, image.release, image.image, image.subject, image.path)
+            _seal(connection, image.id, row, _sum(_keys(connection, image.id)))
     with as_user_error(path):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return {table: max(0, count) for table, count in gone.items()}
+
+
+def _sharing(
+    connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]
+) -> list[RecordedImage]:
+    """Return the images that stay and lose a key: they have the pixels of one that goes."""
+    query = "SELECT picture FROM origins WHERE key = ?"
+    numbers = {number for key in keys for (number,) in connection.execute(query, (bytes.fromhex(key),))}
+    numbers -= {image.id for image in chosen}
+    rows = connection.execute("SELECT id, data, release, image, subject, path FROM pictures")
+    return [image for image in (RecordedImage(*row) for row in rows) if image.id in numbers] if numbers else []
+
+
+def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
+    """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
+    checksums.delete(connection, "failures", keys)
+    checksums.delete(connection, _PLACE, [image.id for image in chosen])
+    contexts = [(bytes.fromhex(key),) for key in keys]
+    connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
@@ -186,6 +316,6 @@ def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
 def digested_paths(connection: sqlite3.Connection, path: Path) -> list[str]:
     """Return the image paths that the store has pixel digests of."""
     with as_user_error(path):
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'pixel_digests'").fetchone() is None:
+        if not has_table(connection, "pixel_digests"):
             return []
         return [str(row[0]) for row in connection.execute("SELECT path FROM pixel_digests")]

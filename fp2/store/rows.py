@@ -1,8 +1,8 @@
-"""Row storage: one database row per answer, under its response key; the response set identifies all answers of a run.
+"""Row storage: one database row per answer, under its response key (`fp2.store.response_keys`).
 
-A response key contains everything that can change an answer, and nothing else: no group, no score, no path, no device.
 An answer is written once and never changed. A failure is stored separately, is never returned as an answer, and is
-retried by the next run; an answer replaces it. Every answer has a checksum.
+retried by the next run; an answer replaces it. Answers and failures have checksums: a damaged answer is refused, a
+damaged failure is forgotten.
 """
 
 from __future__ import annotations
@@ -11,89 +11,15 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json, digest, sha256_bytes
-from fp2.store.database import as_user_error, connect, transaction
-
-if TYPE_CHECKING:
-    from fp2.tables import Decoding, Question
-
-KEY_SCHEMA = 2
-
-
-def response_key(
-    *,
-    engine: Mapping[str, Any],
-    method: Mapping[str, Any],
-    question: Question,
-    pixel_sha256: str,
-    variant: str,
-    variant_params: Mapping[str, Any],
-    decoding: Decoding,
-    task_identity: Mapping[str, Any],
-    sample_index: int = 0,
-) -> str:
-    """Return the hex SHA-256 under which one answer is stored.
-
-    Parameters
-    ----------
-    engine : Mapping
-        `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
-    method : Mapping
-        `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
-    question : Question
-        Its text, kind and choices are hashed; its id, probe, template and trait are not.
-    pixel_sha256 : str
-        Digest of the decoded pixels of the original image.
-    variant, variant_params : str, Mapping
-        The image variant and its parameters.
-    decoding : Decoding
-        Generation parameters with the seed, hashed for questions that are answered in words; and the orders in which
-        options are shown, hashed for a choice.
-    task_identity : Mapping
-        `Engine.task_identity(task)`: empty for a real model.
-    sample_index : int
-        The index among several sampled answers.
-
-    Raises
-    ------
-    ValueError
-        If a float among the parameters is NaN or infinite.
-    TypeError
-        If a value is not a JSON value.
-    """
-    return digest(
-        {
-            "schema": KEY_SCHEMA,
-            "engine": dict(engine),
-            "method": dict(method),
-            "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
-            "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
-            "decoding": _decoding(question, decoding),
-            "sample_index": sample_index,
-            "task": dict(task_identity),
-        }
-    )
-
-
-def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
-    """Return the part of `decoding` that can change the answer to this kind of question."""
-    if question.kind == "yes_no":
-        return {}
-    if question.kind == "choice":
-        return {"choice_orders": decoding.choice_orders}
-    return {name: value for name, value in asdict(decoding).items() if name != "choice_orders"}
-
-
-def response_set(keys: Iterable[str]) -> str:
-    """Return the digest of the set of `keys`, whatever their order and repetitions."""
-    return digest(sorted(set(keys)))
-
+from fp2.hashing import canonical_json, sha256_bytes
+from fp2.store import checksums
+from fp2.store.database import as_user_error, connect, connect_read_only, transaction
 
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 
@@ -149,6 +75,10 @@ class ResponseStore:
     ----------
     path : Path
         The database file; it is created with its folder if it does not exist.
+    read_only : bool
+        Open an existing file to look in.
+    seeds : sequence of Path
+        Further stores to look in for answers; they are opened read-only (`fp2.store.seeds`).
 
     Raises
     ------
@@ -156,9 +86,10 @@ class ResponseStore:
         If the file cannot be opened or written, or is not a response store.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, seeds: Sequence[str | Path] = ()) -> None:
         self.path = Path(path)
-        self.connection: sqlite3.Connection = connect(self.path)
+        self.seeds = [ResponseStore(Path(seed), read_only=True) for seed in seeds]
+        self.connection: sqlite3.Connection = connect_read_only(self.path) if read_only else connect(self.path)
         """The open connection (autocommit); the caches of pixel and file digests are in the same file."""
 
     def __enter__(self) -> ResponseStore:
@@ -170,8 +101,9 @@ class ResponseStore:
         self.close()
 
     def close(self) -> None:
-        """Close the file; everything that was stored is committed already."""
-        self.connection.close()
+        """Close the file and the seeds; everything that was stored is committed already."""
+        for store in (*self.seeds, self):
+            store.connection.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, StoredAnswer]:
         """Return the stored answers of `keys`; keys without an answer are not in the result.
@@ -184,18 +116,18 @@ class ResponseStore:
         columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
         found: dict[str, StoredAnswer] = {}
         with as_user_error(self.path):
-            for *fields, checksum in _select(self.connection, f"SELECT {columns} FROM answers", keys):
-                answer = StoredAnswer(*fields)
-                if answer.checksum() != checksum:
-                    raise _damaged(answer.key, self.path)
+            for fields in _select(self.connection, f"SELECT {columns} FROM answers", keys):
+                answer = checked(fields, self.path)
                 found[answer.key] = answer
         return found
 
     def get_failures(self, keys: Iterable[str]) -> dict[str, StoredFailure]:
-        """Return the failures of `keys`; a failure is deleted once the question is answered."""
+        """Return the failures of `keys` that match their checksums; one is deleted once the question is answered."""
         with as_user_error(self.path):
-            rows = _select(self.connection, "SELECT key, error, attempts FROM failures", keys)
-            return {row[0]: StoredFailure(*row) for row in rows}
+            columns = "key, error, attempts, runtime, updated"
+            rows = {row[0]: row[1:] for row in _select(self.connection, f"SELECT {columns} FROM failures", keys)}
+            kept = checksums.intact(self.connection, FAILURES, rows)
+            return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in kept}
 
     def put_many(self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None) -> None:
         """Store a batch of (response key, answer) in one transaction.
@@ -226,19 +158,43 @@ class ResponseStore:
             tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
             answers, failures = _split(batch, tries, mark, now)
             self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
-            self.connection.executemany(_PUT_ANSWER, answers)
-            self.connection.executemany("DELETE FROM failures WHERE key = ?", [(row[0],) for row in answers])
-            self.connection.executemany(_PUT_FAILURE, failures)
+            self.connection.executemany(PUT_ANSWER, answers)
+            delete_failures(self.connection, [row[0] for row in answers])
+            done = answered_keys(self.connection, [row[0] for row in failures])
+            put_failures(self.connection, [row for row in failures if row[0] not in done])
 
 
-_PUT_ANSWER = """
+PUT_ANSWER = """
 INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, created, numbers, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_PUT_FAILURE = """
-INSERT INTO failures SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)
-ON CONFLICT (key) DO UPDATE SET error = ?2, attempts = ?3, runtime = ?4, updated = ?5
-"""
+FAILURES = "failures"
+
+
+def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Store failures (key, error, attempts, runtime, updated) with their checksums, in the caller's transaction."""
+    connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", rows)
+    checksums.put(connection, FAILURES, {row[0]: checksums.checksum(*row) for row in rows})
+
+
+def delete_failures(connection: sqlite3.Connection, keys: Sequence[str]) -> None:
+    """Delete failures with their checksums, in the caller's transaction."""
+    connection.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in keys])
+    checksums.delete(connection, FAILURES, keys)
+
+
+def checked(fields: Sequence[Any], path: Path) -> StoredAnswer:
+    """Return an answer from its columns and checksum.
+
+    Raises
+    ------
+    Fp2Error
+        If they do not match: a damaged answer is never returned.
+    """
+    answer = StoredAnswer(*fields[:-1])
+    if answer.checksum() != fields[-1]:
+        raise _damaged(answer.key, path)
+    return answer
 
 
 def _split(

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from fp2.config import Config
-from fp2.tracking.client import PREFIX, Tracker, _client, _mlflow, as_user_error, describe, tracking_uri
+from fp2.tracking.client import (
+    PREFIX,
+    Tracker,
+    _client,
+    _mlflow,
+    as_user_error,
+    describe,
+    logged_run,
+    tracking_uri,
+)
 
 
 @dataclass(frozen=True)
@@ -131,3 +140,21 @@ def _drop_metrics(config: Config, run_id: str) -> None:
         ):
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run_id,))
         connection.execute("DELETE FROM inputs WHERE source_type = 'DATASET' AND destination_id = ?", (run_id,))
+
+
+def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:
+    """Return how the MLflow run of an evaluation ended, and the digest of the passport that it logged.
+
+    None where the store does not have the run, or there is no store.
+
+    Raises
+    ------
+    Fp2Error
+        If the store cannot be read.
+    """
+    if not has_store(config):
+        return None
+    client = _client(_mlflow(), config)
+    with as_user_error(tracking_uri(config)):
+        found = logged_run(client, config, run_id)
+    return None if found is None else (str(found.info.status), found.data.tags.get(f"{PREFIX}passport_sha256"))

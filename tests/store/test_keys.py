@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.store.rows import response_key, response_set
+from fp2.store.response_keys import ResponseKeys, response_key, response_set
 from fp2.tables import Decoding, Question
 
 ENGINE = {
@@ -112,3 +112,24 @@ def test_the_response_set_is_a_set(keys: list[str], random: Any) -> None:
     random.shuffle(shuffled)
     assert response_set(shuffled) == response_set(keys)
     assert response_set([*keys, "another"]) != response_set(keys)
+
+
+@given(
+    text=st.text(max_size=20),
+    pixels=st.text("0123456789abcdef", max_size=64),
+    params=st.dictionaries(
+        st.text(max_size=5), st.one_of(st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+    ),
+    kind=st.sampled_from(["text", "yes_no", "choice", "number"]),
+)
+def test_keys_of_many_stimuli_are_those_of_each(text: str, pixels: str, params: dict[str, Any], kind: Any) -> None:
+    questions = [Question("a", "p", text, kind, choices=("x", text)), Question("b", "p", 'quo"te, \u2028')]
+    methods: list[dict[str, Any]] = [{"name": text, "z": [1, {"b": 2, "a": None}]}, {}]
+    keys = ResponseKeys(ENGINE, questions, methods, Decoding(seed=3)).of(pixels, "blurred", params, params)
+    assert [keys[:32].hex(), keys[32:].hex()] == [
+        response_key(
+            engine=ENGINE, method=method, question=question, pixel_sha256=pixels, variant="blurred",
+            variant_params=params, decoding=Decoding(seed=3), task_identity=params,
+        )
+        for question, method in zip(questions, methods, strict=True)
+    ]  # fmt: skip

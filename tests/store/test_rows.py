@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
-from fp2.store.database import _wal
+from fp2.store.database import SCHEMA_VERSION, _wal
 from fp2.store.rows import ResponseStore
 from fp2.tables import Answer
 
@@ -301,7 +301,7 @@ def test_a_store_of_version_1_is_served_and_gets_numbers(tmp_path: Path) -> None
             }
             store.put_many([scored("c")])
             assert json.loads(store.get_many(["c"])["c"].numbers or "") == SCORED
-            assert store.connection.execute("SELECT version FROM schema").fetchone() == (3,)
+            assert store.connection.execute("SELECT version FROM schema").fetchone() == (SCHEMA_VERSION,)
             store.connection.execute("UPDATE answers SET text = 'changed' WHERE key = 'c'")
             with pytest.raises(Fp2Error, match="checksum"):
                 store.get_many(["c"])

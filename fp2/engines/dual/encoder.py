@@ -22,13 +22,15 @@ from fp2.engines.hf.model import HfSpec, free_memory, is_out_of_memory
 from fp2.engines.hf.placement import LocalOptions, default_threads
 from fp2.errors import without_path
 from fp2.hashing import digest
-from fp2.store.database import add_table, as_user_error, file_of, transaction
+from fp2.store import checksums
+from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
 from fp2.tables import ImageTask
 
 if TYPE_CHECKING:
     from PIL import Image
 
 _CREATE = "CREATE TABLE IF NOT EXISTS embeddings (key TEXT PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+_PLACE = "embeddings"
 _QUERY = 500
 _STORED = np.dtype("<f4")
 
@@ -51,9 +53,10 @@ class EmbeddingCache:
         if connection is not None:
             with as_user_error(file_of(connection)):
                 add_table(connection, "embeddings", _CREATE)
+                add_table(connection, "checksums", CHECKSUMS)
 
     def get(self, keys: Sequence[str]) -> dict[str, Vector]:
-        """Return the vectors that are kept under `keys`."""
+        """Return the vectors that are kept under `keys`, without those that do not match their checksums."""
         found: dict[str, Vector] = {}
         if self._connection is None:
             return found
@@ -61,17 +64,19 @@ class EmbeddingCache:
             some = list(keys[start : start + _QUERY])
             query = f"SELECT key, vector FROM embeddings WHERE key IN ({','.join('?' * len(some))})"
             with as_user_error(file_of(self._connection)):
-                rows = self._connection.execute(query, some).fetchall()
-            found |= {key: np.frombuffer(blob, _STORED).astype(np.float32) for key, blob in rows}
+                rows = {key: (blob,) for key, blob in self._connection.execute(query, some)}
+                kept = checksums.intact(self._connection, _PLACE, rows)
+            found |= {key: np.frombuffer(rows[key][0], _STORED).astype(np.float32) for key in rows if key in kept}
         return found
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors; a key that is already there is not overwritten."""
+        """Keep vectors, in place of damaged ones."""
         if self._connection is None or not vectors:
             return
         rows = [(key, np.ascontiguousarray(vector, _STORED).tobytes()) for key, vector in vectors.items()]
         with transaction(self._connection, file_of(self._connection)):
-            self._connection.executemany("INSERT OR IGNORE INTO embeddings VALUES (?, ?)", rows)
+            self._connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
+            checksums.put(self._connection, _PLACE, {key: checksums.checksum(key, blob) for key, blob in rows})
 
 
 METHOD = "embed/1"  # raise the number with every change that can change an embedding

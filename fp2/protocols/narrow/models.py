@@ -32,6 +32,8 @@ from fp2.protocols.narrow.predictions import Pixels, Prediction, encode_mask, re
 from fp2.protocols.narrow.tasks import EMBEDDING, GENERATED, PARSING, POSE, NarrowTask, narrow_task
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.option_types import Table
+from fp2.store import checksums
+from fp2.store.database import CHECKSUMS, add_table
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -316,12 +318,15 @@ class PredictionCache:
         self._connection, self._model = connection, digest({"identity": identity, "task": task})
         with connection:
             connection.execute(_CREATE)
+            add_table(connection, "checksums", CHECKSUMS)
 
     def get(self, shown: str) -> list[Prediction] | None:
-        """Return the predictions about `shown` (a digest), None if there are none."""
+        """Return the predictions about `shown` (a digest), None if there are none, or they are damaged."""
         query = f"SELECT said FROM {TABLE} WHERE model = ? AND shown = ?"
         row = self._connection.execute(query, (self._model, shown)).fetchone()
-        return None if row is None else [_prediction(one) for one in json.loads(row[0])]
+        if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
+            return None
+        return [_prediction(one) for one in json.loads(row[0])]
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
         """Store the predictions about the image at `path`.
@@ -336,6 +341,8 @@ class PredictionCache:
         try:
             with self._connection:
                 self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
+                key = self._model + shown
+                checksums.put(self._connection, TABLE, {key: checksums.checksum(key, text)})
         except sqlite3.OperationalError as error:
             fix = "Check that the disk is writable and has space"
             raise Fp2Error(f"predictions cannot be stored: {error}", fix=fix) from None

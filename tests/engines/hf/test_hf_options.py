@@ -23,7 +23,7 @@ from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.placement import Placement
 from fp2.errors import Fp2Error
-from fp2.store.rows import response_key
+from fp2.store.response_keys import response_key
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 PARTS = {

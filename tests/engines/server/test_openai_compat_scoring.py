@@ -31,7 +31,7 @@ from fp2.engines.server.client import RefusedError
 from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
 from fp2.engines.server.scoring import TopLogprobs
 from fp2.errors import Fp2Error
-from fp2.store.rows import response_key
+from fp2.store.response_keys import response_key
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 CHAT, SYSTEMONE, DECISIONS = "/v1/chat/completions", "/v1/systemone", "/v1/decisions"

@@ -1,0 +1,49 @@
+"""`fp2 store merge` and `fp2 store check`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+from fp2.store.integrity import damaged_rows
+from fp2.store.merge import count_rows, merge_stores
+from fp2.text import printable
+
+EXIT_FAILED = 1
+_SHOWN = 20  # damaged rows that are named
+
+
+def merge(sources: Sequence[Path], target: Path) -> None:
+    """Merge response stores in a new one, and print what it has.
+
+    Raises
+    ------
+    Fp2Error
+        If there are fewer than two, or they cannot be merged.
+    """
+    if len({path.resolve() for path in sources}) < 2:
+        raise Fp2Error("give two different stores or more", where="fp2 store merge")
+    total = sum(sum(count_rows(path).values()) for path in sources)
+    with Progress().count_up("Merging", total) as tick:
+        counts = merge_stores(sources, target, tick)
+    print(f"{target}: {', '.join(f'{number} {table}' for table, number in counts.items() if number) or 'empty'}")
+
+
+def check(path: Path) -> int:
+    """Check every row of a response store; print one line for each that is damaged; return 0 if none is, else 1.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is not a store, or cannot be read to its end.
+    """
+    counts = count_rows(path)
+    with Progress().count_up("Checking the store", sum(counts.values())) as tick:
+        found = list(damaged_rows(path, tick))
+    for line in found[:_SHOWN]:
+        print(printable(f"failed: {line}"), file=sys.stderr)
+    print(f"{path}: {sum(counts.values())} rows, {len(found)} damaged")
+    return EXIT_FAILED if found else 0

@@ -1,0 +1,331 @@
+"""Checks that a run's files, answers and records agree with each other: after every run, and by `fp2 check`.
+
+    passport    every file has the digest that the passport states, and the passport is signed
+    counts      the answers in `results.json` add up, in all and by group
+    tables      `results.json` says what follows from counting the tables; every score is of an answer
+    config      the config has the hash in `results.json`
+    store       the store has every answer of the tables, unchanged, and the response set is that of its keys
+    mlflow      the MLflow run has ended, and logged this passport
+
+A check that cannot be made here (a run of another machine, say) is a note, not a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fp2 import artifacts
+from fp2.ask.answers import RowAnswers, RunTables, read_tables
+from fp2.compose import config_hash
+from fp2.config import Config
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+from fp2.runs.differences import differences
+from fp2.runs.local_paths import missing_places
+from fp2.runs.reader import read_cuts, read_results
+from fp2.runs.recompute import count_tables, logged_config
+
+if TYPE_CHECKING:
+    from fp2.ask.dense_answers import DenseAnswers
+    from fp2.store.rows import ResponseStore
+
+_AT_ONCE = 20_000  # keys
+_SHOWN = 3  # places where something differs
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: its name, what is wrong (a line each), and what could not be checked."""
+
+    check: str
+    failures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Run:
+    """A run to be checked: its folder, where this machine has store and keys, and the response keys if known."""
+
+    folder: Path
+    here: Config
+    public_keys: Sequence[Path]
+    raw: Iterable[str] | None
+    logged: bool
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        return read_results(self.folder)
+
+    @cached_property
+    def tables(self) -> RunTables:
+        return read_tables(self.folder, scored=(self.folder / artifacts.SCORES).is_file())
+
+    @cached_property
+    def config(self) -> Config | None:
+        """The run's config; None where it names files of another machine."""
+        try:
+            return logged_config(self.folder, self.here, str(self.results["run_id"]))
+        except Fp2Error:
+            import yaml
+
+            plain = yaml.safe_load((self.folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+            if isinstance(plain, dict) and missing_places(plain):
+                return None
+            raise
+
+
+def check_run(
+    folder: Path,
+    here: Config,
+    *,
+    public_keys: Sequence[Path] = (),
+    raw: Iterable[str] | None = None,
+    logged: bool = True,
+    tick: Callable[[], None] = lambda: None,
+) -> list[Finding]:
+    """Return the outcome of every check of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's files.
+    here : Config
+        Where store, salt, keys and the MLflow store are.
+    public_keys : sequence of Path
+        Trusted keys; this machine's if none are given.
+    raw : iterable of str, optional
+        The response keys (contexts of dense answers) that the run planned; by default all in the store are tried.
+    logged : bool
+        Whether the MLflow run is checked too.
+    tick : callable
+        Called after each check.
+    """
+    run = _Run(folder, here, public_keys, raw, logged)
+    found = []
+    for name, check in CHECKS.items():
+        run.notes = []
+        try:
+            failures = tuple(check(run))
+        except Fp2Error as error:
+            failures = (str(error),)
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+        ) as error:  # files may say anything
+            failures = (f"cannot be checked: {type(error).__name__}: {' '.join(str(error).split())}",)
+        found.append(Finding(name, failures, tuple(run.notes)))
+        tick()
+    return found
+
+
+def checked(
+    config: Config, folder: Path, progress: Progress, raw: Iterable[str] | None = None, *, logged: bool
+) -> list[str]:
+    """Check the run that has just been written into `folder`; return one line per failed check (see `check_run`)."""
+    with progress.steps("Checking the run", len(CHECKS)) as tick:
+        return failure_lines(check_run(folder, config, raw=raw, logged=logged, tick=tick))
+
+
+def failure_lines(findings: Sequence[Finding]) -> list[str]:
+    """Return one line per failed check."""
+    return [f"{one.check}: {'; '.join(one.failures)}" for one in findings if one.failures]
+
+
+def _passport(run: _Run) -> Iterator[str]:
+    from fp2.report.keys import KEY_NAME, public_path_of
+    from fp2.report.verify import verify_passport
+
+    own = public_path_of(Path(run.here.paths.keys) / KEY_NAME)
+    keys = list(run.public_keys) or ([own] if own.is_file() else [])
+    if not (run.folder / artifacts.PASSPORT).is_file():
+        yield "the run has no passport: it did not end"
+    elif not keys:
+        run.notes.append("this machine has no signing key: give the signer's public key with --key")
+    else:
+        outcome = verify_passport(run.folder / artifacts.PASSPORT, keys)
+        yield from outcome.failures
+        run.notes += [note for note in outcome.notes if note.startswith(("not signed", "superseded"))]
+
+
+def _counts(run: _Run) -> Iterator[str]:
+    results = run.results
+    for name, counts in [("answers", results["answers"]), *((_group(row), row) for row in results["answers_by_group"])]:
+        parts = counts["answered"] + counts["failed"] + counts.get("not_asked", 0)
+        if counts["planned"] != parts or counts["refused"] > counts["answered"]:
+            yield f"{name}: planned is not answered + failed + not asked, or more refused than answered: {dict(counts)}"
+    answers = results["answers"]
+    if answers["cached"] > answers["answered"]:
+        yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
+    if results["complete"] and answers.get("not_asked"):
+        yield f"the run is said to be complete, and {answers['not_asked']} answers were not asked"
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    return f"answers of {row['cut']}={row['group']}"
+
+
+def _tables(run: _Run) -> Iterator[str]:
+    """Count the tables again; the balance of attributes that the tables do not keep cannot be compared."""
+    results, tables = run.results, run.tables
+    cuts = list(read_cuts(run.folder, tables.people, results, str(run.folder)).values())
+    counts = count_tables(tables, cuts, [p["id"] for p in results["probes"]], results["answers"]["model_calls"])
+    pair = itemgetter("cut", "attribute", "other")
+    stated = {**results, "groups": results["dataset"].get("groups")}
+    stated["balance"] = [row for row in results["balance"] if pair(row) in set(map(pair, counts.balance))]
+    for name, value in asdict(counts).items():
+        places = list(differences(json.loads(json.dumps(value)), stated.get(name)))
+        if places:
+            more = f" and {len(places) - _SHOWN} places more" if len(places) > _SHOWN else ""
+            where = ", ".join(f"{name}.{place.lstrip('.')}".rstrip(".") for place in places[:_SHOWN])
+            yield f"{artifacts.RESULTS} differs from the tables at {where}{more}"
+    yield from _scores(tables)
+
+
+def _scores(tables: RunTables) -> Iterator[str]:
+    """Compare the scores with the answers they are of."""
+    answers, scores = tables.answers, tables.scores
+    if not isinstance(answers, RowAnswers):
+        return
+    frame = answers.frame
+    keys = ["image_id", "subject_id", "variant", "question_id"]
+    if repeated := int(frame.duplicated(keys).sum()):
+        yield f"{artifacts.RESPONSES} has {repeated} rows twice"
+    if scores is None or not len(frame):
+        return
+    if lost := int((~scores["response_key"].isin(frame["response_key"])).sum()):
+        yield f"{artifacts.SCORES} has {lost} scores of answers that are not in {artifacts.RESPONSES}"
+    answered = answers.answered[answers.answered["probe"].isin(scores["probe"])]
+    if missing := int((~answered["response_key"].isin(scores["response_key"])).sum()):
+        yield f"{artifacts.SCORES} has no score of {missing} answers"
+
+
+def _config(run: _Run) -> Iterator[str]:
+    if run.config is None:
+        run.notes.append("the run used files of another machine: its config hash is not checked")
+    elif (found := config_hash(run.config)) != run.results["config_hash"]:
+        yield f"the config has the hash {found[:12]}…, {artifacts.RESULTS} states {run.results['config_hash'][:12]}…"
+
+
+def _store(run: _Run) -> Iterator[str]:
+    from fp2.store.rows import ResponseStore
+
+    answers, path = run.tables.answers, Path(run.here.paths.store)
+    if not answers.n_planned:
+        return
+    if not path.is_file():
+        run.notes.append(f"there is no response store at {path}: the answers are not compared with it")
+        return
+    with ResponseStore(path, read_only=True) as store:
+        raw = _raw_keys(run, store, set(answers.stored_keys()))
+        if not raw:
+            run.notes.append("the store knows none of the run's answers: they were given on another machine, or purged")
+            return
+        if isinstance(answers, RowAnswers):
+            yield from _compare_rows(answers, raw, store)
+        else:
+            yield from _compare_dense(answers, raw, store)  # type: ignore[arg-type]
+    results = run.results
+    if len(raw) < len(answers.stored_keys()):
+        run.notes.append("some images could not be shown and have no key in the store: the response set is not checked")
+    elif not (results.get("purged") or results.get("rescored_from")) and (
+        answers.response_set(raw) != results["response_set"]
+    ):
+        yield "the response set is not that of the keys in the tables"
+
+
+def _raw_keys(run: _Run, store: ResponseStore, wanted: set[str]) -> dict[str, str]:
+    """Return salted key -> key of the store, for the salted keys `wanted`."""
+    from fp2.store.origins import iterate_keys
+    from fp2.store.salted_keys import local_salt, salted
+
+    salt = local_salt(Path(run.here.paths.state))
+    found: dict[str, str] = {}
+    keys = iter(run.raw if run.raw is not None else iterate_keys(store.connection, store.path))
+    while some := list(islice(keys, _AT_ONCE)):
+        found |= {mark: key for mark, key in zip(salted(some, salt, "response"), some, strict=True) if mark in wanted}
+    return found
+
+
+def _compare_rows(answers: RowAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
+    """Compare texts and numbers of the table with those of the store."""
+    table = answers.answered.drop_duplicates("response_key")
+    rows = zip(table["response_key"], table["text"], table["numbers"], strict=True)
+    lost = changed = 0
+    while some := list(islice(rows, _AT_ONCE)):
+        kept = store.get_many([raw[key] for key, _, _ in some if key in raw])
+        for key, text, numbers in some:
+            answer = kept.get(raw.get(key, ""))
+            if answer is None:
+                lost += 1
+            else:  # pandas has NaN where there are no numbers
+                changed += (answer.text, answer.numbers) != (text, numbers if isinstance(numbers, str) else None)
+    if lost:
+        yield f"the store lacks {lost} of {len(table)} answers"
+    if changed:
+        yield f"{changed} of {len(table)} answers in {artifacts.RESPONSES} are not those of the store"
+
+
+def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: ResponseStore) -> Iterator[str]:
+    """Compare the numbers of the shards with those of the store."""
+    from fp2.store.dense import DenseStore, QuestionSet
+    from fp2.tables import YES_NO_NUMBERS
+
+    dense, table = DenseStore(store.connection, store.path), answers.questions
+    wanted = QuestionSet(tuple(dict.fromkeys(table["question_key"])))
+    pairs = zip(table["trait"], table["template"], table["question_key"], strict=True)
+    column = {(trait, template): wanted.place[key] for trait, template, key in pairs}
+    places = np.array([[column[word, template] for template in answers.templates] for word in answers.words])
+    rows: dict[str, list[int]] = {}
+    for row, context in enumerate(answers.contexts.tolist()):
+        if context in raw:
+            rows.setdefault(raw[context], []).append(row)
+    there = answers.answered
+    lost = int(there.sum()) - int(there[[row for part in rows.values() for row in part]].sum())
+    changed, seen = 0, set()
+    for context, numbers in dense.read(list(rows), wanted):
+        seen.add(context)
+        for row in rows[context]:
+            mine = np.stack([answers.columns[name][row] for name in YES_NO_NUMBERS])
+            same = np.isclose(mine, numbers[:, places], rtol=0, atol=0, equal_nan=True).all(axis=0)
+            changed += int((~same & there[row]).sum())
+    lost += sum(int(there[part].sum()) for context, part in rows.items() if context not in seen)
+    if lost:
+        yield f"the store lacks {lost} of {int(there.sum())} answers"
+    if changed:
+        yield f"{changed} of {int(there.sum())} answers in the shards are not those of the store"
+
+
+def _mlflow(run: _Run) -> Iterator[str]:
+    from fp2.hashing import sha256_file
+    from fp2.tracking.files import ending_of
+
+    if not run.logged or not run.here.tracking.enabled or (run.config is not None and not run.config.tracking.enabled):
+        return
+    ended = ending_of(run.here, str(run.results["run_id"]))
+    if ended is None:
+        run.notes.append("the MLflow store does not have this run: log it with fp2 log FOLDER")
+        return
+    status, digest = ended
+    if status == "RUNNING":
+        yield "the MLflow run is still RUNNING: log it with fp2 log FOLDER"
+    elif digest != sha256_file(run.folder / artifacts.PASSPORT):
+        yield "the MLflow run logged another passport"
+
+
+CHECKS: Mapping[str, Callable[[_Run], Iterator[str]]] = {
+    "passport": _passport, "counts": _counts, "tables": _tables, "config": _config, "store": _store, "mlflow": _mlflow,
+}  # fmt: skip

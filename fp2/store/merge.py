@@ -1,0 +1,247 @@
+"""Merging response stores: answers, dense blocks, failures and origins of several files in a new one.
+
+What two stores have under one key must be equal: an answer with another text or other numbers is a conflict, and
+nothing is merged. Of equal answers the first is kept. Failures stay where no store has an answer, with the larger
+number of attempts. Caches (digests of files, embeddings) are not merged: they are computed again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import astuple, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.store import checksums, dense, origins, rows
+from fp2.store.database import as_user_error, has_table, transaction
+from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
+from fp2.store.rows import ResponseStore, StoredAnswer
+
+_AT_ONCE = 5000  # rows in one transaction
+_SHOWN = 3  # conflicts that are named
+TABLES = ("answers", "failures", "blocks", "block_failures", "pictures")
+
+
+def merge_stores(
+    sources: Sequence[Path], target: Path, tick: Callable[[int], None] = lambda rows: None
+) -> dict[str, int]:
+    """Merge stores in a new file, which appears once it is complete, and return its rows by table.
+
+    The sources are only read.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Two stores or more.
+    target : Path
+        A file that does not exist.
+    tick : callable
+        Called with the number of rows read since the last call (see `count_rows`).
+
+    Raises
+    ------
+    Fp2Error
+        If a store cannot be read or is damaged, answers conflict, their keys of people were salted differently, or the
+        target exists or cannot be written.
+    """
+    if target.exists():
+        raise Fp2Error("the file exists", where=str(target), fix="Give a new file; merge this one as a source")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(ResponseStore(path, read_only=True)) for path in sources]
+        _check_salts(opened)
+        draft = target.with_name(f".{target.name}-{uuid.uuid4().hex}.draft")
+        try:
+            counts = _into(opened, draft, tick)
+            os.replace(draft, target)
+        finally:
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+    return counts
+
+
+def count_rows(path: Path) -> dict[str, int]:
+    """Return how many rows of a store a merge or a check reads, by table."""
+    with ResponseStore(path, read_only=True) as store, as_user_error(path):
+        return _counts(store.connection)
+
+
+def _counts(connection: sqlite3.Connection) -> dict[str, int]:
+    tables = [table for table in TABLES if has_table(connection, table)]
+    return {table: int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
+
+
+def _into(sources: Sequence[ResponseStore], draft: Path, tick: Callable[[int], None]) -> dict[str, int]:
+    differ: list[str] = []
+    with ResponseStore(draft) as store:
+        store.connection.execute("PRAGMA synchronous=OFF")  # a draft: after a crash it is thrown away
+        for kind in (_add_answers, _add_blocks, _add_failures, _add_block_failures, _add_origins):
+            for source in sources:
+                with as_user_error(source.path):
+                    differ += kind(source, store, tick) or ()
+        if differ:
+            raise _conflict(differ, sources)
+        counts = _counts(store.connection)
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with draft.open("rb") as handle:
+        os.fsync(handle.fileno())
+    return counts
+
+
+def _conflict(keys: Sequence[str], sources: Sequence[ResponseStore]) -> Fp2Error:
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return Fp2Error(
+        f"{len(keys)} answer(s) differ between the stores: {', '.join(keys[:_SHOWN])}{more}",
+        where=", ".join(str(source.path) for source in sources),
+        fix="The model was asked the same question twice and answered differently: merge without one of the stores",
+    )
+
+
+def _check_salts(stores: Sequence[ResponseStore]) -> None:
+    """Raise if ids were salted with different secrets: a purge would not find all of a subject."""
+    salts: dict[str, Path] = {}
+    for store in stores:
+        if has_table(store.connection, "salts"):
+            salts |= {name: store.path for (name,) in store.connection.execute("SELECT id FROM salts")}
+    if len(salts) > 1:
+        raise Fp2Error(
+            "the stores were written with different salts, so that a purge would miss subjects",
+            where=", ".join(str(path) for path in salts.values()),
+            fix="Give all shards one paths.state, or copy its file `salt` first; or use paths.seed_stores",
+        )
+
+
+def _batches(source: ResponseStore, target: ResponseStore, query: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a query in lists, each in a transaction of the target."""
+    cursor = source.connection.execute(query)
+    while some := list(islice(cursor, _AT_ONCE)):
+        with transaction(target.connection, target.path):
+            yield some
+
+
+def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
+    differ: list[str] = []
+    copy_runtimes(source.connection, target.connection)
+    columns = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
+    for some in _batches(source, target, f"SELECT {columns} FROM answers ORDER BY key"):
+        answers = [rows.checked(fields, source.path) for fields in some]
+        differ += add_answers(target, answers)
+        tick(len(some))
+    return differ
+
+
+def copy_runtimes(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what is recorded of devices, batch sizes and versions."""
+    target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", source.execute("SELECT * FROM runtimes"))
+
+
+def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[str]:
+    """Store answers of another store as they are, in the caller's transaction; return the keys of those that differ."""
+    there = target.get_many(answer.key for answer in answers)
+    new = [answer for answer in answers if answer.key not in there]
+    target.connection.executemany(rows.PUT_ANSWER, [(*astuple(answer), answer.checksum()) for answer in new])
+    rows.delete_failures(target.connection, [answer.key for answer in new])
+    known = [answer for answer in answers if answer.key in there]
+    return [one.key for one in known if (one.text, one.numbers) != (there[one.key].text, there[one.key].numbers)]
+
+
+def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
+    columns = "key, error, attempts, runtime, updated"
+    for some in _batches(source, target, f"SELECT {columns} FROM failures ORDER BY key"):
+        by_key = {row[0]: row for row in some}
+        kept = checksums.intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
+        open_ones = kept - rows.answered_keys(target.connection, list(by_key))
+        there = target.get_failures(list(by_key))
+        new = [row for key, row in by_key.items() if key in open_ones and _tried_more(row[2], there.get(key))]
+        rows.put_failures(target.connection, new)
+        tick(len(some))
+
+
+def _tried_more(attempts: int, there: rows.StoredFailure | None) -> bool:
+    return there is None or attempts > there.attempts
+
+
+def _add_blocks(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> list[str]:
+    differ: list[str] = []
+    ours, theirs = DenseStore(target.connection, target.path), DenseStore(source.connection, source.path)
+    for some in _batches(source, target, f"SELECT {COLUMNS} FROM blocks ORDER BY context, question_set"):
+        for fields in some:
+            differ += add_block(ours, theirs, theirs.checked(fields))
+        tick(len(some))
+    return differ
+
+
+def add_block(ours: DenseStore, theirs: DenseStore, row: Row) -> list[str]:
+    """Store an array of another store, in the caller's transaction; return its key if an answer in it differs.
+
+    It is compared with every array of the context: question sets may share questions.
+    """
+    questions = theirs.question_set(row.question_set)
+    numbers = theirs.unpacked(row, len(questions.questions))
+    own: Row | None = None
+    for fields in ours.connection.execute(f"SELECT {COLUMNS} FROM blocks WHERE context = ?", (row.context,)).fetchall():
+        other = ours.checked(fields)
+        here, there = ours.shared(other.question_set, questions)
+        values = ours.unpacked(other, len(ours.question_set(other.question_set).questions))
+        both = answered(numbers[:, here]) & answered(values[:, there])
+        if not np.array_equal(numbers[:, here][:, both], values[:, there][:, both], equal_nan=True):
+            return [f"{row.context.hex()} (an array)"]
+        if other.question_set == row.question_set:
+            own = other
+    if own is None:
+        ours.add_question_set(questions)
+        ours.connection.execute(PUT_BLOCK, (*row.fields, row.checksum()))
+    elif own.numbers != row.numbers:
+        _complete(ours, own, row, questions, numbers)
+    return []
+
+
+def _complete(ours: DenseStore, own: Row, row: Row, questions: QuestionSet, numbers: dense.Numbers) -> None:
+    """Add the answers that the own array lacks; the time is the sum where each has some that the other lacks."""
+    values = ours.unpacked(own, len(questions.questions)).copy()
+    mine, new = answered(values), answered(numbers)
+    values[:, new & ~mine] = numbers[:, new & ~mine]
+    seconds = own.seconds + row.seconds if not (mine & new).any() else max(own.seconds, row.seconds)
+    both = replace(own, answered=int((mine | new).sum()), numbers=packed(values), seconds=seconds)
+    both = replace(both, updated=max(own.updated, row.updated))
+    ours.connection.execute(PUT_BLOCK, (*both.fields, both.checksum()))
+
+
+def _add_block_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
+    ours = DenseStore(target.connection, target.path)
+    columns = "context, question, error, attempts, runtime, updated"
+    for some in _batches(source, target, f"SELECT {columns} FROM block_failures ORDER BY context, question"):
+        by_key = {row[0] + row[1]: row for row in some}
+        kept = checksums.intact(source.connection, dense.FAILURES, {key: row[2:] for key, row in by_key.items()})
+        new = [row for key, row in by_key.items() if key in kept and _is_open(ours, row)]
+        dense.put_failures(target.connection, new)
+        tick(len(some))
+
+
+def _is_open(ours: DenseStore, row: tuple[Any, ...]) -> bool:
+    """Whether the store has no answer to the question of a failure, and no failure with as many attempts."""
+    context, wanted = row[0].hex(), QuestionSet((row[1].hex(),))
+    known = ours.failures([context], wanted).get((context, 0))
+    return not any(ours.read([context], wanted)) and (known is None or row[3] > known[1])
+
+
+def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:
+    images = origins.recorded_images(source.connection, source.path)
+    with transaction(target.connection, target.path):
+        origins.create_tables(target.connection)
+        if has_table(source.connection, "salts"):
+            known = source.connection.execute("SELECT id FROM salts")
+            target.connection.executemany("INSERT OR IGNORE INTO salts VALUES (?)", known)
+        for image in images:
+            keys = [bytes.fromhex(key) for key in origins.keys_of(source.connection, source.path, [image])]
+            row = (image.data, image.release, image.image, image.subject, image.path)
+            origins.add(target.connection, target.path, row, keys)
+            tick(1)

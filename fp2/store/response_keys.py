@@ -1,0 +1,139 @@
+"""Response keys, under which answers are stored a row each; the response set identifies all answers of a run.
+
+A response key contains everything that can change an answer, and nothing else: no group, no score, no path, no device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from fp2.hashing import canonical_json, digest
+
+if TYPE_CHECKING:
+    from fp2.tables import Decoding, Question
+
+_AT_ONCE = 1000  # keys
+
+KEY_SCHEMA = 2
+
+
+def response_key(
+    *,
+    engine: Mapping[str, Any],
+    method: Mapping[str, Any],
+    question: Question,
+    pixel_sha256: str,
+    variant: str,
+    variant_params: Mapping[str, Any],
+    decoding: Decoding,
+    task_identity: Mapping[str, Any],
+    sample_index: int = 0,
+) -> str:
+    """Return the hex SHA-256 under which one answer is stored.
+
+    Parameters
+    ----------
+    engine : Mapping
+        `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
+    method : Mapping
+        `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
+    question : Question
+        Its text, kind and choices are hashed; its id, probe, template and trait are not.
+    pixel_sha256 : str
+        Digest of the decoded pixels of the original image.
+    variant, variant_params : str, Mapping
+        The image variant and its parameters.
+    decoding : Decoding
+        Generation parameters with the seed, hashed for questions that are answered in words; and the orders in which
+        options are shown, hashed for a choice.
+    task_identity : Mapping
+        `Engine.task_identity(task)`: empty for a real model.
+    sample_index : int
+        The index among several sampled answers.
+
+    Raises
+    ------
+    ValueError
+        If a float among the parameters is NaN or infinite.
+    TypeError
+        If a value is not a JSON value.
+    """
+    return digest(
+        {
+            "schema": KEY_SCHEMA,
+            "engine": dict(engine),
+            "method": dict(method),
+            "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
+            "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
+            "decoding": _decoding(question, decoding),
+            "sample_index": sample_index,
+            "task": dict(task_identity),
+        }
+    )
+
+
+def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
+    """Return the part of `decoding` that can change the answer to this kind of question."""
+    if question.kind == "yes_no":
+        return {}
+    if question.kind == "choice":
+        return {"choice_orders": decoding.choice_orders}
+    return {name: value for name, value in asdict(decoding).items() if name != "choice_orders"}
+
+
+class ResponseKeys:
+    """The response keys of many stimuli: what they have in common is hashed once.
+
+    Parameters are those of `response_key`, whose keys these are; `methods` has one for each of `questions`.
+    """
+
+    def __init__(
+        self,
+        engine: Mapping[str, Any],
+        questions: Sequence[Question],
+        methods: Sequence[Mapping[str, Any]],
+        decoding: Decoding,
+    ) -> None:
+        self._parts = []
+        for question, method in zip(questions, methods, strict=True):
+            asked = {"text": question.text, "kind": question.kind, "choices": list(question.choices)}
+            head = _open_json({"decoding": _decoding(question, decoding), "engine": engine, "method": method})
+            tail = _open_json({"question": asked, "sample_index": 0, "schema": KEY_SCHEMA})
+            self._parts.append((hashlib.sha256(head + b',"picture":'), b"," + tail[1:] + b',"task":'))
+
+    def of(
+        self,
+        pixel_sha256: str,
+        variant: str,
+        variant_params: Mapping[str, Any],
+        task_identity: Mapping[str, Any],
+    ) -> bytes:
+        """Return the keys of one stimulus with every question, 32 bytes each."""
+        shown = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
+        end = canonical_json(dict(task_identity)) + b"}"
+        found = bytearray()
+        for head, tail in self._parts:
+            hasher = head.copy()
+            hasher.update(shown + tail + end)
+            found += hasher.digest()
+        return bytes(found)
+
+
+def _open_json(value: Mapping[str, Any]) -> bytes:
+    """Return the canonical JSON of an object without its closing brace."""
+    return canonical_json({key: dict(part) if isinstance(part, Mapping) else part for key, part in value.items()})[:-1]
+
+
+def response_set(keys: Iterable[str]) -> str:
+    """Return the digest of the set of `keys`, whatever their order and repetitions."""
+    hasher, separator = hashlib.sha256(b"["), b""
+    ordered = iter(sorted(set(keys)))
+    while some := list(islice(ordered, _AT_ONCE)):  # as `digest` of the list, a part at a time
+        hasher.update(separator + canonical_json(some)[1:-1])
+        separator = b","
+    hasher.update(b"]")
+    return hasher.hexdigest()

@@ -1,0 +1,115 @@
+"""Checksums of rows without a column for one: damage to failures and origins is found, and rows of 0.3.0 are read."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fp2.engines.dual.encoder import EmbeddingCache
+from fp2.errors import Fp2Error
+from fp2.store import origins
+from fp2.store.dense import DenseStore, Piece, QuestionSet
+from fp2.store.rows import ResponseStore
+from fp2.tables import YES_NO_NUMBERS, Answer
+
+A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
+PICTURE = ("table", "", "image", "subject", "/a.png")
+NONE = np.empty((len(YES_NO_NUMBERS), 0), np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with ResponseStore(tmp_path / "store.sqlite") as opened:
+        origins.create_tables(opened.connection)
+        yield opened
+
+
+def keys_of(store: ResponseStore) -> set[str]:
+    return origins.keys_of(store.connection, store.path, origins.recorded_images(store.connection, store.path))
+
+
+@pytest.mark.parametrize("change", ["error = 'other'", "attempts = 7", "updated = 1.5", "runtime = ''"])
+def test_a_changed_failure_is_forgotten_and_counted_anew(store: ResponseStore, change: str) -> None:
+    failed = Answer("i", "q", None, "no \ud800 words")
+    store.put_many([("k", failed)])
+    store.put_many([("k", failed)])
+    assert store.get_failures(["k"])["k"].attempts == 2
+    store.connection.execute(f"UPDATE failures SET {change}")
+    assert store.get_failures(["k"]) == {}
+    store.put_many([("k", failed)])
+    assert store.get_failures(["k"])["k"].attempts == 1
+    store.put_many([("k", Answer("i", "q", "words"))])
+    assert [store.connection.execute(f"SELECT count(*) FROM {t}").fetchone() for t in ("failures", "checksums")] == [
+        (0,),
+        (0,),
+    ]
+
+
+def test_a_changed_failure_of_a_dense_answer_is_forgotten(store: ResponseStore) -> None:
+    dense, wanted = DenseStore(store.connection, store.path), QuestionSet((B, C))
+    dense.register(wanted)
+    for _ in range(2):
+        dense.put([Piece(A, np.empty(0, np.int64), NONE, ((0, "no"), (1, "never")))], wanted)
+    assert dense.failures([A], wanted) == {(A, 0): ("no", 2), (A, 1): ("never", 2)}
+    store.connection.execute("UPDATE block_failures SET attempts = 9 WHERE question = ?", (bytes.fromhex(B),))
+    assert dense.failures([A], wanted) == {(A, 1): ("never", 2)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM origins WHERE key = X'" + B + "'",
+        "UPDATE origins SET key = X'" + C + "' WHERE key = X'" + B + "'",
+        "INSERT INTO origins VALUES (X'" + C + "', 1)",
+        "UPDATE pictures SET subject = 'other'",
+        "UPDATE pictures SET path = '/b.png'",
+        "UPDATE checksums SET checksum = CAST(X'00' || substr(checksum, 2) AS BLOB)",
+    ],
+)
+def test_a_purge_is_refused_where_origins_were_changed(store: ResponseStore, damage: str) -> None:
+    origins.add(store.connection, store.path, PICTURE, [bytes.fromhex(A)])
+    origins.add(store.connection, store.path, PICTURE, [bytes.fromhex(A), bytes.fromhex(B)])
+    assert keys_of(store) == {A, B}
+    store.connection.execute(damage)
+    with pytest.raises(Fp2Error, match="origins of image 1"):
+        keys_of(store)
+
+
+def test_an_image_that_shares_pixels_with_a_purged_one_stays_intact(store: ResponseStore) -> None:
+    twin = (*PICTURE[:2], "twin", *PICTURE[3:])
+    for row, keys in ((PICTURE, (A, B)), (twin, (B, C))):
+        origins.add(store.connection, store.path, row, [bytes.fromhex(key) for key in keys])
+    (gone,) = (one for one in origins.recorded_images(store.connection, store.path) if one.image == "image")
+    origins.delete(store.connection, store.path, {A, B}, [gone], ())
+    assert keys_of(store) == {C}
+
+
+def test_origins_of_a_version_without_checksums_are_read_and_get_them(tmp_path: Path) -> None:
+    path = Path(shutil.copy(Path(__file__).parents[1] / "releases" / "0.3.0" / "responses.sqlite", tmp_path))
+    with ResponseStore(path) as store:
+        origins.create_tables(store.connection)
+        images = origins.recorded_images(store.connection, store.path)
+        assert len(keys_of(store)) > 100
+        one = images[0]
+        row = (one.data, one.release, one.image, one.subject, one.path)
+        origins.add(store.connection, store.path, row, [bytes.fromhex(C)])
+        origins.check(store.connection, store.path, one)
+        store.connection.execute("DELETE FROM origins WHERE key = ?", (bytes.fromhex(C),))
+        with pytest.raises(Fp2Error, match="do not match"):
+            origins.check(store.connection, store.path, one)
+
+
+def test_a_changed_embedding_is_computed_again(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)
+    cache, vector = EmbeddingCache(connection), np.array([1, 2], np.float32)
+    cache.put({"k": vector})
+    np.testing.assert_array_equal(cache.get(["k"])["k"], vector)
+    connection.execute("UPDATE embeddings SET vector = X'0000803F00004040'")
+    assert cache.get(["k"]) == {}
+    cache.put({"k": vector})
+    np.testing.assert_array_equal(cache.get(["k"])["k"], vector)
+    connection.close()
