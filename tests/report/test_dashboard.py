@@ -241,3 +241,19 @@ def test_a_folder_that_cannot_be_written_is_one_line(results: dict[str, Any], tm
     (tmp_path / "file").write_text("")
     with pytest.raises(Fp2Error, match="cannot be written"):
         write_dashboard(results, [], [], tmp_path / "file" / "dashboard.html")
+
+
+def test_a_sample_of_answers_is_text_by_probe_group_and_refusal(results: dict[str, Any]) -> None:
+    probe, cut = results["probes"][0]["id"], results["cuts"][0]
+    shared = {"probe": probe, "question": "q", "groups": {cut: "A group"}}
+    sample = [
+        {**shared, "text": "<script>alert(1)</script>", "refused": False, "value": 0.25},
+        {**shared, "text": "I cannot say", "refused": True, "value": None},
+    ]
+    page = render_dashboard(results, [], [], sample=sample)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert page.count('data-refused="yes"') == 1
+    assert f'<td data-cut="{cut}"><bdi>A group</bdi></td>' in page
+    assert "Aggregates and a sample of answers" in page
+    assert "Answers to read" not in render_dashboard(results, [], [])

@@ -351,7 +351,7 @@ def test_the_printed_link_compares_the_runs_in_the_ui(logged_twice: tuple[Bench,
                 capture_output=True, text=True, timeout=120, check=True,
             ).stdout  # fmt: skip
         finally:
-            server.send_signal(signal.SIGINT)
+            server.terminate()
     assert "Comparing 2 Runs" in page
     assert outcome.run_id in page
     assert other.run_id in page
