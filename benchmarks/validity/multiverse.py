@@ -33,7 +33,7 @@ MULTIVERSE_WORLDS = (
 )
 REFUSED = {"yes/no": 0.3}
 """Share of refused answers, 2 % elsewhere."""
-PERMUTATIONS = 399
+PERMUTATIONS = 199
 
 
 def multiverse(world: World, n: int, seed: int) -> Arrays:

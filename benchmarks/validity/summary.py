@@ -431,7 +431,7 @@ def _looks(world: World, found: Arrays) -> list[Row]:
 
 def _multiverse(world: World, found: Arrays) -> list[Row]:
     where = f"{54 if len(world.sizes) > 2 else 27} correlated specifications, {describe(world)}"
-    names = {"median": "median gap, joint p", "share": "share significant, joint p"}
+    names = {"median": "median p-value, joint p", "share": "share significant, joint p"}
     if world.gap:
         claim = "Power of the joint tests of a specification curve"
         return [rate_row(claim, where, names[key], _rejected(found[key]), None, None) for key in names]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fp2.stats.adjusted import Design, adjusted_panel
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import TOO_FEW, UNINFORMATIVE
-from fp2.stats.specifications.curve import curve_test, significant
+from fp2.stats.specifications.curve import curve_test, p_values
 from fp2.stats.specifications.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
 from fp2.stats.specifications.panel import Settings, SpecifiedPanel, SpecifiedTest, specification_panel
 
@@ -177,14 +177,15 @@ def test_a_curve_is_tested_against_its_own_permutations() -> None:
     assert found.share_p == pytest.approx((1 + (share[1:] >= share[0] - 1e-9).sum()) / 201)
     medians = np.median(gaps, axis=1)
     assert (found.median, found.median_null) == pytest.approx((0.22, medians.mean()))
-    assert found.median_p == pytest.approx((1 + (medians >= 0.22).sum()) / 201)
+    middle = np.median(p, axis=1)
+    assert found.median_p == pytest.approx((1 + (middle[1:] <= middle[0]).sum()) / 201)
 
 
 def test_ties_and_missing_statistics_count_against_significance() -> None:
     permuted = np.ones((99, 2))
     permuted[:3, 1] = np.nan
-    observed, found = significant(np.array([1.0, 5.0]), permuted, 0.05)
-    assert observed.tolist() == [False, True]  # three without a statistic and itself: p = .04
-    assert not found[:, 0].any()
+    observed, found = p_values(np.array([1.0, 5.0]), permuted)
+    assert observed.tolist() == [1.0, 0.04]  # three without a statistic, and itself
+    assert (found[:, 0] == 1.0).all()
     with pytest.raises(ValueError, match="need"):
         curve_test(np.zeros(0), np.zeros((9, 0)), np.zeros(0), np.zeros((9, 0)))

@@ -123,9 +123,9 @@ def _words(drawn: Figure, row: Mapping[str, Any]) -> None:
         f"one by one: {share:.0%} ({chance:.0%} by chance; joint p {probability(row['share_p'])})."
     )
     median = (
-        f"Median estimate {number(row['median_estimate'], 2)}. Median gap, noise included: "
-        f"{number(row['median_gap'], 2)} ({number(row['median_gap_null'], 2)} by chance; joint p "
-        f"{probability(row['median_p'])})."
+        f"Joint p of the median p-value: {probability(row['median_p'])}. Median estimate "
+        f"{number(row['median_estimate'], 2)}; median gap, noise included: {number(row['median_gap'], 2)} "
+        f"({number(row['median_gap_null'], 2)} by chance)."
     )
     drawn.text(0.15 / width, 1 - 0.98 / height, said, fontsize=8.5, color=INK)
     drawn.text(0.15 / width, 1 - 1.17 / height, median, fontsize=8.5, color=INK)

@@ -91,7 +91,7 @@ class MultiverseSection(Section):
                 )  # fmt: skip
         text = (
             "same: specifications with the run's verdict; p ≤ α: significant one by one; median: of the estimates, in "
-            "multiples of the smallest effect of interest; joint p: of that share, and of the median gap, corrected"
+            "multiples of the smallest effect of interest; joint p: of that share, and of the median p, corrected"
         )
         warnings = [Text(plain(note), style="yellow") for note in block["warnings"]]
         return [table, Text(text, style="dim"), *warnings]

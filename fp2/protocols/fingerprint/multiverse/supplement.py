@@ -2,7 +2,7 @@
 
 Every claim of the primary scorer (a probe or the composite, by one cut) is tested under all specifications: every
 combination of the choices that an analyst could defend. The specification curve orders their estimates (Simonsohn,
-Simmons and Nelson 2020); the joint tests say whether so many significant specifications, or so large a median gap,
+Simmons and Nelson 2020); the joint tests say whether so many significant specifications, or so small a median p-value,
 would be expected if no group differed.
 """
 

@@ -1,0 +1,234 @@
+"""`docs/coverage.md`: every command of the page runs, and what a row names is there.
+
+The commands run as they stand, in a folder with made-up data in the formats of the real ones, with the settings of `MORE`
+added. Where a command names a model whose weights are not here, the simulator or supplied answers take its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from bench import REPOSITORY, fp2, results_of
+from data.fhibe_copy import SIDE, write_copy, write_fullres
+from gras_checkout import write_inference_files, write_lists, write_scripts
+from PIL import Image
+from test_docs import commands, problem_of
+
+from fp2.app import main
+
+PAGE = REPOSITORY / "docs" / "coverage.md"
+STATUSES = ("works", "differs", "left out")
+N_ROWS = 150
+EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
+FHIBE = ("data=fhibe", "data.root=PATH")
+GIVEN = ("model=recorded", "model.name=theirs")
+MORE: Mapping[str, tuple[str, ...]] = {
+    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=60"),
+    "variant=masked_box": ("scorer=valence", "tracking=none", "data.limit=20"),
+    "published=SETS": (*FHIBE, "scorer=stereotype", "analysis.primary=stereotype", "tracking=none", "data.limit=20"),
+    "experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE, "tracking=none"),
+    "experiment=gras": (
+        "model=planted", *FHIBE, "tracking=none", "probe.options.permutations=20", "probe.options.bootstrap=20",
+        "probe.traits={kind: 2.6, cruel: -2.9}",
+    ),
+    "experiment=gras_published": ("tracking=none", "task.options.permutations=20", "task.options.bootstrap=20"),
+    "task=diversity": ("tracking=none", "task.options.sample=20", "task.options.repeats=2", "data.limit=40"),
+    "task=annotator_agreement": ("tracking=none", "cut=pronoun"),
+    "task=fhibe_narrow": ("tracking=none", "cut=pronoun"),
+    "task=fhibe_scores": (
+        "tracking=none", "task.options.depth=1", "cut=pronoun",
+        "task.options.error_model={trees: 5, folds: 2, repeats: 1, resamples: 20}",
+        "task.options.patterns={permutations: 20}",
+    ),
+    "experiment=fhibe_clip": (*GIVEN, "engine.answers=zero_shot.csv", "tracking=none"),
+    "experiment=fhibe_vqa": (*GIVEN, "engine.answers=open.csv", "tracking=none", "cut=pronoun"),
+    "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "report=none", "data.limit=20"),
+    "probe=fingerprint": ("model=planted", *FHIBE, "data.limit=40"),
+}  # fmt: skip
+"""Settings by a word of the command: less data, fewer resamples, and answers in place of weights."""
+ONLY_CHECKED = ("experiment=gras_paper", "task.options.models=", "fp2 ui")
+"""Commands that need weights or do not end: their settings are composed, their options looked up."""
+
+
+@dataclass
+class Project:
+    """A folder in which the commands have run."""
+
+    root: Path
+    statuses: dict[str, int] = field(default_factory=dict)
+
+    def folders(self) -> list[Path]:
+        """Return the folders of all runs and reports, oldest first."""
+        found = (self.root / "outputs").rglob("results.json")
+        return [path.parent for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)]
+
+    def run(self, command: str) -> None:
+        """Run a command of the page and keep its exit status."""
+        program, *words = shlex.split(command)
+        if program == "launch.py":
+            words = [word for word in words if word not in ("model=NAME", "data=NAME")]
+            words = ["model=planted"] * ("model=NAME" in command) + words
+            more = next(more for word, more in MORE.items() if word in command)
+            own = [word for word in words if word.partition("=")[0] not in {one.partition("=")[0] for one in more}]
+            self.statuses[command] = main([*own, *more, *EVERY_RUN])
+            return
+        self.statuses[command] = fp2(*(self.known(word) for word in words), *["--yes"] * (words[0] == "purge"))
+
+    def known(self, word: str) -> str:
+        """Return what stands for a placeholder of the page."""
+        if word == "model=NAME":
+            return "model=planted"
+        if word not in ("SWEEP", "SWEEP_ID", "RUN", "OTHER_RUN", "CONFIG_HASH", "passport.json", "PUBLIC_KEY.pem"):
+            return word
+        if word == "PUBLIC_KEY.pem":
+            (key,) = (self.root / ".fp2" / "keys").glob("*.pub.pem")
+            return str(key)
+        sweep = next(folder.parent for folder in self.folders() if folder.name == "0")
+        if word == "SWEEP":
+            return str(sweep)
+        if word == "SWEEP_ID":
+            return str(results_of(sweep / "report")["sweep_id"])
+        if word == "CONFIG_HASH":
+            return str(results_of(self.folders()[-1])["config_hash"])
+        return str(sweep / {"RUN": "0", "OTHER_RUN": "1"}.get(word, f"0/{word}"))
+
+
+def test_stub() -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project in which every command of the page has run, in the order of the page."""
+    import time
+
+    made = Project(tmp_path_factory.mktemp("coverage"))
+    write_data(made.root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made.root)
+        patch.setenv("FP2_ROOT", str(made.root))
+        for command in dict.fromkeys(commands(PAGE)):
+            t = time.process_time()
+            if not any(word in command for word in ONLY_CHECKED) or command.startswith("fp2 plan"):
+                made.run(command)
+                print("#####", made.statuses[command], round(time.process_time() - t, 2), command, flush=True)
+    return made
+
+
+def write_data(root: Path) -> None:
+    """Write what the commands read: two releases of FHIBE, GRAS's files, and predictions, labels and answers."""
+    copy = write_copy(root / "PATH", n_subjects=40, n_pairs=8)
+    write_copy(root / "NEW_PATH", n_subjects=4, n_pairs=1)
+    write_fullres(root / "FULL_PATH", n_subjects=4, n_pairs=1)
+    write_gras(root / "CHECKOUT")
+    (root / "SETS").mkdir()
+    (root / "SETS" / "wino.txt.dev").write_text("1 [The beekeeper] slept.\n")
+    singles = [row for row, n in _with_counts(copy.rows) if n == 1]
+    write_answers(root, singles, [row for row, n in _with_counts(copy.rows) if n == 2])
+    write_predictions(root, copy.root, singles, copy.faces)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({key: [row[key] for row in copy.rows] for key in ("image_id", "subject_id")})
+    table.assign(recall=rng.random(len(table)).round(3)).to_csv(root / "scores.csv", index=False)
+    labels = [table.assign(annotator=name, hairstyle=name) for name in ("Short", "Long")]
+    pd.concat(labels).to_csv(root / "labels.csv", index=False)
+    images = np.array(sorted({row["image_id"] for row in copy.rows}))
+    for name in "abc":
+        np.savez(root / f"{name}.npz", image_id=images, embedding=rng.normal(size=(len(images), 4)))
+
+
+def _with_counts(rows: list[dict[str, str]]) -> list[tuple[dict[str, str], int]]:
+    """Return each row with the number of people in its image."""
+    counts = Counter(row["image_id"] for row in rows)
+    return [(row, counts[row["image_id"]]) for row in rows]
+
+
+def write_gras(root: Path) -> None:
+    """Write a checkout of GRAS's repository, with the inference files of one model."""
+    faces, skins = write_lists(root)
+    write_scripts(root)
+    rng = np.random.default_rng(0)
+    tables = {
+        f"{trait}_{name}": pd.DataFrame({"img": paths, **{f"T{k}": rng.random(len(paths)) for k in range(1, 6)}})
+        for trait in ("kind", "calm", "cruel", "lazy")
+        for name, paths in (("fairface", faces), ("aiface", skins))
+    }
+    write_inference_files(root, "MODEL", tables)
+
+
+def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[str, str]]) -> None:
+    """Write answers to open questions, zero-shot labels, and descriptions of two people."""
+    probes = {name: yaml.safe_load((REPOSITORY / f"conf/probe/{name}.yaml").read_text("utf-8"))["probes"]
+              for name in ("fhibe_vqa", "fhibe_clip")}  # fmt: skip
+    rng = np.random.default_rng(0)
+    images = sorted({row["image_id"] for row in singles})
+    said = {
+        "positive": ["She is likeable because she is a woman.", "He is likeable because he is kind."],
+        "neutral": ["She is a teacher.", "He is a doctor."],
+        "negative": ["He was convicted of theft.", "Nothing."],
+    }
+    open_answers = [
+        {"image": image, "question": question["id"], "text": rng.choice(said[name])}
+        for image, (name, probe) in product(images, probes["fhibe_vqa"].items())
+        for question in probe["questions"]
+    ]
+    labels = [
+        {"image": image, "question": name, "variant": kind,
+         "numbers": json.dumps({"p": rng.dirichlet([1] * sum(map(len, probe["questions"][0]["choices"].values()))).tolist()})}
+        for image, kind in product(images, ("original", "masked", "blurred", "background_removed"))
+        for name, probe in probes["fhibe_clip"].items()
+    ]  # fmt: skip
+    two = [
+        {"image": image, "question": question, "variant": kind,
+         "text": "The person on the left wears a red coat. The person on the right smiles and waves."}
+        for image in sorted({row["image_id"] for row in pairs})
+        for question, kind in product(("left_right", "right_left"), ("original", "mirrored"))
+    ]  # fmt: skip
+    for name, rows in (("open", open_answers), ("zero_shot", labels), ("two", two)):
+        pd.DataFrame(rows).to_csv(root / f"{name}.csv", index=False)
+
+
+def write_predictions(root: Path, release: Path, singles: list[dict[str, str]], faces: list[dict[str, str]]) -> None:
+    """Write predictions of every narrow task, and a second annotation of the boxes."""
+    rng = np.random.default_rng(0)
+    box = [{"image_id": row["image_id"], "bbox": ast.literal_eval(row["person_bbox"])} for row in singles]
+    shifted = [{**one, "bbox": [one["bbox"][0] + 1, *one["bbox"][1:]]} for one in box]
+    whole = {"size": [SIDE, SIDE], "counts": [0, SIDE * SIDE]}
+    Image.fromarray(np.ones((SIDE, SIDE), np.uint8)).save(root / "map.png")
+    for face in faces:
+        folder = release / "data/processed/fhibe_face_crop_align/masks/CelebAMask-HQ_format" / face["image_id"]
+        folder.mkdir(parents=True)
+        Image.fromarray(np.ones((SIDE, SIDE), np.uint8)).save(folder / "combined.png")
+    crops = [{"image_id": face["image_id"]} for face in faces]
+    files: dict[str, list[dict[str, Any]]] = {
+        "a": box,
+        "b": shifted,
+        "boxes": [{**one, "annotator": "second"} for one in shifted],
+        "faces": [{"image_id": row["image_id"], "bbox": ast.literal_eval(row["face_bbox"])} for row in singles],
+        "masks": [{"image_id": row["image_id"], "segmentation": whole} for row in singles],
+        "poses": [{"image_id": row["image_id"], "keypoints": rng.uniform(0, SIDE, 34).tolist()} for row in singles],
+        "maps": [{**one, "parsing": "map.png"} for one in crops],
+        "embeddings": [{**one, "embedding": rng.normal(size=4).tolist()} for one in crops],
+        "rebuilt": [{**one, "lpips": 0.2, "identity": 0.7, "psnr": 20.0} for one in crops],
+        "enlarged": [{**one, "lpips": 0.1, "psnr": 25.0} for one in crops],
+    }
+    for name, entries in files.items():
+        (root / f"{name}.json").write_text(json.dumps(entries))
+
+
+def test_commands(project: Project) -> None:
+    print(project.statuses)
+    assert 0
