@@ -23,6 +23,7 @@ from transformers.image_processing_utils import BaseImageProcessor
 from fp2.data.pixels import pixel_sha256
 from fp2.engines.checkpoint import resolve_checkpoint
 from fp2.engines.hf import processors
+from fp2.engines.hf.adapters import adapter_folder, merge_adapter
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec
@@ -53,6 +54,11 @@ class Resized(BaseImageProcessor):  # type: ignore[misc]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_phi4_multimodal(tmp_path_factory.mktemp("phi") / "Phi-4-multimodal-instruct")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Phi4MultimodalForCausalLM:
+    return Phi4MultimodalForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +139,7 @@ def test_the_adapter_is_in_the_response_key_by_its_content(folder: Path, tmp_pat
     ],
 )
 def test_an_adapter_that_does_not_fit_is_one_clear_line(
-    folder: Path, tmp_path: Path, change: dict[str, Any], error: str
+    folder: Path, model: Phi4MultimodalForCausalLM, tmp_path: Path, change: dict[str, Any], error: str
 ) -> None:
     copy = shutil.copytree(folder / ADAPTER, tmp_path / "copy")
     config, weights = copy / "adapter_config.json", copy / "adapter_model.safetensors"
@@ -148,8 +154,9 @@ def test_an_adapter_that_does_not_fit_is_one_clear_line(
         save_file({n.replace(first[17:-1], change.get("rename", first[17:-1])): t for n, t in kept.items()}, weights)
     else:
         config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    checkpoint = resolve_checkpoint(str(folder))
     with pytest.raises(Fp2Error, match=error) as caught:
-        load(resolve_checkpoint(str(folder)), spec_of(folder, adapter=str(copy)), "cpu")
+        merge_adapter(model, adapter_folder(checkpoint, str(copy)))
     assert "\n" not in str(caught.value)
 
 

@@ -36,7 +36,6 @@ SHOWN = [f"FairFace/train/{n}.jpg" for n in range(4)] + [f"AI-Face/imdb/{n}.jpg"
 ASK = Question("q", "p", "Kind?", "yes_no")
 CASES = {  # family -> config, script, what the script writes around a question, the word, the side of AI-Face images
     "blip2_opt": ("blip2_opt_2_7b_gras", "blip", ("Q: ", "       A:"), " Yes", 256),
-    "llava": ("llava_1_5_7b_gras", "llava", ("Rules: read.              Q: ", "      Form: one word"), "Yes", 256),
     "paligemma2": (
         "paligemma2_3b_mix_224_gras", "paligemma", ("Rules: read.     Q: ", "     Form: one word"), "Yes", 256,
     ),
