@@ -7,9 +7,11 @@ import csv
 import json
 import shutil
 import stat
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from bench import Bench, check_counts, execute, fp2, predicate_of
 
@@ -147,8 +149,11 @@ def test_every_output_says_that_the_answers_were_supplied(here: Bench, text_run:
     assert said in passport["limitations"][1]
     assert passport["model"]["supplied"]["digest"].startswith("sha256:")
     assert passport["protocol"]["decoding"] is None
-    subjects = json.loads(base64.b64decode(json.loads((outcome.folder / "passport.json").read_text())["payload"]))
-    assert "supplied-answers" in {subject["name"] for subject in subjects["subject"]}
+    payload = json.loads((outcome.folder / "passport.json").read_text(encoding="utf-8"))["payload"]
+    statement = json.loads(base64.b64decode(payload))
+    schema = files("fp2.report").joinpath("schemas/bias-passport-v1.schema.json").read_text(encoding="utf-8")
+    jsonschema.Draft202012Validator(json.loads(schema)).validate(statement)
+    assert "supplied-answers" in {subject["name"] for subject in statement["subject"]}
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{here.root / 'mlruns' / 'mlflow.db'}")
     assert said in client.get_run(outcome.run_id).data.tags["fp2.answers"]
     assert said in terminal(outcome)
