@@ -142,8 +142,8 @@ def problem_of(command: str) -> str | None:
     if unknown:
         return f"unknown options {unknown}"
     problem = problem_of_overrides([word for word in words if re.match(r"[\w.]+=", word)])
-    planned = known.name == "plan" and problem and problem.endswith("Add data.root=PATH")  # plans need no data
-    return None if planned else problem
+    without = known.name in ("plan", "pin") and problem and problem.endswith("Add data.root=PATH")  # these need no data
+    return None if without else problem
 
 
 @cache
