@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -26,7 +24,7 @@ from bench import REPOSITORY, fp2, results_of
 from data.fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
-from test_docs import commands, problem_of
+from test_docs import commands
 
 from fp2.app import main
 

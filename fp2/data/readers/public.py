@@ -23,7 +23,7 @@ class Coco(DataSource[FolderOfLabels]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of all `instances_*.json` files; see `load_coco`."""
-        from fp2.data.readers.boxed import load_coco
+        from fp2.data.readers.detection_sets import load_coco
 
         return load_coco(self.options.root.expanduser())
 
@@ -35,7 +35,7 @@ class Facet(DataSource[FolderOfLabels]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of `annotations.csv`; see `load_facet`."""
-        from fp2.data.readers.boxed import load_facet
+        from fp2.data.readers.detection_sets import load_facet
 
         return load_facet(self.options.root.expanduser())
 
@@ -47,7 +47,7 @@ class Miap(DataSource[FolderOfLabels]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the people of all box files; see `load_miap`."""
-        from fp2.data.readers.boxed import load_miap
+        from fp2.data.readers.detection_sets import load_miap
 
         with context.progress.counter("Reading the sizes of images") as report:
             return load_miap(self.options.root.expanduser(), report)
@@ -60,7 +60,7 @@ class WiderFace(DataSource[FolderOfLabels]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the faces of all label files; see `load_wider_face`."""
-        from fp2.data.readers.boxed import load_wider_face
+        from fp2.data.readers.detection_sets import load_wider_face
 
         return load_wider_face(self.options.root.expanduser())
 

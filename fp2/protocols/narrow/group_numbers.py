@@ -1,4 +1,4 @@
-"""Numbers by group from the further columns of scores: the published metrics, and scores at every threshold.
+"""Numbers by group: means of the score, and of the further columns, published metrics and scores at every threshold.
 
 The published numbers are means over subject-image pairs, as in FHIBE's evaluation code; a pair counts in each of its
 groups. Those of the curves are means over subjects, as all of ours.
@@ -18,6 +18,47 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AT = "at_"
+
+
+def group_means(scores: pd.DataFrame, judged: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
+    """Return each group's mean over subjects with a 95 % interval (Student's t), and its median over images.
+
+    `found_share` is the share found of the `n_judged` of the group (subject-image pairs), with or without a score.
+    """
+    from scipy import stats
+
+    joined = memberships(people, cut).merge(judged, on=KEYS).merge(scores, on=KEYS, how="left")
+    lines = []
+    for group, everyone in joined.groupby("group", sort=True):
+        part = everyone.dropna(subset=["score"])
+        own = part.groupby("subject_id")["score"].mean()
+        mean = float(own.mean()) if len(own) else None
+        half = float(own.sem() * stats.t.ppf(0.975, len(own) - 1)) if len(own) > 1 else None
+        low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
+        lines.append(
+            {
+                "cut": cut.name,
+                "group": str(group),
+                "n_subjects": len(own),
+                "n_images": part["image_id"].nunique(),
+                "n_judged": len(everyone),
+                "n_judged_subjects": everyone["subject_id"].nunique(),
+                "found_share": float(everyone["found"].mean()),
+                "mean": mean,
+                "low": low,
+                "high": high,
+                "median": float(part["score"].median()) if len(own) else None,
+            }
+        )
+    return lines
+
+
+def overall_means(part: pd.DataFrame) -> dict[str, float]:
+    """Return the mean of every metric over subjects, of each subject's own mean."""
+    means = {}
+    for name, own in part.dropna(subset=["value"]).groupby("scorer", sort=False):
+        means[str(name)] = float(own.groupby("subject_id")["value"].mean().mean())
+    return means
 
 
 def own_metrics(part: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut, memberships
+from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.analysis import disparity_rows, highest_disparities, within_condition
@@ -28,7 +28,14 @@ from fp2.protocols.fhibe.scores.features import (
 )
 from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.narrow.generated_images import SCALES
-from fp2.protocols.narrow.group_numbers import curves, own_metrics, published_numbers, published_rates
+from fp2.protocols.narrow.group_numbers import (
+    curves,
+    group_means,
+    overall_means,
+    own_metrics,
+    published_numbers,
+    published_rates,
+)
 from fp2.protocols.narrow.model_comparison import COMPARISONS, compare_models
 from fp2.protocols.narrow.models import identity_spec
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
@@ -138,57 +145,16 @@ class NarrowAnalysis:
             *published_rates(outcome["verification"]),
         ]
         return block | {
-            "means": _means(own_metrics(part)),
+            "means": overall_means(own_metrics(part)),
             "published": theirs or None,
             "curves": curves(part, self.people, self.cuts),
             "benchmark": whole,
-            "groups": [line for cut in self.cuts for line in _groups(scores, judged, self.people, cut)],
+            "groups": [line for cut in self.cuts for line in group_means(scores, judged, self.people, cut)],
             "within": [
                 within_condition(scores, self.people, self.every_cut, how, condition, whole, self.tick)
                 for condition in options.within
             ],
         }
-
-
-def _groups(scores: pd.DataFrame, judged: pd.DataFrame, people: pd.DataFrame, cut: Cut) -> list[dict[str, Any]]:
-    """Return each group's mean over subjects with a 95 % interval (Student's t), and its median over images.
-
-    `found_share` is the share found of the `n_judged` of the group (subject-image pairs), with or without a score.
-    """
-    from scipy import stats
-
-    joined = memberships(people, cut).merge(judged, on=KEYS).merge(scores, on=KEYS, how="left")
-    lines = []
-    for group, everyone in joined.groupby("group", sort=True):
-        part = everyone.dropna(subset=["score"])
-        own = part.groupby("subject_id")["score"].mean()
-        mean = float(own.mean()) if len(own) else None
-        half = float(own.sem() * stats.t.ppf(0.975, len(own) - 1)) if len(own) > 1 else None
-        low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        lines.append(
-            {
-                "cut": cut.name,
-                "group": str(group),
-                "n_subjects": len(own),
-                "n_images": part["image_id"].nunique(),
-                "n_judged": len(everyone),
-                "n_judged_subjects": everyone["subject_id"].nunique(),
-                "found_share": float(everyone[FOUND].mean()),
-                "mean": mean,
-                "low": low,
-                "high": high,
-                "median": float(part["score"].median()) if len(own) else None,
-            }
-        )
-    return lines
-
-
-def _means(part: pd.DataFrame) -> dict[str, float]:
-    """Return the mean of every metric over subjects, of each subject's own mean."""
-    means = {}
-    for name, own in part.dropna(subset=["value"]).groupby("scorer", sort=False):
-        means[str(name)] = float(own.groupby("subject_id")["value"].mean().mean())
-    return means
 
 
 def _summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from fp2.data.fhibe.geometry import Box, Geometry
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow import generated_images
 from fp2.protocols.narrow.models import (
-    PredictionCache,
     build_model,
     identity_spec,
     load_spec,
     predict_all,
     read_spec,
 )
+from fp2.protocols.narrow.prediction_cache import PredictionCache
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
 from fp2.protocols.narrow.truth import Person
 
