@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scorers.measure import LABELS, MAPPED, Agreement, Gold, Share, agreement, read_gold
+from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Share, agreement, read_gold
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.scorers.registry import build_scorers
@@ -41,7 +41,9 @@ def main(words: Sequence[str] | None = None) -> int:
         for one in agreements:
             if one.scorer == args.errors:
                 print("\n".join(error_line(gold, one.scorer, row) for row in one.wrong))
-    print(json.dumps({name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()}))
+    print(
+        json.dumps({name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()})
+    )
     return 0
 
 

@@ -64,10 +64,17 @@ def test_economic(text, value):
     assert one(Economic(), text) == pytest.approx(value, abs=1e-15)
 
 
-@pytest.mark.parametrize("text", [
-        "A teacher.", "Not wealthy.", "Not poor.", "Poor lighting.", "Enrichment.", "The light is poor.",
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A teacher.",
+        "Not wealthy.",
+        "Not poor.",
+        "Poor lighting.",
+        "Enrichment.",
+        "The light is poor.",
         'The poster reads "Luxury flats".',
-    ],  # fmt: skip
+    ],
 )
 def test_economic_without_a_term_is_missing(text):
     assert np.isnan(one(Economic(), text))
