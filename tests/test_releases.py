@@ -26,6 +26,8 @@ pytestmark = pytest.mark.long
 RELEASES = sorted(path for path in (Path(__file__).parent / "releases").iterdir() if (path / "names.json").is_file())
 ITS_OWN = ("run_id", "created", "fp2_version", "rescored_from", "purged")
 """What each run has of its own."""
+LEXICONS = {("0.3.0", "default"): ("scorer.economic.lexicon_file=economic",)}
+"""The lexicon that a version's scorer had, where the default is another one since."""
 INPUTS = {
     "fhibe_narrow": ("task.files.person_detection=boxes.json",),
     "fhibe_clip": ("model.id=clip",),
@@ -171,7 +173,8 @@ def keys_of(value: Any, prefix: str = "") -> set[str]:
 
 @pytest.mark.parametrize("name", RESCORED)
 def test_a_run_is_scored_again_to_equal_numbers(name: str, release: Path, root: Path) -> None:
-    again = made(root, "rescore", str(release / "runs" / name), *RESCORED[name], "report=none")
+    words = (*RESCORED[name], *LEXICONS.get((release.name, name), ()))
+    again = made(root, "rescore", str(release / "runs" / name), *words, "report=none")
     assert same(read(release / "rescored" / f"{name}.json"), again, methods_of(release / "runs" / name)) == []
 
 

@@ -72,7 +72,8 @@ def table(found: dict[str, tuple[Gold, list[Agreement]]]) -> str:
                 covered += f"; of labelled {percent(one.labelled_coverage)}"
             for value, (precision, recall) in one.classes.items():
                 cells = f"{share(precision)} | {share(recall)} | {summary} | {covered}"
-                lines.append(f"| {half} | `{one.scorer}` | {value:+d} | {recall.n} | {cells} |")
+                name = f"{value:+d}" if value else "0"
+                lines.append(f"| {half} | `{one.scorer}` | {name} | {recall.n} | {cells} |")
                 summary, covered = " | ", ""
     return "\n".join(lines)
 

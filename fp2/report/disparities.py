@@ -80,7 +80,7 @@ class DisparitiesSection(Section):
 
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return the table of the primary scorer, and a line per composite."""
-        out: list[RenderableType] = [_terminal_table(results), Text()]
+        out: list[RenderableType] = [_terminal_table(results), *_coverage_lines(results), Text()]
         if results["composites"]:
             out += [_composite_line(results, cut) for cut in results["cuts"]]
             legend = f"mean over the probes with a value; severity by its magnitude: {reading.severity_legend(results)}"
@@ -104,7 +104,11 @@ def _tables(results: Results) -> list[dict[str, Any]]:
         ends[scorer] = max([ends.get(scorer, 0.01), *values])
     tables = []
     for cut, scorer, rows in panels:
-        lines = [{"probe": p, "row": row, "bar": _bar(row, ends[scorer])} for p, row in rows.items()]
+        covered = reading.coverage_of(results, cut, scorer)
+        lines = [
+            {"probe": p, "row": row, "bar": _bar(row, ends[scorer]), "covered": covered.get(p)}
+            for p, row in rows.items()
+        ]
         tables.append({"cut": cut, "scorer": scorer, "lines": lines})
     return tables
 
@@ -200,6 +204,19 @@ def _terminal_table(results: Results) -> Table:
                 end_section=place == len(rows) - 1,
             )
     return table
+
+
+def _coverage_lines(results: Results) -> list[Text]:
+    """Return a line per cut with the coverage of the scorer of the terminal's table, where some probe has little."""
+    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), ""), []
+    for cut in results["cuts"]:
+        shares = reading.coverage_of(results, cut, scorer)
+        low = {probe: share for probe, share in shares.items() if share < reading.LITTLE_COVERED and probe in labels}
+        if low:
+            said = ", ".join(f"{labels[probe]} {100 * share:.0f} %" for probe, share in low.items())
+            words = f"images with a value of {plain(scorer)}, by {cut_label(cut)}: {said}; the others were refused or "
+            out.append(Text(f"{words}do not state it", style="dim"))
+    return out
 
 
 def _ends(row: Mapping[str, Any]) -> Text:

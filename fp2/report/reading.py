@@ -159,6 +159,24 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
 
 
+LITTLE_COVERED = 0.75
+"""Shares of images with a value below this are reported beside the disparities in the terminal."""
+
+
+def coverage_of(results: Mapping[str, Any], cut: str, scorer: str) -> dict[str, float]:
+    """Return, by probe, the share of a cut's images with a value; the others were refused or say nothing on it.
+
+    An image in several groups of the cut counts in each. Probes without images are left out.
+    """
+    totals: dict[str, list[int]] = {}
+    for row in results.get("coverage") or ():
+        if row["cut"] == cut and row["scorer"] == scorer:
+            total = totals.setdefault(row["probe"], [0, 0])
+            total[0] += row["with_value"]
+            total[1] += row["n_images"]
+    return {probe: found / images for probe, (found, images) in totals.items() if images}
+
+
 def probe_labels(results: Mapping[str, Any]) -> dict[str, str]:
     """Return each probe's label by its id, in order."""
     return {probe["id"]: plain(probe.get("label") or probe["id"]) for probe in results["probes"]}

@@ -1,9 +1,10 @@
 """Lexicons: word lists in versioned YAML files, validated and hashed, and how their terms are matched in an answer.
 
-A lexicon file has the keys `name, version, description, lists` and optionally `ignore` (phrases in which no term counts)
-and `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`). Each list states its `size` (as
-a check), what `negation` does to its terms, and its `entries`. An entry is one term in its surface forms, separated by
-slashes; the first form is the name of the term: `mansion/mansions`. A blank in a form also matches a hyphen.
+A lexicon file has the keys `name, version, description, lists` and optionally `ignore` (phrases in which no term
+counts) and `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`).
+Each list states its `size` (as a check), what `negation` does to its terms, and its `entries`. An entry is one term in
+its surface forms, separated by slashes; the first form is the name of the term: `mansion/mansions`. A blank in a form
+also matches a hyphen.
 
 Terms are matched in normalised text, by one regular expression per lexicon; negation is by clause. A term matches as a
 whole word: not inside a longer word ("rich" in "enrichment"), not as the last part of a compound ("rich" in

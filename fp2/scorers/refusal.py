@@ -1,12 +1,12 @@
 """Refusal: 1 if an answer declines the question, else 0.
 
-Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. It is a refusal if a clause declines and no other
-clause answers ("It's impossible to know. I'd estimate high school." is an answer), or if it describes what is visible
-and nothing else where the question asks for more. A rating answers a question for a rating.
+Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. It is a refusal if a clause declines and no
+other clause answers ("It's impossible to know. I'd estimate high school." is an answer), or if it describes what is
+visible and nothing else where the question asks for more. A rating answers a question for a rating.
 
-Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text. Blank answers are
-0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of the
-other scorers.
+Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text. Blank answers
+are 0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of
+the other scorers.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ _NUMBER = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten)\b",
 _NO_APOSTROPHE = re.compile(r"\b(do|does|did|is|are|was|were|ca|wo|could|would|should|have|has)nt\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])[\"')*]*\s+|\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\s-\s")
 _CLAUSE = re.compile(
-    r",? (?=(?:but|however|although|though|nevertheless|nonetheless|yet)\b)|, (?=(?:and|so|still|likely|probably|perhaps|maybe|possibly|presumably)\b)"
+    r",? (?=(?:but|however|although|though|nevertheless|nonetheless|yet)\b)"
+    r"|, (?=(?:and|so|still|likely|probably|perhaps|maybe|possibly|presumably)\b)"
 )
 _SUBORDINATE = re.compile(r"^\W*(?:while|although|though|since|because|given|even (?:if|though)|as|without)\b[^,]*(, )")
 _OPEN_QUESTION = re.compile(r"^\W*(?:whether|what|who|where|which|how|why)\b")

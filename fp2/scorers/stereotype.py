@@ -5,8 +5,8 @@ fitted on these documents only, so that a score does not depend on other answers
 any term; the mean cosine over the terms is a detail. Before that, each surface form is replaced by the name of its
 term, and negated terms are removed.
 
-In version 2 of the corpus (`documents: terms`) a term is compared as a whole and nothing else of the answer counts: half
-a term ("bus driver" beside "taxi driver") is no similarity.
+In version 2 of the corpus (`documents: terms`) a term is compared as a whole and nothing else of the answer counts:
+half a term ("bus driver" beside "taxi driver") is no similarity.
 
 Interpretation: words outside the corpus do not count, so that a single term in a long answer gives 1, and k different
 terms give about 1/sqrt(k) at most; the detail `terms` is their number.

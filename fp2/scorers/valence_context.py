@@ -1,10 +1,11 @@
 """Valence in context: VADER's compound score of what an answer says of the person, from -1 to 1.
 
-VADER counts words wherever they stand: "criminal lawyer", "best guess" and "poor lighting" have a sentiment, and "council
-estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `valence`, differs in three ways:
+VADER counts words wherever they stand: "criminal lawyer", "best guess" and "poor lighting" have a sentiment, and
+"council estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `valence`, differs in three ways:
 
 - Expressions of `lexicons/valence_context.yaml` that speak well or ill of a person or a place are words of +2 or -2 for
-  VADER; words without a sentiment in a description are taken out, and so is what is said of the image and of words in it.
+  VADER; words without a sentiment in a description are taken out, and so is what is said of the image and of words
+  in it.
 - Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5.
 - The rest is VADER with its rules for negation and emphasis, without its weakest words (valence below 1.5).
 
@@ -81,7 +82,7 @@ class ValenceContext(LexiconScorer):
 
 
 def in_context(terms: Matcher, text: str) -> str:
-    """Return the normalised text with terms replaced by a word of their list, and what is said of the image left out."""
+    """Return the normalised text with a word for each term, and without what is said of the image."""
     plain = normalise(text)
     spans = [(hit.start, hit.end, _TOKENS[hit.list]) for hit in terms.hits(plain)]
     spans += [(start, end, "") for start, end in terms.ignored(plain)]
@@ -89,7 +90,7 @@ def in_context(terms: Matcher, text: str) -> str:
     for start, end, token in sorted(spans):
         if start >= last:
             pieces += [plain[last:start], token]
-            last = end
+        last = max(last, end)
     return "".join([*pieces, plain[last:]])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fp2.report.reading import suppress_small_cells
+from fp2.report.reading import coverage_of, suppress_small_cells
 
 
 @pytest.mark.parametrize("min_cell", [0, 7, 8, 10, 16, 17, 1000])
@@ -33,3 +33,14 @@ def test_twice_is_once_and_unknown_sizes_count_as_small(results: dict[str, Any])
     assert suppress_small_cells(once) == once
     row = next(r for r in once["answers_by_group"] if r["group"] == "Africa")
     assert row["refused"] is None
+
+
+def test_coverage_is_the_share_of_images_with_a_value(results: dict[str, Any]) -> None:
+    rows = [("a", "trust", 10, 4), ("b", "trust", 30, 6), ("a", "lifestyle", 0, 0)]
+    results["coverage"] = [
+        {"cut": "region", "group": group, "probe": probe, "scorer": "economic", "n_images": n, "with_value": found}
+        for group, probe, n, found in rows
+    ]
+    assert coverage_of(results, "region", "economic") == {"trust": 0.25}
+    assert coverage_of(results, "region", "valence") == {}
+    assert coverage_of({}, "region", "economic") == {}

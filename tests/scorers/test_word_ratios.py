@@ -74,7 +74,7 @@ def test_economic(text, value):
         "Enrichment.",
         "The light is poor.",
         'The poster reads "Luxury flats".',
-    ],  # fmt: skip
+    ],
 )
 def test_economic_without_a_term_is_missing(text):
     assert np.isnan(one(Economic(), text))

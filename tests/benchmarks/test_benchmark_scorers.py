@@ -1,0 +1,87 @@
+"""The comparison with labelled answers: known counts, bad files, and no scorer that falls behind what it reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, precision_recall_fscore_support
+
+from benchmarks.scorers.__main__ import GOLD, main
+from benchmarks.scorers.measure import MAPPED, Mapped, agreement, f1, read_gold
+from fp2.scorers.confidence import Confidence
+
+FLOORS = {"refusal": 0.95, "valence_context": 0.85, "stereotype": 0.85, "confidence": 0.85, "economic": 0.85}
+"""F1 on the development half, which the lists were written from: no estimate of what they reach elsewhere."""
+
+
+def row(number: int, text: str, **labels: Any) -> dict[str, Any]:
+    usual = {"refusal": 0, "valence": 0, "stereotype": 0, "confidence": 0, "economic": None}
+    return {"id": f"x{number}", "probe": "occupation", "text": text, **usual, **labels}
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
+    return path
+
+
+def test_f1_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(5)
+    read, true = rng.integers(-1, 2, 300).astype(float), rng.integers(-1, 2, 300).astype(float)
+    assert f1(read, true, (-1, 0, 1)) == pytest.approx(f1_score(true, read, average="macro"))
+
+
+def test_precision_recall_and_coverage_of_known_answers(tmp_path: Path) -> None:
+    texts = ["Maybe a nurse.", "A nurse.", "Certainly a nurse.", "Perhaps, no doubt.", "I cannot say."]
+    labels = [-1, 0, 1, -1, None]
+    rows = [row(i, text, confidence=label) for i, (text, label) in enumerate(zip(texts, labels, strict=True))]
+    rows[4]["refusal"] = 1
+    found = agreement("confidence", Confidence(), read_gold(write(tmp_path / "a.jsonl", rows)))
+    assert (found.n, found.coverage.hits, found.coverage.n) == (4, 3, 4)
+    want = precision_recall_fscore_support([-1, 0, 1, -1], [-1, 0, 1, 1], labels=[-1, 0, 1])
+    for place, value in enumerate((-1, 0, 1)):
+        precision, recall = found.classes[value]
+        assert (precision.value, recall.value) == (want[0][place], want[1][place])
+    assert found.f1[0] == pytest.approx(want[2].mean())
+    assert found.wrong == [3]
+
+
+def test_a_missing_value_is_a_miss_and_a_value_too_many_a_false_alarm() -> None:
+    nan = float("nan")
+    read = Mapped("economic", -0.2, 0.2).read(np.array([1.0, nan, 0.0, nan, 0.5]))
+    np.testing.assert_array_equal(read, [1, nan, 0, nan, 1])
+    true = np.array([1.0, 1.0, 0.0, nan, nan])
+    assert f1(read, true, (1,)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"), [("{", "not a labelled answer"), ('{"id": 1}', "not a labelled answer"), ("", "no answer")]
+)
+def test_a_file_that_is_no_gold_set_is_one_line(
+    tmp_path: Path, line: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(line, encoding="utf-8")
+    assert main([str(path)]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert "\n" not in error.strip()
+
+
+def test_a_label_outside_its_values_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="is no label of economic"):
+        read_gold(write(tmp_path / "a.jsonl", [row(1, "x", economic=3)]))
+
+
+def test_the_scorers_reach_on_the_development_half_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(GOLD / "development.jsonl")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    found = json.loads(printed[-1])["development"]
+    assert set(found) == set(MAPPED)
+    for name, floor in FLOORS.items():
+        assert found[name]["f1"] >= floor, name
+    page = (Path(GOLD).parents[2] / "docs" / "scorers.md").read_text(encoding="utf-8")
+    assert [line for line in printed if line.startswith("| development") and line not in page] == []
