@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 from bench import REPOSITORY
+from rooted import ROOTED
 
 from fp2.compose import check_overrides, compose_config, load_config, prepare
 from fp2.errors import Fp2Error
 
 CONF = REPOSITORY / "conf"
-ROOTED = ("fhibe", "fhibe_faces", "gras", "fairface", "utkface", "folder")
 NEEDS = {
     **{f"data={name}": ["data.root=/data"] for name in ROOTED},
     "data=table": ["data.path=people.csv", "data.columns={image: file}"],
     "data=counterfactual": ["data.path=sets.csv"],
     "data=hf": ["data.root=/data", "data.columns={image: image}"],
-    **{f"experiment={name}": ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe")},
+    **{f"experiment={name}": ["data.root=/data"] for name in ("page", "fhibe_clip", "gras_fhibe", "gras_published")},
+    "model=recorded": ["engine.answers=/data/answers.csv"],
     "experiment=gras_paper": ["data.root=/data", "probe.traits_file=null"],
 }
 LISTS = ("narrow",)  # files that are chosen by name in an option, and are no group of the config

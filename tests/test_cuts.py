@@ -242,6 +242,8 @@ SEVERAL = {
     "fhibe_clip": ["pronoun", "region"],
     "gras": ["gender", "race", "age", "skin_tone"],
     "pairs": ["pronoun", "skin_tone", "age"],
+    "gender_age": ["gender", "age"],
+    "gender_age_tone": ["gender", "age", "skin_tone"],
 }
 
 NAMED = {"jurisdiction": "location_un_region", "first_region": "first_region"}

@@ -228,7 +228,7 @@ class RowStorage:
                 known[key] = (a.text, a.numbers, "answered", None, a.attempts, a.seconds, a.tokens, bool(cached))
                 continue
             tries = 0 if key not in self._failed else failures[key].attempts if key in failures else 1
-            missing = NOT_SUPPLIED if self._absent[place] else NOT_ASKED
+            missing = NOT_SUPPLIED if place >= 0 and self._absent[place] else NOT_ASKED  # -1: it cannot be shown
             known[key] = (None, None, "error", self._failed.get(key, missing), tries, 0.0, 0, False)
         return known
 

@@ -164,7 +164,7 @@ def _passport(run: _Run) -> Iterator[str]:
 def _counts(run: _Run) -> Iterator[str]:
     results = run.results
     for name, counts in [("answers", results["answers"]), *((_group(row), row) for row in results["answers_by_group"])]:
-        parts = counts["answered"] + counts["failed"] + counts.get("not_asked", 0)
+        parts = counts["answered"] + counts["failed"] + counts.get("not_asked", 0) + counts.get("not_supplied", 0)
         if counts["planned"] != parts or counts["refused"] > counts["answered"]:
             yield f"{name}: planned is not answered + failed + not asked, or more refused than answered: {dict(counts)}"
     answers = results["answers"]
