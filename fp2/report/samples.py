@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.cuts import Cut, memberships
+from fp2.cuts import Cut, memberships, with_present_values
 from fp2.tables import CONTROLS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _values(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:
 
 def _groups(people: pd.DataFrame, cut: Cut, min_cell: int) -> pd.Series[str]:
     """Return the groups of each (image, subject), joined by a comma; groups that are too small are left out."""
-    table = memberships(people, cut)
+    table = memberships(people, with_present_values(people, cut))
     sizes = table.groupby("group")["subject_id"].nunique()
     table = table[table["group"].map(sizes) >= min_cell]
     return table.groupby(_KEY)["group"].agg(", ".join)

@@ -109,8 +109,8 @@ def _answers(folder: Path, scorer: str, number: int) -> tuple[pd.DataFrame, pd.D
 
 
 def _groups(rows: pd.DataFrame, people: pd.DataFrame, cut: Any) -> pd.Series[str]:
-    from fp2.cuts import memberships
+    from fp2.cuts import memberships, with_present_values
 
     key = ["image_id", "subject_id"]
-    labels = memberships(people, cut).groupby(key)["group"].agg(", ".join).rename("group")
+    labels = memberships(people, with_present_values(people, cut)).groupby(key)["group"].agg(", ".join).rename("group")
     return rows[key].join(labels, on=key)["group"].fillna("")

@@ -376,3 +376,16 @@ def test_a_run_without_its_config_is_recognised_by_its_results(tmp_path: Path) -
     assert kind_of({"dataset": {"name": "squares", "settings": {}}}, tmp_path) == ""
     (tmp_path / "config.yaml").write_text("data: {name: squares, kind: squares}\n")
     assert kind_of(fhibe, tmp_path) == "squares"
+
+
+def test_a_merged_value_that_nobody_has_any_more_does_not_stop_the_recomputation(bench: Bench) -> None:
+    done = bench.run("cut.by=[region]", "cut.groups={region: {Polar: [North, South]}}", "data.limit=48")
+    assert set(done.results["dataset"]["groups"]["region"]) == {"Polar", "West"}
+    table = pd.read_csv(bench.table, dtype=str)
+    south = sorted(set(table.loc[table["region"] == "South", "person"]))
+    named = [word for person in south for word in ("--subject", person)]
+    assert fp2("purge", *named, "--yes", *bench.paths) == 0
+    after = results_of(done.folder)
+    before, groups = (one["dataset"]["groups"]["region"] for one in (done.results, after))
+    assert 0 < groups["Polar"]["n_subjects"] < before["Polar"]["n_subjects"]
+    assert groups["West"] == before["West"]
