@@ -11,7 +11,6 @@ import typer
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, and with what "
     "uncertainty.",
@@ -307,6 +306,18 @@ def keygen(
     from fp2.commands.passports import keygen as make
 
     make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
+    name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
+    folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
+) -> None:
+    """Write a package of your own with a scorer, data set or protocol that runs, and its test."""
+    from fp2.commands.new import new as write
+
+    write(kind, name, folder)
 
 
 @app.command(context_settings=OVERRIDES)
