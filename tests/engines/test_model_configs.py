@@ -52,6 +52,10 @@ def test_every_model_composes_and_builds(conf: Path, name: str) -> None:
         with pytest.raises(Fp2Error, match="has no id"):
             build_engine(settings["model"], settings["engine"], Decoding())
         settings["model"]["id"] = "some/model"
+    if name == "recorded":
+        with pytest.raises(Fp2Error, match="no answers are given"):
+            build_engine(settings["model"], settings["engine"], Decoding())
+        return
     engine = build_engine(settings["model"], settings["engine"], Decoding())
     kinds = {"planted": PlantedEngine, "openai_compat": OpenAICompatEngine, "dual": DualEngine, "hf": HfEngine}
     assert isinstance(engine, kinds[settings["model"]["engine"]])

@@ -213,7 +213,7 @@ def _side_by_side(root: Path, words: list[str], before: Any) -> None:
     variants = [row["variant"] for row in third.results["diversity_report"]["vendi"] if row["by"] is None]
     assert variants == ["original", "masked"]
     own = [f"paths.root={root}"]
-    compare_runs(str(root / "second"), str(root / "third"), own, root / "beside.json")
+    compare_runs([str(root / "second"), str(root / "third")], own, root / "beside.json")
     block = json.loads((root / "beside.json").read_text())
     tables = {table["title"]: table["rows"] for table in block["tables"]}
     assert tables["totals"]["images"] == [30, 25]

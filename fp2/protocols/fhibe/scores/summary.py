@@ -35,9 +35,9 @@ def summarise(outcomes: Sequence[Mapping[str, Any]], cuts: Sequence[Cut]) -> dic
     -------
     dict
         `disparity_summary`: `by_number` and `by_kind` have a row per number of attributes, and per combination (as P,
-        A, ST, AR, AS), with `n_cases` (outcome and cut, with two groups to compare), `n_significant`, median and
-        maximum of the significant published disparities (`median`, `highest`), and means over all cases of the subject-level
-        disparity, of its null mean and of their difference (`raw, null_mean, excess`). `values` has a row per attribute
+        A, ST, AR, AS). Each has `n_cases` (outcome and cut, with two groups to compare), `n_significant`, median and
+        maximum of the significant published disparities (`median`, `highest`), and means over all cases of the
+        subject-level disparity, of its null mean and of their difference. `values` has a row per attribute
         and value with `n_cases` (significant ones with a group of that value), `n_worst`, `n_best` and `expected`, the
         number of either under random choice. Empty where no cut has two groups to compare.
     """
