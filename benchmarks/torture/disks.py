@@ -39,7 +39,7 @@ def limit(size: int) -> Patch:
 def _limited(yard: Yard) -> Row:
     """Let writes fail beyond a random size: the store (about 300 kB), the tables, MLflow's database or the figures."""
     row = Row("files cannot grow beyond a random size (RLIMIT_FSIZE)")
-    for _ in range(yard.times(40, 2)):
+    for _ in range(yard.times(20, 1)):
         project = yard.project()
         size = int(10 ** yard.random.uniform(3.6, 6.2))
         _tried(row, project, yard, project.run("report=default", patch=limit(size)))

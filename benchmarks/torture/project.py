@@ -24,7 +24,7 @@ TRUTH = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, refusals: {l
 BATCH = 4  # images
 PER_BATCH = BATCH * 6  # answers
 WORDS = (TRUTH, f"engine.batch_size={BATCH}", "analysis.permutations=99")
-PATIENCE = 120.0  # seconds until a run that does not end is a failure
+PATIENCE = 600.0  # seconds until a run that does not end is a failure
 Patch = Callable[[], None]
 
 

@@ -30,7 +30,7 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.runs.differences import differences
-from fp2.runs.local_paths import missing_places
+from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.reader import read_cuts, read_results
 from fp2.runs.recompute import count_tables, logged_config
 
@@ -71,17 +71,17 @@ class _Run:
         return read_tables(self.folder, scored=(self.folder / artifacts.SCORES).is_file())
 
     @cached_property
-    def config(self) -> Config | None:
-        """The run's config; None where it names files of another machine."""
-        try:
-            return logged_config(self.folder, self.here, str(self.results["run_id"]))
-        except Fp2Error:
-            import yaml
+    def config(self) -> Config:
+        return logged_config(self.folder, self.here, str(self.results["run_id"]))
 
-            plain = yaml.safe_load((self.folder / artifacts.CONFIG).read_text(encoding="utf-8"))
-            if isinstance(plain, dict) and missing_places(plain):
-                return None
-            raise
+    @cached_property
+    def elsewhere(self) -> bool:
+        """Whether the config names files whose place on this machine is not known."""
+        import yaml
+
+        plain = yaml.safe_load((self.folder / artifacts.CONFIG).read_text(encoding="utf-8"))
+        known = recall(Path(self.here.paths.state), str(self.results["run_id"]))
+        return bool(isinstance(plain, dict) and set(missing_places(plain)) - set(known))
 
 
 def check_run(
@@ -214,9 +214,17 @@ def _scores(tables: RunTables) -> Iterator[str]:
 
 
 def _config(run: _Run) -> Iterator[str]:
-    if run.config is None:
+    try:
+        found = config_hash(run.config)
+    except Fp2Error:
+        if not run.elsewhere:
+            raise
+        found = ""
+    if found == run.results["config_hash"]:
+        return
+    if run.elsewhere:  # the content of a file enters the hash
         run.notes.append("the run used files of another machine: its config hash is not checked")
-    elif (found := config_hash(run.config)) != run.results["config_hash"]:
+    else:
         yield f"the config has the hash {found[:12]}…, {artifacts.RESULTS} states {run.results['config_hash'][:12]}…"
 
 
@@ -313,7 +321,7 @@ def _mlflow(run: _Run) -> Iterator[str]:
     from fp2.hashing import sha256_file
     from fp2.tracking.files import ending_of
 
-    if not run.logged or not run.here.tracking.enabled or (run.config is not None and not run.config.tracking.enabled):
+    if not run.logged or not run.here.tracking.enabled or not _was_logged(run):
         return
     ended = ending_of(run.here, str(run.results["run_id"]))
     if ended is None:
@@ -324,6 +332,14 @@ def _mlflow(run: _Run) -> Iterator[str]:
         yield "the MLflow run is still RUNNING: log it with fp2 log FOLDER"
     elif digest != sha256_file(run.folder / artifacts.PASSPORT):
         yield "the MLflow run logged another passport"
+
+
+def _was_logged(run: _Run) -> bool:
+    """Whether the run was to be logged; one whose config cannot be read here may have been."""
+    try:
+        return run.config.tracking.enabled
+    except Fp2Error:
+        return True
 
 
 CHECKS: Mapping[str, Callable[[_Run], Iterator[str]]] = {

@@ -440,3 +440,21 @@ def test_a_kind_that_the_engine_cannot_ask_is_refused_before_anything_is_asked(s
 
     with pytest.raises(Fp2Error, match="cannot ask yes_no"):
         RowStorage(plan_of(questions=SCORED), TextOnly(say_all), Decoding(), store)
+
+
+class Reticent(Scripted):
+    """An engine that never answers the question `b`."""
+
+    def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        for batch in super().answer(tasks):
+            yield [answer for answer in batch if answer.question_id != "b"]
+
+
+def test_a_question_that_the_engine_does_not_answer_fails_and_is_tried_again(store: ResponseStore) -> None:
+    engine = Reticent(lambda task, question: "words")
+    done = ask_all(engine, store, attempts=2, budget=1, n=3)
+    assert (done.asked.complete, done.storage.n_failed) == (True, 3)
+    failed = done.table[done.table["status"] == "error"]
+    assert set(failed["error"]) == {"the engine gave no answer"}
+    assert set(failed["attempts"]) == {2}
+    assert "the engine gave no answer" in str(ask_all(engine, store, budget=0, n=3).asked.over_budget)
