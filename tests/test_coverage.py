@@ -1,13 +1,14 @@
 """`docs/coverage.md`: every command of the page runs, and what a row names is there.
 
-The commands run as they stand, in a folder with made-up data in the formats of the real ones, with the settings of `MORE`
-added. Where a command names a model whose weights are not here, the simulator or supplied answers take its place.
+The commands run as they stand, in a folder with made-up data in the formats of the real ones, with the settings of
+`MORE` added. Where a command names a model whose weights are not here, the simulator or supplied answers stand in.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from bench import REPOSITORY, fp2, results_of
 from data.fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
-from test_docs import commands
+from test_docs import commands, problem_of
 
 from fp2.app import main
 
@@ -60,6 +61,10 @@ MORE: Mapping[str, tuple[str, ...]] = {
 """Settings by a word of the command: less data, fewer resamples, and answers in place of weights."""
 ONLY_CHECKED = ("experiment=gras_paper", "task.options.models=", "fp2 ui")
 """Commands that need weights or do not end: their settings are composed, their options looked up."""
+
+
+EXPECTED = {"fp2 pin experiment=page": 1}
+"""Exit statuses other than 0: no model lies in the cache of a machine that runs the tests."""
 
 
 @dataclass
@@ -103,10 +108,6 @@ class Project:
         if word == "CONFIG_HASH":
             return str(results_of(self.folders()[-1])["config_hash"])
         return str(sweep / {"RUN": "0", "OTHER_RUN": "1"}.get(word, f"0/{word}"))
-
-
-def test_stub() -> None:
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -184,11 +185,11 @@ def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[st
         for question in probe["questions"]
     ]
     labels = [
-        {"image": image, "question": name, "variant": kind,
-         "numbers": json.dumps({"p": rng.dirichlet([1] * sum(map(len, probe["questions"][0]["choices"].values()))).tolist()})}
+        {"image": image, "question": name, "variant": kind, "numbers": json.dumps({"p": [*rng.dirichlet([1] * n)]})}
         for image, kind in product(images, ("original", "masked", "blurred", "background_removed"))
         for name, probe in probes["fhibe_clip"].items()
-    ]  # fmt: skip
+        for n in [sum(map(len, probe["questions"][0]["choices"].values()))]
+    ]
     two = [
         {"image": image, "question": question, "variant": kind,
          "text": "The person on the left wears a red coat. The person on the right smiles and waves."}
@@ -227,6 +228,67 @@ def write_predictions(root: Path, release: Path, singles: list[dict[str, str]], 
         (root / f"{name}.json").write_text(json.dumps(entries))
 
 
-def test_commands(project: Project) -> None:
-    print(project.statuses)
-    assert 0
+def rows() -> list[list[str]]:
+    """Return the cells of the page's rows: number, what the document says, how to get it, status, remark."""
+    found = re.findall(r"^\| \d+ \|.*$", PAGE.read_text(encoding="utf-8"), re.M)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in found]
+
+
+def test_every_capability_has_a_row_and_the_totals_are_right() -> None:
+    assert [int(row[0]) for row in rows()] == list(range(1, N_ROWS + 1))
+    assert [row[0] for row in rows() if len(row) != 5 or row[3] not in STATUSES] == []
+    assert [
+        row[0] for row in rows() if row[3] != STATUSES[0] and not row[4]
+    ] == []  # what differs, or why it is left out
+    assert [row[0] for row in rows() if row[3] != STATUSES[2] and "`" not in row[2]] == []
+    text = PAGE.read_text(encoding="utf-8")
+    parts = [Counter(re.findall(r"^\| \d+ \|.*\| ([a-z ]+) \|[^|]*\|$", part, re.M)) for part in text.split("\n## ")]
+    counts = [part for part in parts if part]
+    counts.append(sum(counts, Counter()))
+    stated = re.findall(r"^\| [\w² ]+ \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text, re.M)
+    assert [[part.total(), *(part[name] for name in STATUSES)] for part in counts] == [
+        [*map(int, row)] for row in stated
+    ]
+
+
+def test_every_command_runs(project: Project) -> None:
+    wrong = {command: status for command, status in project.statuses.items() if status != EXPECTED.get(command, 0)}
+    assert wrong == {}
+    assert [command for command in commands(PAGE) if command not in project.statuses and problem_of(command)] == []
+    assert len(set(commands(PAGE)) - set(project.statuses)) == len(ONLY_CHECKED)
+
+
+def test_every_name_is_there(project: Project) -> None:
+    results = [results_of(folder) for folder in project.folders()]
+    files = {path.name for path in project.root.rglob("*") if path.is_file()}
+    spans = {(row[0], span) for row in rows() for span in re.findall(r"`([^`]+)`", row[2])}
+    missing = [(number, span) for number, span in sorted(spans) if not _is_there(span, results, files)]
+    assert missing == []
+    assert not _is_there("results.json:composites.nothing", results, files)
+    assert not _is_there("task.options.nothing", results, files)
+
+
+def _is_there(span: str, results: list[Any], files: set[str]) -> bool:
+    """Return whether a key of results, a command, a choice, a setting or a file exists."""
+    if span.startswith("results.json:"):
+        keys = span.partition(":")[2].split(".")
+        return any(_has(found, keys) for found in results)
+    if span.startswith("fp2 "):
+        return any(f"{command} ".startswith(f"{span} ") for command in commands(PAGE))
+    group, _, choice = span.partition("=")
+    if choice:
+        return (REPOSITORY / "conf" / group / f"{choice}.yaml").exists()
+    if span in files or (REPOSITORY / span).is_file():
+        return True
+    group, *keys = span.split(".")
+    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "conf" / group).glob("*.yaml")]
+    return bool(keys) and any(_has(yaml.safe_load(text), keys) for text in texts)
+
+
+def _has(value: Any, keys: list[str]) -> bool:
+    """Return whether nested tables, or any entry of lists of them, have these keys."""
+    if isinstance(value, list):
+        return any(_has(entry, keys) for entry in value)
+    if not keys:
+        return True
+    return isinstance(value, dict) and keys[0] in value and _has(value[keys[0]], keys[1:])
