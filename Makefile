@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench sweep ui train-peeps clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -42,6 +42,9 @@ format: setup ## Fix the style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: setup ## Build the documentation as a site in site/ (warnings are errors)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 bench: setup ## Run the benchmarks, one JSON line each
 	@for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file --json; done
 
@@ -49,4 +52,4 @@ train-peeps: setup ## Train the bundled model again (about two and a half hours 
 	$(BIN)/python -m training.peeps
 
 clean: ## Remove caches and outputs; answers, keys and the MLflow store stay
-	rm -rf outputs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf outputs site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,6 @@ import typer
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, and with what "
     "uncertainty.",
@@ -139,6 +138,19 @@ def ui(
 
 
 @app.command(context_settings=OVERRIDES)
+def view(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN [RUN] [KEY=VALUE]...", help=RUN_HELP)],
+    port: Annotated[int, typer.Option(help="The port (default: a free one).")] = 0,
+) -> None:
+    """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
+    from fp2.commands.view import view as serve
+
+    words = [run, *ctx.args]
+    serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
+
+
+@app.command(context_settings=OVERRIDES)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run
@@ -192,12 +204,13 @@ def export(
     model_card: Annotated[
         Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
     ] = None,
+    ml_bom: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a CycloneDX ML-BOM.")] = None,
 ) -> None:
     """Write the disparities of a run in other formats."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
-    write(run, Exports(csv, parquet, latex, model_card), ctx.args)
+    write(run, Exports(csv, parquet, latex, model_card, ml_bom), ctx.args)
 
 
 @app.command(context_settings=OVERRIDES)
@@ -256,6 +269,34 @@ def verify(
 
 
 @app.command()
+def sign(
+    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
+    key: Annotated[Path, typer.Option(help="Your private key (PEM).")],
+    passphrase: Annotated[bool, typer.Option(help="Ask for the key's passphrase.")] = False,
+) -> None:
+    """Add a signature to a passport, such as an auditor's, after checking the files beside it."""
+    from fp2.commands.passports import sign as add
+
+    add(passport, key, typer.prompt("Passphrase", hide_input=True) if passphrase else None)
+
+
+@app.command("passport")
+def readable_passport(
+    passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
+    html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write the page as PDF.")] = None,
+    key: Annotated[
+        list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
+    ] = None,
+    threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
+) -> None:
+    """Write a passport as a page to read: what it states, who signed it, how to verify it."""
+    from fp2.commands.passports import readable
+
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf))
+
+
+@app.command()
 def keygen(
     path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],
     passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
@@ -265,6 +306,18 @@ def keygen(
     from fp2.commands.passports import keygen as make
 
     make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
+    name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
+    folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
+) -> None:
+    """Write a package of your own with a scorer, data set or protocol that runs, and its test."""
+    from fp2.commands.new import new as write
+
+    write(kind, name, folder)
 
 
 @app.command(context_settings=OVERRIDES)

@@ -1,10 +1,13 @@
-"""`fp2 verify` and `fp2 keygen`."""
+"""`fp2 verify`, `fp2 sign`, `fp2 passport` and `fp2 keygen`."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+from fp2.artifacts import as_user_error
+from fp2.errors import Fp2Error
 from fp2.text import printable
 
 
@@ -18,6 +21,65 @@ def verify(passport: Path, keys: list[Path], threshold: int) -> int:
     for failure in outcome.failures:
         print(f"failed: {printable(failure)}", file=sys.stderr)
     print("passport valid" if outcome.ok else "passport NOT valid")
+    return 0 if outcome.ok else 1
+
+
+def sign(passport: Path, key: Path, passphrase: str | None) -> None:
+    """Add a signature over the same statement to a passport; a second one by the same key is refused.
+
+    Raises
+    ------
+    Fp2Error
+        If the key or the passport cannot be read, it is signed by this key already, or it does not verify with the
+        files beside it: nobody should sign what was changed.
+    """
+    from fp2.report.keys import load_key
+    from fp2.report.passport import countersign, write_atomically
+    from fp2.report.verify import verify_passport
+
+    signer = load_key(key, passphrase)
+    try:
+        signed = countersign(json.loads(passport.read_bytes()), signer)
+    except (OSError, ValueError) as error:
+        raise Fp2Error(f"the passport cannot be read: {error}", where=str(passport)) from error
+    if verify_passport(passport, [signer.public_path]).statement is not None:
+        raise Fp2Error("the passport is signed by this key already", where=str(passport))
+    draft = passport.with_name(f".{passport.name}.to-sign")
+    with as_user_error(passport.parent):
+        try:
+            write_atomically(draft, json.dumps(signed, indent=2) + "\n")
+            checked = verify_passport(draft, [signer.public_path])
+            if not checked.ok:
+                raise Fp2Error(f"not signed: {checked.failures[0]}", where=str(passport))
+            write_atomically(passport, draft.read_text(encoding="utf-8"))
+        finally:
+            draft.unlink(missing_ok=True)
+    print(f"signed by {signer.keyid}: {len(signed['signatures'])} signatures")
+
+
+def readable(passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None) -> int:
+    """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid.
+
+    Raises
+    ------
+    Fp2Error
+        If no file is asked for, or the passport cannot be read or, with keys, its signatures are not valid.
+    """
+    from fp2.report.readable import document, to_html, to_pdf
+    from fp2.report.verify import Verification, read_unverified, verify_passport
+
+    if html is None and pdf is None:
+        raise Fp2Error("no file is given", where="fp2 passport", fix="Add --html FILE or --pdf FILE")
+    outcome = verify_passport(passport, keys, threshold) if keys else Verification(statement=read_unverified(passport))
+    if outcome.statement is None:
+        raise Fp2Error(outcome.failures[0], where=str(passport))
+    page = document(outcome, len(keys))
+    for path, data in ((html, to_html(page).encode()), (pdf, to_pdf(page) if pdf else b"")):
+        if path is not None:
+            with as_user_error(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            print(path)
     return 0 if outcome.ok else 1
 
 

@@ -178,6 +178,7 @@ class Exports:
     parquet: Path | None = None
     latex: Path | None = None
     model_card: Path | None = None
+    ml_bom: Path | None = None
 
 
 def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
@@ -188,13 +189,14 @@ def export(word: str, exports: Exports, overrides: Sequence[str]) -> None:
     Fp2Error
         If no format is given, there is no such run, or a file cannot be written.
     """
-    from fp2.report.export import flat_rows, to_csv, to_latex, to_model_card
+    from fp2.report.export import flat_rows, to_csv, to_latex, to_ml_bom, to_model_card
 
     texts: list[tuple[Path | None, Callable[[Mapping[str, Any]], str]]] = [
         (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
+        (exports.ml_bom, to_ml_bom),
     ]  # fmt: skip
     if not any(asdict(exports).values()):
-        fix = "Add --csv FILE, --parquet FILE, --latex FILE or --model-card FILE"
+        fix = "Add --csv FILE, --parquet FILE, --latex FILE, --model-card FILE or --ml-bom FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)
     results = _results(word, overrides)
     for path, write in texts:

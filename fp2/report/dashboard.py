@@ -36,6 +36,7 @@ def write_dashboard(
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
     sections: Sequence[Section] = (),
+    sample: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -56,13 +57,15 @@ def write_dashboard(
         The folder of the run's figures, which are embedded in the page.
     sections : sequence of Section
         Those of the run's protocol (`fp2.report.section.load_sections`).
+    sample : sequence of dicts
+        Answers to read (`fp2.report.samples`).
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections)
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, page)
@@ -78,6 +81,7 @@ def render_dashboard(
     min_cell: int = MIN_CELL,
     figures: Path | None = None,
     sections: Sequence[Section] = (),
+    sample: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     applying = present(sections, results)
@@ -108,6 +112,7 @@ def render_dashboard(
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
         "leaderboard": rank(leaderboard),
+        "sample": [{**row, "text": _shorten(row["text"])} for row in sample],
         "min_cell": min_cell,
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),

@@ -1,9 +1,10 @@
-"""Results in the formats of others: CSV, a LaTeX table, and the block of evaluation results of a model card."""
+"""Results in the formats of others: CSV, a LaTeX table, the evaluation results of a model card, and a ML-BOM."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,3 +110,72 @@ def to_model_card(results: Mapping[str, Any]) -> str:
     }
     card = {"model-index": [{"name": model_name(results), "results": [result]}]}
     return f"---\n{yaml.safe_dump(card, sort_keys=False, allow_unicode=True)}---\n"
+
+
+def to_ml_bom(results: Mapping[str, Any]) -> str:
+    """Return a CycloneDX 1.6 ML-BOM: the model with its disparities as metrics by group, and the data set.
+
+    Source: https://cyclonedx.org/docs/1.6/json, `modelCard`. Effect of chance, p-value and verdict stand in the type of
+    a metric's slice; `fairnessAssessments` names the worst group of every significant row.
+    """
+    model, dataset, scorer = results["model"], results["dataset"], primary_scorer(results)
+    labels = probe_labels(results)
+    metrics, assessments = [], []
+    for cut in results["cuts"]:
+        for probe, row in rows_of(results, cut).items():
+            if row["raw"] is None:
+                continue
+            what = f"{labels[probe]} by {cut_label(cut)}"
+            limits = {"lowerBound": row["ci_low"], "upperBound": row["ci_high"]}
+            metrics.append(
+                {
+                    "type": f"disparity of {scorer_label(scorer)} (largest minus smallest group mean)",
+                    "value": f"{row['raw']:.6g}",
+                    "slice": f"{what}; null mean {number(row['null_mean'])}, corrected p "
+                    f"{probability(row['adjusted_p'])}, {verdict_words(row['verdict'])}",
+                    "confidenceInterval": {key: f"{limit:.6g}" for key, limit in limits.items() if limit is not None},
+                }
+            )
+            if row["verdict"] == "biased":
+                assessments.append(
+                    {
+                        "groupAtRisk": plain(row["worst_group"]),
+                        "harms": f"{what}: the answers about this group have the worst {scorer_label(scorer)}",
+                    }
+                )
+    data_ref = f"data:{plain(results['dataset_digest'])[:16]}"
+    component = {
+        "type": "machine-learning-model",
+        "bom-ref": "model",
+        "name": model_name(results),
+        **({"version": plain(model["revision"])} if model.get("revision") else {}),
+        **({"hashes": [{"alg": "SHA-256", "content": model["weights_digest"]}]} if _is_sha256(model) else {}),
+        "modelCard": {
+            "modelParameters": {"task": "image-text-to-text", "datasets": [{"ref": data_ref}]},
+            "quantitativeAnalysis": {"performanceMetrics": metrics},
+            "considerations": {
+                "technicalLimitations": [plain(line) for line in results["limitations"]],
+                "fairnessAssessments": assessments,
+            },
+        },
+    }
+    data = {"type": "data", "bom-ref": data_ref, "name": plain(dataset["name"])}
+    if dataset.get("release"):
+        data["version"] = plain(dataset["release"])
+    bom = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": plain(results["created"]),
+            "tools": {"components": [{"type": "application", "name": "fp2", "version": plain(results["fp2_version"])}]},
+            "properties": [{"name": f"fp2:{key}", "value": plain(results[key])} for key in ("run_id", "config_hash")],
+        },
+        "components": [component, data],
+    }
+    return json.dumps(bom, indent=1, ensure_ascii=False) + "\n"
+
+
+def _is_sha256(model: Mapping[str, Any]) -> bool:
+    digest = str(model.get("weights_digest") or "")
+    return len(digest) == 64 and set(digest) <= set("0123456789abcdef")

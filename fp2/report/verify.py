@@ -90,6 +90,22 @@ def verify_passport(
     return outcome
 
 
+def read_unverified(path: Path) -> dict[str, Any]:
+    """Return the statement of a passport without verifying who signed it.
+
+    Raises
+    ------
+    Fp2Error
+        If the file is not a passport.
+    """
+    outcome = Verification()
+    envelope = _read_envelope(path, outcome)
+    statement = None if envelope is None else _read_statement(envelope.payload, outcome)
+    if statement is None:
+        raise Fp2Error(outcome.failures[0], where=str(path))
+    return statement
+
+
 def payload_digest(path: Path) -> str:
     """Return the SHA-256 of a passport's payload: its name in a later passport's `supersedes`.
 

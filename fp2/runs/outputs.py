@@ -203,7 +203,7 @@ def write_run(
         progress.steps("Writing the report", 5 + len(results["cuts"])) as step,
     ):
         tables.write(folder)
-        write_rows(config, folder, tables, results)
+        sample = write_rows(config, folder, tables, results)
         artifacts.write_results(folder, results)
         step()
         if config.report.figures:
@@ -217,6 +217,7 @@ def write_run(
                 config.report.suppress_below,
                 folder / artifacts.FIGURES,
                 sections,
+                sample,
             )
         step()
         key, created = load_or_create_key(Path(config.paths.keys))
@@ -251,8 +252,13 @@ def finish(
     return sections
 
 
-def write_rows(config: Config, folder: Path, tables: RunTables, results: Mapping[str, Any]) -> None:
-    """Write the disparities and a sample of answers as the tables that MLflow shows; with scores, also as Parquet."""
+def write_rows(
+    config: Config, folder: Path, tables: RunTables, results: Mapping[str, Any]
+) -> Sequence[Mapping[str, Any]]:
+    """Write the disparities and a sample of answers as the tables that MLflow shows; return the sample.
+
+    The disparities of scored answers are written as Parquet too.
+    """
     from fp2.cuts import resolve_cuts
     from fp2.report.samples import sample_answers
     from fp2.tables import attribute_columns
@@ -265,6 +271,7 @@ def write_rows(config: Config, folder: Path, tables: RunTables, results: Mapping
         artifacts.write_table(folder, list(results["disparities"]))
     else:
         artifacts.write_disparities(folder, list(results["disparities"]))
+    return sample
 
 
 def _leaderboard(config: Config, results: dict[str, Any]) -> list[dict[str, Any]]:

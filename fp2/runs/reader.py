@@ -96,10 +96,13 @@ def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
 
 def short_names(runs: Sequence[LoggedRun]) -> list[str]:
     """Return a name for each run; runs with the same name have the start of their id appended."""
-    names = [run.name for run in runs]
-    return [
-        name if names.count(name) == 1 else f"{name} {run.run_id[:8]}" for name, run in zip(names, runs, strict=True)
-    ]
+    return distinct_names([(run.name, run.run_id) for run in runs])
+
+
+def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the name of each (name, run id); those that occur more than once have the start of the id appended."""
+    names = [name for name, _ in named]
+    return [name if names.count(name) == 1 else f"{name} {run_id[:8]}" for name, run_id in named]
 
 
 def run_folder(word: str, here: Config, scratch: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> Path:

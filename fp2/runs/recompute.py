@@ -249,13 +249,13 @@ def _write(
 
     had_figures, had_dashboard = (folder / artifacts.FIGURES).is_dir(), (folder / artifacts.DASHBOARD).is_file()
     extra = _retire_passport(folder)
-    write_rows(config, folder, tables, results)
+    sample = write_rows(config, folder, tables, results)
     artifacts.write_results(folder, results)
     if had_figures:
         shutil.rmtree(folder / artifacts.FIGURES)
         write_figures(results, folder / artifacts.FIGURES, sections, min_cell=config.report.suppress_below)
     if had_dashboard:
-        _dashboard(folder, config, here, results, tables, sections)
+        _dashboard(folder, config, here, results, tables, sections, sample)
     key, _ = load_or_create_key(Path(here.paths.keys))
     write_passport(folder, results, artifacts.files_of(folder), extra, key)
 
@@ -273,8 +273,9 @@ def _retire_passport(folder: Path) -> dict[str, Any]:
 
 
 def _dashboard(
-    folder: Path, config: Config, here: Config, results: dict[str, Any], tables: RunTables, sections: Sequence[Section]
-) -> None:
+    folder: Path, config: Config, here: Config, results: dict[str, Any], tables: RunTables,
+    sections: Sequence[Section], sample: Sequence[Mapping[str, Any]],
+) -> None:  # fmt: skip
     from fp2.report.dashboard import write_dashboard
     from fp2.report.leaderboard import summarise
     from fp2.tracking.client import summaries
@@ -286,4 +287,4 @@ def _dashboard(
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
-    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections)
+    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample)

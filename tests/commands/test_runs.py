@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 from bench import Bench, fp2, results_of
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def test_disparities_are_exported(
     runs: tuple[Bench, Any, Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     bench, strong, _ = runs
-    files = {name: tmp_path / "out" / f"rows.{name}" for name in ("csv", "parquet", "latex", "model-card")}
+    files = {name: tmp_path / "out" / f"rows.{name}" for name in ("csv", "parquet", "latex", "model-card", "ml-bom")}
     words = [word for name, path in files.items() for word in (f"--{name}", str(path))]
     out = printed(capsys, "export", strong.run_id, *words, *bench.paths)
     assert out.split() == [str(path) for path in files.values()]
@@ -100,6 +102,13 @@ def test_disparities_are_exported(
     card = yaml.safe_load(files["model-card"].read_text(encoding="utf-8").strip("-\n"))
     (result,) = card["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == strong.results["composite"]
+    text = files["ml-bom"].read_text(encoding="utf-8")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bom = json.loads(text)
+    metrics = bom["components"][0]["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    assert [float(one["value"]) for one in metrics] == pytest.approx([row["raw"] for row in rows], rel=1e-5)
+    risks = bom["components"][0]["modelCard"]["considerations"]["fairnessAssessments"]
+    assert [one["groupAtRisk"] for one in risks] == [r["worst_group"] for r in rows if r["verdict"] == "biased"] != []
     assert fp2("export", strong.run_id, *bench.paths) == 2
     assert "no format is given" in capsys.readouterr().err
 

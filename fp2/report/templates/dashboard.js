@@ -60,4 +60,44 @@
       });
     });
   }
+
+  // The sample of answers: filtered, and shown twenty at a time.
+  const form = document.getElementById("sample-filter");
+  if (form) {
+    const step = 20;
+    const rows = all("#sample tbody tr");
+    const more = document.getElementById("sample-more");
+    const group = form.elements.group;
+    let limit = step;
+    const cell = (row) => all("td[data-cut]", row).find((one) => !one.hidden);
+    const groupOf = (row) => { const found = cell(row); return found ? found.textContent.trim() : ""; };
+    function filtered() {
+      const probe = form.elements.probe.value, refused = form.elements.refused.value;
+      const text = form.elements.text.value.trim().toLowerCase();
+      return all("#sample tbody tr").filter((row) =>
+        (!probe || row.dataset.probe === probe) && (!refused || row.dataset.refused === refused) &&
+        (!group.value || groupOf(row).split(", ").includes(group.value)) &&
+        (!text || row.lastElementChild.textContent.toLowerCase().includes(text)));
+    }
+    function draw() {
+      const wanted = filtered();
+      const visible = new Set(wanted.slice(0, limit));
+      for (const row of rows) row.hidden = !visible.has(row);
+      more.hidden = wanted.length <= limit;
+      document.getElementById("sample-count").textContent = `${wanted.length} of ${rows.length} answers match; ${visible.size} are shown.`;
+    }
+    function groups() {
+      const names = new Set(rows.flatMap((row) => groupOf(row).split(", ")).filter((name) => name && name !== "–"));
+      group.replaceChildren(new Option("all", ""), ...Array.from(names).sort().map((name) => new Option(name, name)));
+      again();
+    }
+    function again() { limit = step; draw(); }
+    form.hidden = false;
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", again);
+    radios.forEach((radio) => radio.addEventListener("change", groups));
+    more.addEventListener("click", () => { limit += step; draw(); });
+    document.querySelector("#sample thead").addEventListener("click", draw);
+    groups();
+  }
 })();

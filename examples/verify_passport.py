@@ -1,0 +1,20 @@
+"""Verify a Bias Passport without fp2: python verify_passport.py passport.json PUBLIC_KEY.pem (status 1: not valid)."""
+
+import base64
+import hashlib
+import json
+import pathlib
+import sys
+
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+path, key = pathlib.Path(sys.argv[1]), load_pem_public_key(pathlib.Path(sys.argv[2]).read_bytes())
+envelope = json.loads(path.read_bytes())
+payload, kind = base64.b64decode(envelope["payload"], validate=True), envelope["payloadType"].encode()
+signature = base64.b64decode(envelope["signatures"][0]["sig"], validate=True)  # the first: others were added to it
+key.verify(signature, b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload))  # or InvalidSignature
+for subject in json.loads(payload)["subject"]:
+    file = path.parent / subject["name"]
+    if "uri" not in subject and hashlib.sha256(file.read_bytes()).hexdigest() != subject["digest"]["sha256"]:
+        sys.exit(f"changed: {subject['name']}")
+print("passport valid")

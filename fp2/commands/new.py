@@ -1,0 +1,68 @@
+"""`fp2 new`: a package of one's own with a scorer, data set or protocol that runs, and its test."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fp2 import __version__
+from fp2.artifacts import as_user_error
+from fp2.errors import Fp2Error, nearest
+
+_TEMPLATES = Path(__file__).parent / "scaffold"
+_COMMON = "common"
+KINDS = {
+    # folder of templates: (group of entry points, module, config group, command that uses it)
+    "scorer": ("scorers", "scorer", "scorers", "fp2 run scorer={name}"),
+    "dataset": ("data", "data", "data", "fp2 run data={name} data.root=FOLDER cut.by=[team]"),
+    "protocol": ("protocols", "protocol", "protocols", "fp2 run probe={name} scorer=none"),
+}
+
+
+def new(kind: str, name: str, folder: Path) -> None:
+    """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown kind, a name that is no Python name, a name that is taken, and a folder that exists.
+    """
+    if kind not in KINDS:
+        raise Fp2Error(f"{kind!r} cannot be created", where="fp2 new", fix=nearest(kind, KINDS))
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise Fp2Error(f"{name!r} is not a name", where="fp2 new", fix="Small letters, digits and _, such as my_scorer")
+    group, module, listed, command = KINDS[kind]
+    _refuse_taken(group, name)
+    package, target = f"fp2_{name}", folder / f"fp2_{name}"
+    if target.exists():
+        raise Fp2Error("the folder exists already", where=str(target), fix="Choose another name or folder")
+    words = {
+        "kind": kind, "name": name, "package": package, "module": module, "group": group, "listed": listed,
+        "class": "".join(part.capitalize() for part in name.split("_")), "title": name.replace("_", " ").capitalize(),
+        "version": ".".join(__version__.split(".")[:2]), "command": command.format(name=name),
+    }  # fmt: skip
+    made = Environment(
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
+        variable_start_string="[[ ", variable_end_string=" ]]", block_start_string="[%", block_end_string="%]",
+        comment_start_string="[##", comment_end_string="##]",
+    )  # fmt: skip
+    with as_user_error(target):
+        for part in (_COMMON, kind):
+            for source in sorted((_TEMPLATES / part).rglob("*.tmpl")):
+                inner = source.relative_to(_TEMPLATES / part).as_posix().removesuffix(".tmpl")
+                path = target / inner.replace("PACKAGE", package).replace("NAME", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                text = made.get_template(source.relative_to(_TEMPLATES).as_posix()).render(words)
+                path.write_text(text, encoding="utf-8")
+                print(path)
+    print(f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {words['command']}")
+
+
+def _refuse_taken(group: str, name: str) -> None:
+    from importlib.metadata import entry_points
+
+    if found := [one for one in entry_points(group=f"fp2.{group}") if one.name == name]:
+        raise Fp2Error(f"{name!r} is taken by {found[0].value}", where="fp2 new", fix="Choose another name")

@@ -1,0 +1,109 @@
+"""`fp2 view`: answers beside their images on the loopback address, behind a secret path."""
+
+from __future__ import annotations
+
+import io
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, fp2
+from PIL import Image
+
+from fp2.commands.view import ViewServer, server_of
+from fp2.errors import Fp2Error
+from fp2.progress import Progress
+from fp2.report.view import read_query, render
+from fp2.runs.viewer import Viewed, load_viewed
+
+TRUTH = "model.truth={seed: 4, refusals: {lifestyle: {base: 0.5}}}"
+
+
+@pytest.fixture(scope="module")
+def viewed(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Viewed:
+    """Two runs of two simulated models on the same images."""
+    bench = Bench(tmp_path_factory.mktemp("view"), squares)
+    folders = [str(bench.run(f"model.truth={{seed: {seed}}}" if seed else TRUTH).folder) for seed in (0, 5)]
+    scratch = tmp_path_factory.mktemp("scratch")
+    return load_viewed(folders, bench.config(), scratch, Progress(quiet=True))
+
+
+@pytest.fixture
+def server(viewed: Viewed) -> Iterator[ViewServer]:
+    with server_of(viewed, 0) as one:
+        threading.Thread(target=one.serve_forever, daemon=True).start()
+        yield one
+        one.shutdown()
+
+
+def page_of(viewed: Viewed, query: str, **changed: Any) -> str:
+    parts = {**vars(viewed), **changed}
+    return render(*(parts[key] for key in ("rows", "groups", "names", "scorer", "labels", "images")), read_query(query))
+
+
+def test_a_page_has_the_images_and_both_answers(server: ViewServer, viewed: Viewed) -> None:
+    with urllib.request.urlopen(server.address) as reply:
+        assert reply.headers["Cache-Control"] == "no-store"
+        assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        page = reply.read().decode()
+    key = viewed.rows["image_id"].iloc[0]
+    assert f'src="image/{key}"' in page
+    assert all(name in page for name in viewed.names)
+    with urllib.request.urlopen(f"{server.address}image/{key}") as reply:
+        assert Image.open(io.BytesIO(reply.read())).format == "JPEG"
+
+
+@pytest.mark.parametrize(
+    ("path", "host"), [("/", None), ("/wrong/", None), ("{secret}image/none", None), ("{secret}", "evil.example")]
+)
+def test_without_the_secret_or_from_another_site_there_is_nothing(
+    server: ViewServer, path: str, host: str | None
+) -> None:
+    port = server.server_address[1]
+    address = f"http://127.0.0.1:{port}{path.format(secret=f'/{server.secret}/')}"
+    request = urllib.request.Request(address, headers={"Host": host} if host else {})
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(request)
+
+
+def test_filters_and_orders(viewed: Viewed) -> None:
+    rows = viewed.rows
+    refused = rows["refused_0"] | rows["refused_1"]
+    assert 0 < refused.sum() < len(rows)
+    for query, n in (
+        ("", len(rows)), ("probe=trust", (rows["probe"] == "trust").sum()), ("kind=refusals", refused.sum()),
+        ("group=gender=f", (viewed.groups["gender"] == "f").sum()), ("text=no+such+words", 0),
+    ):  # fmt: skip
+        assert f"{n:,} answer" in page_of(viewed, query)
+    apart = page_of(viewed, "order=apart&kind=answers")
+    largest = (rows["value_0"] - rows["value_1"]).abs()[~refused].idxmax()
+    assert str(rows["text_0"][largest])[:20] in apart[: apart.index("</li>")]
+
+
+@pytest.mark.parametrize("page", ["99999999999999999999", "-3", "x", "0"])
+def test_a_page_that_is_none_is_the_nearest(viewed: Viewed, page: str) -> None:
+    assert "page " in page_of(viewed, f"page={page}")
+
+
+def test_hostile_answers_stay_text(viewed: Viewed) -> None:
+    rows = viewed.rows.assign(text_0="<script>alert(1)</script>")
+    page = page_of(viewed, "text=<script>", rows=rows)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_what_cannot_be_viewed_is_one_line(
+    bench: Bench, viewed: Viewed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fp2("view", "a", "b", "c", *bench.paths) == 2
+    assert "3 runs were given" in capsys.readouterr().err
+    with server_of(viewed, 0) as one, pytest.raises(Fp2Error, match="cannot be used"):
+        server_of(viewed, one.server_address[1])
+    folder = bench.run().folder
+    bench.table.write_text(bench.table.read_text().replace(".png", ".bmp"))
+    with pytest.raises(Fp2Error, match="none of the 72 images was found"):
+        load_viewed([str(folder)], bench.config(), tmp_path, Progress(quiet=True))

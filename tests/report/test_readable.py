@@ -1,0 +1,147 @@
+"""The passport as a page to read, its schema, further signatures, and the verifier that needs no fp2."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import zlib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from bench import REPOSITORY, fp2
+
+from fp2.report.keys import SigningKey, generate_key
+from fp2.report.passport import build_statement, write_passport
+from fp2.report.readable import MOST_ROWS, document, to_html, to_pdf
+from fp2.report.verify import verify_passport
+
+RELEASED = sorted((REPOSITORY / "tests" / "releases").glob("*/runs/*/passport.json"))
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    return generate_key(tmp_path / "keys" / "lab.pem")
+
+
+@pytest.fixture
+def passport(tmp_path: Path, results: dict[str, Any], key: SigningKey) -> Path:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "results.json").write_text(json.dumps(results))
+    return write_passport(run, results, {"results.json": run / "results.json"}, {}, key)
+
+
+def schema() -> jsonschema.Draft202012Validator:
+    text = files("fp2.report").joinpath("schemas/bias-passport-v1.schema.json").read_text(encoding="utf-8")
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+@pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.parent.name)
+def test_every_released_passport_fits_the_schema(path: Path) -> None:
+    schema().validate(json.loads(base64.b64decode(json.loads(path.read_text())["payload"])))
+
+
+def test_what_the_schema_refuses(results: dict[str, Any]) -> None:
+    statement = build_statement(results, {}, {})
+    schema().validate(statement)
+    statement["predicate"]["disparities"][0]["p_value"] = 1.5
+    statement["subject"].append({"name": "../x", "digest": {"md5": "0"}})
+    del statement["predicate"]["limitations"]
+    places = {".".join(map(str, error.path)) for error in schema().iter_errors(statement)}
+    last = len(statement["subject"]) - 1
+    assert places == {"predicate", "predicate.disparities.0.p_value", f"subject.{last}.name", f"subject.{last}.digest"}
+
+
+def test_the_page_has_the_numbers_and_what_was_verified(
+    passport: Path, key: SigningKey, results: dict[str, Any]
+) -> None:
+    page = document(verify_passport(passport, [key.public_path]), 1)
+    html = to_html(page)
+    for cut, row in results["composites"].items():
+        if row["value"] is not None:
+            assert f"<td>{row['value']:.3f}</td>" in html, cut
+    assert "Valid: signatures and files were verified." in html
+    assert key.keyid in html
+    assert all(len(table.rows) <= MOST_ROWS for table in page.tables[1:])
+    smallest = min(row["adjusted_p"] for row in results["disparities"] if row["adjusted_p"] is not None)
+    assert page.tables[1].rows[0][4] in (f"{smallest:.3f}", "<0.001")
+
+
+def test_without_a_key_nothing_is_claimed_of_the_signature(
+    passport: Path, key: SigningKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html = tmp_path / "deep" / "page.html"
+    assert fp2("passport", str(passport), "--html", str(html)) == 0
+    assert "NOT VERIFIED" in html.read_text()
+    (passport.parent / "results.json").write_text("{}")
+    assert fp2("passport", str(passport), "--html", str(html), "--key", str(key.public_path)) == 1
+    assert "NOT VALID" in html.read_text()
+    assert "results.json: was changed" in html.read_text()
+    capsys.readouterr()
+    assert fp2("passport", str(passport)) == 2
+    assert "Add --html FILE or --pdf FILE" in capsys.readouterr().err
+
+
+def test_hostile_names_stay_text(passport: Path, key: SigningKey) -> None:
+    outcome = verify_passport(passport, [key.public_path])
+    assert outcome.statement is not None
+    outcome.statement["predicate"]["model"]["name"] = "<script>alert(1)</script>"
+    assert "<script>" not in to_html(document(outcome, 1))
+
+
+def test_the_pdf_is_one_page_of_text(passport: Path, key: SigningKey) -> None:
+    data = to_pdf(document(verify_passport(passport, [key.public_path]), 1))
+    assert data.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b", data)) == 1
+    streams = [
+        zlib.decompress(part) for part in re.findall(rb"stream\n(.*?)\nendstream", data, re.DOTALL) if part[:1] == b"x"
+    ]
+    assert any(b"BT" in stream and b"Tj" in stream for stream in streams)
+
+
+def test_a_further_signature_by_the_command(
+    passport: Path, key: SigningKey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    auditor = generate_key(tmp_path / "auditor.pem")
+    assert fp2("sign", str(passport), "--key", str(auditor.private_path)) == 0
+    assert verify_passport(passport, [key.public_path, auditor.public_path], 2).ok
+    capsys.readouterr()
+    assert fp2("sign", str(passport), "--key", str(auditor.private_path)) == 2
+    assert "signed by this key already" in capsys.readouterr().err
+    assert len(json.loads(passport.read_text())["signatures"]) == 2
+
+
+def test_nobody_signs_what_was_changed(passport: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    auditor = generate_key(tmp_path / "auditor.pem")
+    before = passport.read_bytes()
+    (passport.parent / "results.json").write_text("{}")
+    assert fp2("sign", str(passport), "--key", str(auditor.private_path)) == 2
+    assert "not signed: results.json: was changed" in capsys.readouterr().err
+    assert passport.read_bytes() == before
+    assert [path.name for path in passport.parent.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("tampered", ["", "file", "payload", "key"])
+def test_the_verifier_without_fp2(passport: Path, key: SigningKey, tmp_path: Path, tampered: str) -> None:
+    public = key.public_path
+    if tampered == "file":
+        (passport.parent / "results.json").write_text("{}")
+    if tampered == "payload":
+        envelope = json.loads(passport.read_text())
+        payload = base64.b64decode(envelope["payload"]).replace(b'"complete":true', b'"complete":null')
+        passport.write_text(json.dumps({**envelope, "payload": base64.b64encode(payload).decode()}))
+    if tampered == "key":
+        public = generate_key(tmp_path / "other.pem").public_path
+    script = REPOSITORY / "examples" / "verify_passport.py"
+    done = subprocess.run([sys.executable, script, passport, public], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (not tampered)
+    assert done.stdout == ("" if tampered else "passport valid\n")
+    assert ("changed: results.json" if tampered == "file" else "InvalidSignature" if tampered else "") in done.stderr
+    assert "fp2" not in "".join(line for line in script.read_text().splitlines() if "import" in line)
