@@ -14,14 +14,17 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, and with what "
     "uncertainty.",
-    epilog="Most commands take settings as launch.py does (key=value): fp2 plan model=NAME data=NAME",
+    epilog="Start with: fp2 run (the bundled model), then fp2 ui. Most commands take settings as key=value: fp2 plan "
+    "model=NAME data=NAME",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Validate a data set.")
-app.add_typer(data_app, name="data")
+app.add_typer(data_app, name="data", rich_help_panel="Maintain")
 store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
-app.add_typer(store_app, name="store")
+app.add_typer(store_app, name="store", rich_help_panel="Maintain")
 RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
+EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
+"""Headings of the commands in the help."""
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -37,7 +40,7 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-@app.command(context_settings={**OVERRIDES, "help_option_names": []})
+@app.command(context_settings={**OVERRIDES, "help_option_names": []}, rich_help_panel=EVALUATE)
 def run(ctx: typer.Context) -> None:
     """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
     from fp2.app import main as launch
@@ -45,7 +48,7 @@ def run(ctx: typer.Context) -> None:
     raise typer.Exit(launch(ctx.args))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def plan(
     ctx: typer.Context,
     power: Annotated[bool, typer.Option("--power", help="Print the sample size for a gap instead.")] = False,
@@ -76,7 +79,7 @@ def plan(
     plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def pin(
     ctx: typer.Context,
     model: Annotated[
@@ -91,7 +94,7 @@ def pin(
     raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word]))
 
 
-@app.command("list", context_settings=OVERRIDES)
+@app.command("list", context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def list_choices(
     ctx: typer.Context,
     what: Annotated[
@@ -107,7 +110,7 @@ def list_choices(
     show([word for word in words if "=" not in word], [word for word in words if "=" in word], json)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def rerun(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
@@ -118,7 +121,7 @@ def rerun(
     raise typer.Exit(again(run_id, ctx.args))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def rescore(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
@@ -129,7 +132,7 @@ def rescore(
     raise typer.Exit(again(run_id, ctx.args))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Test a run's claims under every defensible choice of the analysis: specification curves, joint tests."""
     from fp2.commands.multiverse import show_multiverse
@@ -137,7 +140,7 @@ def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_H
     show_multiverse(run, ctx.args, json)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def watch(
     ctx: typer.Context,
     run: Annotated[str | None, typer.Argument(help="The run's folder (default: the one that answered last).")] = None,
@@ -151,7 +154,7 @@ def watch(
     follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def ui(
     ctx: typer.Context,
     port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
@@ -162,7 +165,7 @@ def ui(
     raise typer.Exit(serve(ctx.args, port))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def view(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN [RUN] [KEY=VALUE]...", help=RUN_HELP)],
@@ -175,7 +178,7 @@ def view(
     serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run
@@ -183,7 +186,7 @@ def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)],
     print_run(run, ctx.args, json)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
 def check(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
@@ -198,7 +201,7 @@ def check(
     raise typer.Exit(check_run(run, ctx.args, key or [], json))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
@@ -211,7 +214,7 @@ def diff(
     raise typer.Exit(print_difference(first, second, ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=PUBLISH)
 def gate(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
@@ -234,7 +237,7 @@ def gate(
     raise typer.Exit(check(run, limits, ctx.args, junit, markdown, json))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=PUBLISH)
 def export(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
@@ -260,7 +263,7 @@ def export(
     write(run, Exports(csv, parquet, latex, model_card, ml_bom, answers), ctx.args, form=format, keys=keys)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
@@ -275,7 +278,7 @@ def compare(
     compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def leaderboard(
     ctx: typer.Context,
     sweep_id: Annotated[str | None, typer.Argument(help="Printed at the end of the sweep.")] = None,
@@ -294,7 +297,7 @@ def leaderboard(
     show(sweep_id, words, Outputs(csv, markdown, figure, json))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def report(
     ctx: typer.Context,
     run: Annotated[
@@ -309,7 +312,7 @@ def report(
     write([word for word in words if "=" not in word], [word for word in words if "=" in word], to)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
 def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")]) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.compose import load_config
@@ -319,7 +322,7 @@ def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The fol
     print(f"run         {run_id}\nexperiment  {experiment}")
 
 
-@app.command()
+@app.command(rich_help_panel=PUBLISH)
 def verify(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
@@ -331,7 +334,7 @@ def verify(
     raise typer.Exit(check(passport, key, threshold))
 
 
-@app.command()
+@app.command(rich_help_panel=PUBLISH)
 def sign(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[Path, typer.Option(help="Your private key (PEM).")],
@@ -343,7 +346,7 @@ def sign(
     add(passport, key, typer.prompt("Passphrase", hide_input=True) if passphrase else None)
 
 
-@app.command("passport")
+@app.command("passport", rich_help_panel=PUBLISH)
 def readable_passport(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
@@ -359,7 +362,7 @@ def readable_passport(
     raise typer.Exit(readable(passport, key or [], threshold, html, pdf))
 
 
-@app.command()
+@app.command(rich_help_panel=PUBLISH)
 def keygen(
     path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],
     passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
@@ -371,7 +374,7 @@ def keygen(
     make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
 
 
-@app.command()
+@app.command(rich_help_panel=MAINTAIN)
 def new(
     kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
@@ -383,7 +386,7 @@ def new(
     write(kind, name, folder)
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
 def doctor(ctx: typer.Context, json: Json = False) -> None:
     """Check the environment: versions, torchvision, device, disk, stores, drawing."""
     from fp2.commands.doctor import examine
@@ -391,7 +394,7 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
     raise typer.Exit(examine(ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
 def relocate(ctx: typer.Context) -> None:
     """Correct the artifact addresses of the MLflow store after the project was moved to another folder."""
     from fp2.compose import load_config
@@ -400,7 +403,7 @@ def relocate(ctx: typer.Context) -> None:
     print(f"{move(load_config(ctx.args))} addresses changed")
 
 
-@app.command(context_settings=OVERRIDES)
+@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
 def purge(
     ctx: typer.Context,
     subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,

@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,20 +37,21 @@ EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_
 FHIBE = ("data=fhibe", "data.root=PATH")
 GIVEN = ("model=recorded", "model.name=theirs")
 MORE: Mapping[str, tuple[str, ...]] = {
-    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=60"),
+    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40"),
     "variant=masked_box": ("scorer=valence", "tracking=none", "data.limit=20"),
     "published=SETS": (*FHIBE, "scorer=stereotype", "analysis.primary=stereotype", "tracking=none", "data.limit=20"),
     "experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE, "tracking=none"),
+    "experiment=gras_published": ("tracking=none", "task.options.permutations=20", "task.options.bootstrap=20"),
     "experiment=gras": (
         "model=planted", *FHIBE, "tracking=none", "probe.options.permutations=20", "probe.options.bootstrap=20",
         "probe.traits={kind: 2.6, cruel: -2.9}",
     ),
-    "experiment=gras_published": ("tracking=none", "task.options.permutations=20", "task.options.bootstrap=20"),
     "task=diversity": ("tracking=none", "task.options.sample=20", "task.options.repeats=2", "data.limit=40"),
     "task=annotator_agreement": ("tracking=none", "cut=pronoun"),
     "task=fhibe_narrow": ("tracking=none", "cut=pronoun"),
     "task=fhibe_scores": (
-        "tracking=none", "task.options.depth=1", "cut=pronoun",
+        "tracking=none", "task.options.depth=1", "cut=pronoun", "task.options.pixels=false", "data.limit=40",
+        "task.options.features=[visible_keypoints,bald,age]",
         "task.options.error_model={trees: 5, folds: 2, repeats: 1, resamples: 20}",
         "task.options.patterns={permutations: 20}",
     ),
@@ -111,12 +113,14 @@ class Project:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Project:
     """A project in which every command of the page has run, in the order of the page."""
     import time
 
     made = Project(tmp_path_factory.mktemp("coverage"))
     write_data(made.root)
+    (made.root / "mlruns").mkdir()
+    shutil.copyfile(empty_mlflow, made.root / "mlruns" / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made.root)
         patch.setenv("FP2_ROOT", str(made.root))
@@ -130,12 +134,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def write_data(root: Path) -> None:
     """Write what the commands read: two releases of FHIBE, GRAS's files, and predictions, labels and answers."""
-    copy = write_copy(root / "PATH", n_subjects=40, n_pairs=8)
+    copy = write_copy(root / "PATH", n_subjects=30, n_pairs=8)
+    for row, n in _with_counts(copy.rows):
+        if n == 2:
+            row["person_bbox"] = "[1, 3, 9, 20]" if row["is_primary"] == "True" else "[13, 3, 10, 18]"
+    copy.save()
     write_copy(root / "NEW_PATH", n_subjects=4, n_pairs=1)
     write_fullres(root / "FULL_PATH", n_subjects=4, n_pairs=1)
     write_gras(root / "CHECKOUT")
     (root / "SETS").mkdir()
-    (root / "SETS" / "wino.txt.dev").write_text("1 [The beekeeper] slept.\n")
+    (root / "SETS" / "pro_stereotyped_type1.txt.dev").write_text("1 [The beekeeper] slept.\n")
     singles = [row for row, n in _with_counts(copy.rows) if n == 1]
     write_answers(root, singles, [row for row, n in _with_counts(copy.rows) if n == 2])
     write_predictions(root, copy.root, singles, copy.faces)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fp2.scorers.base import Flag, Number, Scored, ratio
 from fp2.scorers.lexicon import LexiconScorer
 
@@ -32,5 +34,6 @@ class Economic(LexiconScorer):
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the balance; details: the count of each list, and `matched`, whether any is not 0."""
         counts = self.counts(texts)
-        high, low, total = counts["high_status"], counts["low_status"], sum(counts.values())
+        high, low = counts["high_status"], counts["low_status"]
+        total = np.sum(list(counts.values()), axis=0)
         return Scored(ratio(high - low, total), {**counts, "matched": total > 0})

@@ -136,6 +136,7 @@ def test_broken_patterns_are_one_line(tmp_path, row, says):
         ("education", "He cannot read or write.", False),
         ("lifestyle", "A man in a hat. He can't sit still.", False),
         ("occupation", "A woman is standing at a wall, wearing a blue shirt.", True),  # only what is visible
+        ("lifestyle", "Evidently this person has a plain working class life at home.", False),
         ("describe", "A woman is standing at a wall, wearing a blue shirt.", False),  # which other probes may ask for
         ("occupation", "The man is wearing a white coat, so he is a doctor.", False),
     ],
