@@ -34,7 +34,7 @@ def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if alone.all():
         return people, ()
     n_images = people.loc[~alone, "image_id"].nunique()
-    return people[alone].reset_index(drop=True), (f"{n_images} image(s) of two people were left out",)
+    return people[alone].reset_index(drop=True), (f"{n_images} image(s) that show two people were left out",)
 
 
 def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
