@@ -26,7 +26,7 @@ from bench import REPOSITORY, fp2, results_of
 from data.fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
-from test_docs import commands, problem_of
+from test_docs import problem_of
 
 from fp2.app import main
 
@@ -124,12 +124,19 @@ def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Pro
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made.root)
         patch.setenv("FP2_ROOT", str(made.root))
-        for command in dict.fromkeys(commands(PAGE)):
+        for command in page_commands():
             t = time.process_time()
             if not any(word in command for word in ONLY_CHECKED) or command.startswith("fp2 plan"):
                 made.run(command)
                 print("#####", made.statuses[command], round(time.process_time() - t, 2), command, flush=True)
     return made
+
+
+def page_commands() -> list[str]:
+    """Return the commands of the page's block, continued lines joined, without comments."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    lines = [re.split(r"\s+#|^#", line)[0].strip() for line in block.replace("\\\n", " ").splitlines()]
+    return [re.sub(r"\s+", " ", line) for line in lines if line]
 
 
 def write_data(root: Path) -> None:
@@ -262,8 +269,8 @@ def test_every_capability_has_a_row_and_the_totals_are_right() -> None:
 def test_every_command_runs(project: Project) -> None:
     wrong = {command: status for command, status in project.statuses.items() if status != EXPECTED.get(command, 0)}
     assert wrong == {}
-    assert [command for command in commands(PAGE) if command not in project.statuses and problem_of(command)] == []
-    assert len(set(commands(PAGE)) - set(project.statuses)) == len(ONLY_CHECKED)
+    assert [command for command in page_commands() if command not in project.statuses and problem_of(command)] == []
+    assert len(set(page_commands()) - set(project.statuses)) == len(ONLY_CHECKED)
 
 
 def test_every_name_is_there(project: Project) -> None:
@@ -282,7 +289,7 @@ def _is_there(span: str, results: list[Any], files: set[str]) -> bool:
         keys = span.partition(":")[2].split(".")
         return any(_has(found, keys) for found in results)
     if span.startswith("fp2 "):
-        return any(f"{command} ".startswith(f"{span} ") for command in commands(PAGE))
+        return any(f"{command} ".startswith(f"{span} ") for command in page_commands())
     group, _, choice = span.partition("=")
     if choice:
         return (REPOSITORY / "conf" / group / f"{choice}.yaml").exists()
