@@ -92,6 +92,7 @@ def run(
                 config, record, folder, places, protocol, _published(inputs, found), results,
                 _passport_extra(inputs, results), progress, interrupted=asked.interrupted or bool(asked.left),
             )  # fmt: skip
+        del found, storage  # the check reads what was written, beside nothing else
         failed = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
     return record.outcome(results, folder, _ended(asked, results), sections, protocol.all_methods(), failed)
 

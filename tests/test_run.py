@@ -165,7 +165,7 @@ def test_counterfactual_twins_are_no_population(own_root: Path, monkeypatch: pyt
     bench = Bench(own_root, write_pictures(own_root / "pictures", n_subjects=4))
     loaded = load_table(bench.table, {"image": "file", "subject": "person", "gender": "gender"}, None)
     loaded.people["set_id"] = "one set"
-    monkeypatch.setattr("fp2.data.base.load_configured", lambda config, progress: loaded)
+    monkeypatch.setattr("fp2.data.base.load_configured", lambda config, progress, images_needed=True: loaded)
     results = bench.run().results
     assert results["disparities"] == []
     assert {row["verdict"] for row in results["matched"]["rows"]} == {"too_few_sets"}

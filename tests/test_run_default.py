@@ -65,7 +65,7 @@ def test_output_names_dashboard_and_ui(default_run: tuple[str, dict]) -> None:
     dashboard = re.search(r"^dashboard +(\S+)$", output, re.MULTILINE)
     assert dashboard is not None
     assert Path(dashboard.group(1)).is_file()
-    assert "mlflow ui --backend-store-uri sqlite:///" in output
+    assert re.search(r"^MLflow +fp2 ui", output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("attribute", ATTRIBUTES)

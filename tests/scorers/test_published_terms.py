@@ -69,7 +69,7 @@ def test_the_sources_share_the_terms_equally_the_most_frequent_first() -> None:
 def test_an_answer_is_scored_by_them(folder: Path) -> None:
     spec = {"target": TARGET, "higher_is_better": False, "value_range": [0, 1], "smallest_effect": 0.025}
     ours, theirs = build_scorer("stereotype", spec), build_scorer("stereotype", {**spec, "published": str(folder)})
-    texts = ["A sunburnt beekeeper.", "A nurse.", "She is not muddy.", "A ferry pilot at work."]
+    texts = ["A sunburnt beekeeper.", "A housekeeper.", "She is not muddy.", "A ferry pilot at work."]
     scores = theirs.score(texts, ["p"] * 4)
     assert scores.details["terms"].tolist() == [2, 0, 0, 1]
     assert scores.values[[1, 2]].tolist() == [0.0, 0.0]

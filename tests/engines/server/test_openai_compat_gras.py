@@ -44,7 +44,7 @@ def run(bench: Bench, server: FakeServer, *more: str) -> Outcome:
 
 def test_an_outcome_that_is_never_given_is_refused_before_asking(bench: Bench) -> None:
     with serving({MODELS: known, SYSTEMONE: systemone}) as server:
-        with pytest.raises(Fp2Error, match=r"never gives p_yes_first_token .*outcome=p_yes_norm"):
+        with pytest.raises(Fp2Error, match=r"never have p_yes_first_token .*outcome=p_yes_norm"):
             run(bench, server)
         assert len(server.asked(SYSTEMONE)) == 3  # those that found out how to ask
         with pytest.raises(Fp2Error, match=r"no answer has the outcome 'p_yes'.*outcome=p_yes_norm or logit_diff"):

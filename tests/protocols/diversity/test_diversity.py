@@ -224,7 +224,7 @@ def _side_by_side(root: Path, words: list[str], before: Any) -> None:
     assert vendi["masked, all subjects (n = 20)"][0] is None
     assert tables["region: share of the images in %"]
     with pytest.raises(Fp2Error, match="compared in tables"):
-        compare_runs(str(root / "second"), str(root / "third"), own, None, root / "x.png")
+        compare_runs([str(root / "second"), str(root / "third")], own, None, root / "x.png")
 
 
 def _image_ids(root: Path) -> list[str]:
