@@ -46,17 +46,17 @@ MORE: Mapping[str, tuple[str, ...]] = {
         "model=planted", *FHIBE, "tracking=none", "probe.options.permutations=20", "probe.options.bootstrap=20",
         "probe.traits={kind: 2.6, cruel: -2.9}",
     ),
-    "task=diversity": ("tracking=none", "task.options.sample=20", "task.options.repeats=2", "data.limit=40"),
+    "task=diversity": ("tracking=none", "task.options.sample=20", "task.options.repeats=2", "data.limit=12"),
     "task=annotator_agreement": ("tracking=none", "cut=pronoun"),
     "task=fhibe_narrow": ("tracking=none", "cut=pronoun"),
     "task=fhibe_scores": (
-        "tracking=none", "task.options.depth=1", "cut=pronoun", "task.options.pixels=false", "data.limit=40",
+        "tracking=none", "task.options.depth=1", "cut=pronoun", "task.options.pixels=false", "data.limit=20",
         "task.options.features=[visible_keypoints,bald,age]",
         "task.options.error_model={trees: 5, folds: 2, repeats: 1, resamples: 20}",
         "task.options.patterns={permutations: 20}",
     ),
-    "experiment=fhibe_clip": (*GIVEN, "engine.answers=zero_shot.csv", "tracking=none"),
-    "experiment=fhibe_vqa": (*GIVEN, "engine.answers=open.csv", "tracking=none", "cut=pronoun"),
+    "experiment=fhibe_clip": (*GIVEN, "engine.answers=zero_shot.csv", "tracking=none", "data.limit=12"),
+    "experiment=fhibe_vqa": (*GIVEN, "engine.answers=open.csv", "tracking=none", "cut=pronoun", "data.limit=12"),
     "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "report=none", "data.limit=20"),
     "probe=fingerprint": ("model=planted", *FHIBE, "data.limit=40"),
 }  # fmt: skip
@@ -141,7 +141,7 @@ def page_commands() -> list[str]:
 
 def write_data(root: Path) -> None:
     """Write what the commands read: two releases of FHIBE, GRAS's files, and predictions, labels and answers."""
-    copy = write_copy(root / "PATH", n_subjects=30, n_pairs=8)
+    copy = write_copy(root / "PATH", n_subjects=20, n_pairs=6)
     for row, n in _with_counts(copy.rows):
         if n == 2:
             row["person_bbox"] = "[1, 3, 9, 20]" if row["is_primary"] == "True" else "[13, 3, 10, 18]"
@@ -205,12 +205,11 @@ def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[st
         for name, probe in probes["fhibe_clip"].items()
         for n in [sum(map(len, probe["questions"][0]["choices"].values()))]
     ]
+    said_of_two = "The person on the left wears a red coat. The person on the right smiles and waves."
     two = [
-        {"image": image, "question": question, "variant": kind,
-         "text": "The person on the left wears a red coat. The person on the right smiles and waves."}
-        for image in sorted({row["image_id"] for row in pairs})
-        for question, kind in product(("left_right", "right_left"), ("original", "mirrored"))
-    ]  # fmt: skip
+        {"image": image, "question": "attention", "variant": kind, "text": said_of_two}
+        for image, kind in product(sorted({row["image_id"] for row in pairs}), ("original", "mirrored"))
+    ]
     for name, rows in (("open", open_answers), ("zero_shot", labels), ("two", two)):
         pd.DataFrame(rows).to_csv(root / f"{name}.csv", index=False)
 
@@ -301,9 +300,11 @@ def _is_there(span: str, results: list[Any], files: set[str]) -> bool:
 
 
 def _has(value: Any, keys: list[str]) -> bool:
-    """Return whether nested tables, or any entry of lists of them, have these keys."""
-    if isinstance(value, list):
-        return any(_has(entry, keys) for entry in value)
+    """Return whether nested tables, or any entry of lists of them, have these keys; CUT is the name of any cut."""
     if not keys:
         return True
+    if isinstance(value, list):
+        return any(_has(entry, keys) for entry in value)
+    if isinstance(value, dict) and keys[0] == "CUT":
+        return any(_has(entry, keys[1:]) for entry in value.values())
     return isinstance(value, dict) and keys[0] in value and _has(value[keys[0]], keys[1:])
