@@ -37,7 +37,9 @@ EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_
 FHIBE = ("data=fhibe", "data.root=PATH")
 GIVEN = ("model=recorded", "model.name=theirs")
 MORE: Mapping[str, tuple[str, ...]] = {
-    "experiment=page": ("model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40", "report.figures=false"),
+    "experiment=page": (
+        "model=planted", "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40", "report.figures=false",
+    ),
     "variant=masked_box": ("scorer=valence", "tracking=none", "data.limit=20"),
     "published=SETS": (*FHIBE, "scorer=stereotype", "analysis.primary=stereotype", "tracking=none", "data.limit=20"),
     "experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE, "tracking=none"),

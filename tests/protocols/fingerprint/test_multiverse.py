@@ -90,8 +90,8 @@ def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> 
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05
     assert row["share_significant"] > 0.5 > 0.07 > row["share_significant_null"]
-    # the scorer of stereotypes has another group as the worst
-    assert (row["n_same_direction"], row["n_compared_direction"], row["n_computed"]) == (6, 9, 9)
+    assert row["n_same_direction"] == row["n_compared_direction"] == 6
+    assert row["n_computed"] == 9  # three have no direction to compare
 
 
 def test_every_specification_is_counted_once_or_said_not_to_be(block: dict[str, Any]) -> None:
