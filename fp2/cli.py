@@ -134,7 +134,7 @@ def rescore(
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
-    """Test a run's claims under every defensible choice of the analysis: specification curves, joint tests."""
+    """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
     from fp2.commands.multiverse import show_multiverse
 
     show_multiverse(run, ctx.args, json)

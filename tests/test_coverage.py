@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from bench import REPOSITORY, fp2, results_of
+from bench import REPOSITORY, execute, fp2, results_of
 from data.fhibe_copy import SIDE, write_copy, write_fullres
 from gras_checkout import write_inference_files, write_lists, write_scripts
 from PIL import Image
@@ -33,7 +33,7 @@ from fp2.app import main
 PAGE = REPOSITORY / "docs" / "coverage.md"
 STATUSES = ("works", "differs", "left out")
 N_ROWS = 150
-EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3")
+EVERY_RUN = ("analysis.permutations=99", "analysis.bootstrap=20", "analysis.min_subjects=3", "report.figures=false")
 FHIBE = ("data=fhibe", "data.root=PATH")
 GIVEN = ("model=recorded", "model.name=theirs")
 MORE: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +59,7 @@ MORE: Mapping[str, tuple[str, ...]] = {
     ),
     "experiment=fhibe_clip": (*GIVEN, "engine.answers=zero_shot.csv", "tracking=none", "data.limit=12"),
     "experiment=fhibe_vqa": (*GIVEN, "engine.answers=open.csv", "tracking=none", "cut=pronoun", "data.limit=12"),
-    "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "data.limit=20"),
+    "cut=region,pronoun": ("model=planted", *FHIBE, "scorer=valence", "tracking=none", "report=none", "data.limit=20"),
     "probe=fingerprint": ("model=planted", *FHIBE, "data.limit=40"),
 }  # fmt: skip
 """Settings by a word of the command: less data, fewer resamples, and answers in place of weights."""
@@ -91,8 +91,12 @@ class Project:
             words = ["model=planted"] * ("model=NAME" in command) + words
             more = next(more for word, more in MORE.items() if word in command)
             own = [word for word in words if word.partition("=")[0] not in {one.partition("=")[0] for one in more}]
-            plain = [] if "experiment=page" in command else ["report=none"]
-            self.statuses[command] = main([*own, *more, *EVERY_RUN, *plain])
+            if "experiment=page" in command or "-m" in words:  # a sweep, with its report
+                self.statuses[command] = main([*own, *more, *EVERY_RUN])
+                return
+            folder = self.root / "outputs" / str(len(self.statuses))
+            outcome = execute([*own, *more, *EVERY_RUN, "report.dashboard=false"], folder)
+            self.statuses[command] = int(not outcome.results["complete"])
             return
         self.statuses[command] = fp2(*(self.known(word) for word in words), *["--yes"] * (words[0] == "purge"))
 
@@ -105,7 +109,7 @@ class Project:
         if word == "PUBLIC_KEY.pem":
             (key,) = (self.root / ".fp2" / "keys").glob("*.pub.pem")
             return str(key)
-        sweep = next(folder.parent for folder in self.folders() if folder.name == "0")
+        sweep = next(folder.parent for folder in self.folders() if folder.name == "report")
         if word == "SWEEP":
             return str(sweep)
         if word == "SWEEP_ID":

@@ -87,7 +87,10 @@ def _by_repository(named: dict[str, tuple[str | None, str]]) -> dict[str, list[s
 
 def _look_up(repository: str) -> tuple[Checkpoint | None, str]:
     """Return a repository's checkpoint in the local cache, None without one, and the line on it."""
-    found = cached_checkpoint(repository)
+    try:
+        found = cached_checkpoint(repository)
+    except Fp2Error as error:  # several commits: the other models are pinned all the same
+        return None, str(error)
     if found is None:
         return None, f"{repository} is not in the local cache; get it with: hf download {repository}"
     line = f"{repository} at {found.revision}"

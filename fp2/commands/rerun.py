@@ -63,7 +63,9 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     same = _compare(before, outcome.results, changed_methods(before, outcome.methods), console)
     if outcome.message:
         print(f"error: {outcome.message}", file=sys.stderr)
-    print(f"rerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}")
+    print(
+        f"repeats    {before['run_id']}\nrerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}"
+    )
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 

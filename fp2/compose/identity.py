@@ -163,8 +163,8 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
         elif key == "lexicon_file" and isinstance(own[key], str):
-            # Versions of a packaged lexicon count as one, as versions of the methods do: results name both, so that
-            # shipped experiments keep their hash, and runs with different versions are not compared.
+            # Versions of a packaged lexicon count as one, as versions of the methods do: shipped experiments keep their
+            # hash; results name the version, and runs with different ones are not compared.
             own[key] = _VERSION.sub("", own[key])
     return own
 

@@ -87,7 +87,7 @@ def _panel(panel: Block, block: Block) -> Iterator[str]:
         "run",
         "probe",
         "d per answer",
-        "magnitude",
+        "size",
         "Cohen's d",
         "Kruskal-Wallis H",
         "p",

@@ -172,7 +172,7 @@ def _no_tables(word: str) -> Fp2Error:
     return Fp2Error(
         "the run has no scores per subject and image",
         where=word,
-        fix="Only runs whose answers are scored can be compared: no yes/no batteries with dense storage, and no tasks",
+        fix="Runs with scored answers can be compared (no yes/no batteries with dense storage), and two data set reports",
     )
 
 

@@ -13,7 +13,6 @@ answer. Arrays and failures have checksums: a damaged array is refused, a damage
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 import zlib
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json, digest, sha256_bytes
 from fp2.store import checksums
+from fp2.store.checksums import checksum
 from fp2.store.database import as_user_error, transaction
 from fp2.tables import YES_NO_NUMBERS
 
@@ -139,7 +139,7 @@ class DenseStore:
     def add_question_set(self, wanted: QuestionSet) -> None:
         """Store the questions of a set in the caller's transaction, unless they are stored already."""
         body = zlib.compress(bytes.fromhex("".join(wanted.questions)))
-        row = (wanted.key, body, _checksum(wanted.key, body))
+        row = (wanted.key, body, checksum(wanted.key, body))
         self.connection.execute("INSERT OR IGNORE INTO question_sets VALUES (?, ?, ?)", row)
 
     def read(self, contexts: Sequence[str], wanted: QuestionSet) -> Iterator[tuple[str, Numbers]]:
@@ -262,7 +262,7 @@ class DenseStore:
         if key not in self._sets:
             query = "SELECT questions, checksum FROM question_sets WHERE digest = ?"
             row = self.connection.execute(query, (key,)).fetchone()
-            if row is None or _checksum(key, row[0]) != row[1]:
+            if row is None or checksum(key, row[0]) != row[1]:
                 raise _damaged("a question set", key, self.path)
             body = zlib.decompress(row[0])
             self._sets[key] = QuestionSet(tuple(body[at : at + 32].hex() for at in range(0, len(body), 32)))
@@ -307,7 +307,7 @@ class Row:
     def checksum(self) -> bytes:
         """Return a digest of all columns in 16 bytes."""
         plain = f"{self.answered}\0{self.seconds!r}\0{self.runtime}\0{self.updated!r}".encode()
-        return _checksum(self.context, self.question_set, self.numbers, plain)
+        return checksum(self.context, self.question_set, self.numbers, plain)
 
 
 COLUMNS = "context, question_set, answered, numbers, seconds, runtime, updated, checksum"
@@ -370,13 +370,6 @@ def packed(numbers: Numbers) -> bytes:
     """Return the compressed numbers, with the first bytes of all numbers before their second bytes, and so on."""
     raw = np.ascontiguousarray(numbers, dtype="<f4").view(np.uint8).reshape(-1, 4)
     return zlib.compress(np.ascontiguousarray(raw.T).tobytes(), _LEVEL)
-
-
-def _checksum(*parts: bytes) -> bytes:
-    hasher = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        hasher.update(len(part).to_bytes(8, "little") + part)
-    return hasher.digest()
 
 
 def _damaged(what: str, key: bytes, path: Path) -> Fp2Error:

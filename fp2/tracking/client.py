@@ -272,26 +272,27 @@ MIN_PREFIX = 4
 def find_run(config: Config, word: str) -> str:
     """Return the id of the run that `word` names: an id, a config hash, or the beginning of one of them.
 
-    Of runs with one config hash the newest is returned. Four characters are the shortest beginning.
+    Four characters are the shortest beginning.
 
     Raises
     ------
     Fp2Error
-        If there is no store or no such run, or several runs or config hashes begin with `word`.
+        If there is no store or no such run, several runs or config hashes begin with `word`, or several runs have the
+        config hash that it names: they are listed, the newest first.
     """
     uri = tracking_uri(config)
     client = _client(_mlflow(), config)
-    found: list[tuple[str, str]] = []
+    found: list[tuple[list[str], str]] = []
     with as_user_error(uri):
         ids = [one.experiment_id for one in client.search_experiments()]
         token: str | None = None
         while len(word) >= MIN_PREFIX:
             page = client.search_runs(ids, max_results=500, order_by=["attributes.start_time DESC"], page_token=token)
-            found += [(name, run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page for name in _ids(run)]
+            found += [(_ids(run), run.data.tags.get(f"{PREFIX}config_hash", "")) for run in page]
             token = page.token
             if not token:
                 break
-    runs = [run for run, _ in found if run.startswith(word)]
+    runs = [run for names, _ in found for run in names if run.startswith(word)]
     hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
         several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
@@ -299,7 +300,13 @@ def find_run(config: Config, word: str) -> str:
     if not runs and not hashes:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
         raise Fp2Error(f"there is no run {word!r}", where=uri.rpartition("@")[2], fix=fix)
-    return word if word in runs else (runs or [run for run, config_hash in found if config_hash in hashes])[0]
+    if word in runs:
+        return word
+    named = runs or [names[0] for names, config_hash in found if config_hash in hashes]
+    if len(named) > 1:
+        fix = f"Give the id of one, such as {named[0][: MIN_PREFIX * 2]}, the newest"
+        raise Fp2Error(f"{len(named)} runs have this config hash: {', '.join(named[:6])}", where=word, fix=fix)
+    return named[0]
 
 
 def _ids(run: Any) -> list[str]:

@@ -61,7 +61,7 @@ def test_coco(tmp_path: Path) -> None:
     assert people["image_id"].tolist() == ["val2017/000001.jpg"] * 2
     assert people["subject_id"].tolist() == ["val2017/7", "val2017/8"]
     assert people["is_primary"].tolist() == [False, True]
-    assert people["n_people"].tolist() == [2, 2]
+    assert people["n_people"].tolist() == [3, 3]  # the crowd counts too: "this person" would be somebody of several
     assert people.loc[0, ["box_x", "box_y", "box_w", "box_h"]].tolist() == [1, 2, 3, 4]
     assert people["attr_size"].tolist() == [["small"]] * 2
     assert people["attr_split"].tolist() == [["val2017"]] * 2
@@ -115,6 +115,7 @@ def test_miap(tmp_path: Path) -> None:
     assert people["attr_age"].tolist() == [["Middle"], []]
     assert people["attr_split"].tolist() == [["val"]] * 2
     assert people.loc[0, ["box_x", "box_y", "box_w", "box_h"]].tolist() == pytest.approx([20, 20, 50, 50])
+    assert people["n_people"].tolist() == [4, 4]  # with the group and the young person, who are left out
     assert any("1 box(es) of groups" in note for note in dataset.notes)
     assert any("1 person(s) labelled as young" in note for note in dataset.notes)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,10 +63,13 @@ class Pictures:
         return iter(self._paths.values())
 
 
-def boxed_people(people: Sequence[Boxed], pictures: Pictures, where: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def boxed_people(
+    people: Sequence[Boxed], pictures: Pictures, where: Path, others: Iterable[str] = ()
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the people table of all people whose image is there, and a note of how many others there are.
 
-    The primary person of an image is the one with the largest box.
+    The primary person of an image is the one with the largest box. `others` names the image of everybody (or of every
+    crowd) who is annotated and left out: they count in `n_people`.
 
     Raises
     ------
@@ -79,6 +82,7 @@ def boxed_people(people: Sequence[Boxed], pictures: Pictures, where: Path) -> tu
         what = f"labels were found, but none of their images, such as {example}"
         raise Fp2Error(what, where=str(where), fix="Put the images below data.root")
     per_image = Counter(path for _, path in found)
+    per_image.update(path for image in others if (path := pictures.find(image)) is not None)
     largest: dict[str, tuple[float, int]] = {}
     for number, (person, path) in enumerate(found):
         area = max(_area(person.box), _area(person.face))

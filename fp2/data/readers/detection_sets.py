@@ -38,7 +38,8 @@ def load_coco(root: Path) -> Dataset:
     files = find_files(root, "instances_*.json")
     if not files:
         raise Fp2Error("there are no instances_*.json files", where=str(root), fix="data.root is COCO's folder")
-    people, crowds = [], 0
+    people: list[Boxed] = []
+    crowds: list[str] = []
     for file in files:
         split = file.stem.removeprefix("instances_")
         labels = read_json(file)
@@ -49,7 +50,7 @@ def load_coco(root: Path) -> Dataset:
                 if entry["category_id"] not in persons:
                     continue
                 if entry.get("iscrowd"):
-                    crowds += 1
+                    crowds.append(Path(names[entry["image_id"]]).name)
                     continue
                 x, y, width, height = (float(value) for value in entry["bbox"])
                 area = float(entry.get("area") or width * height)
@@ -59,8 +60,8 @@ def load_coco(root: Path) -> Dataset:
                 people.append(Boxed(name, f"{split}/{entry['id']}", (x, y, width, height), attributes=attributes))
         except (KeyError, TypeError, ValueError) as error:
             raise _malformed(file, error) from None
-    table, notes = boxed_people(people, Pictures(root), files[0])
-    return Dataset("coco", None, table, (EACH_ITS_OWN, *notes, *counted({"crowd(s)": crowds})))
+    table, notes = boxed_people(people, Pictures(root), files[0], crowds)
+    return Dataset("coco", None, table, (EACH_ITS_OWN, *notes, *counted({"crowd(s)": len(crowds)})))
 
 
 _FACET_GENDER = {"masc": "masculine", "fem": "feminine", "non_binary": "non-binary"}
@@ -134,17 +135,20 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
     pictures, sizes = Pictures(root), dict[str, tuple[int, int]]()
     people: list[Boxed] = []
     left_out: Counter[str] = Counter()
+    others: list[str] = []
     needed = ("ImageID", "XMin", "XMax", "YMin", "YMax", "GenderPresentation", "AgePresentation")
     for file in files:
         split = file.stem.rpartition("_")[2]
         for number, row in read_rows(file, _needing(file, needed)):
+            name = f"{row['ImageID'].strip()}.jpg"
             if row.get("IsGroupOf") == "1" or row.get("IsDepictionOf") == "1":
                 left_out["box(es) of groups or depictions"] += 1
+                others.append(name)
                 continue
             if row["AgePresentation"] == "Young":
                 left_out["person(s) labelled as young"] += 1
+                others.append(name)
                 continue
-            name = f"{row['ImageID'].strip()}.jpg"
             if (path := pictures.find(name)) is not None and name not in sizes:
                 sizes[name] = _image_size(root / path)
                 report(len(sizes), len(pictures))
@@ -153,7 +157,7 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
                 "gender": _known(row["GenderPresentation"]), "age": _known(row["AgePresentation"]), "split": [split]
             }  # fmt: skip
             people.append(Boxed(name, f"{split}/{number}", box, attributes=attributes))
-    table, notes = boxed_people(people, pictures, files[0])
+    table, notes = boxed_people(people, pictures, files[0], others)
     return Dataset("miap", None, table, (EACH_ITS_OWN, *notes, *counted(left_out)))
 
 
@@ -206,7 +210,7 @@ def load_wider_face(root: Path) -> Dataset:
     if not files:
         raise Fp2Error("there are no wider_face_*_bbx_gt.txt files", where=str(root), fix="data.root is its folder")
     people: list[Boxed] = []
-    invalid = 0
+    invalid: list[str] = []
     for file in files:
         split = file.stem.split("_")[2]
         for name, faces in _wider_images(file):
@@ -214,15 +218,15 @@ def load_wider_face(root: Path) -> Dataset:
             for n, numbers in enumerate(faces):
                 codes = {key: words[code] for (key, words), code in zip(_WIDER, numbers[4:10], strict=True)}
                 if codes.pop("invalid") == "yes" or min(numbers[2:4]) <= 0:
-                    invalid += 1
+                    invalid.append(Path(name).name)
                     continue
                 x, y, width, height = map(float, numbers[:4])
                 attributes = {key: [value] for key, value in codes.items()} | {"split": [split]}
                 attributes |= {"event": [event]} if event else {}
                 image = Path(name).name
                 people.append(Boxed(image, f"{Path(name).stem}/{n}", face=(x, y, width, height), attributes=attributes))
-    table, notes = boxed_people(people, Pictures(root), files[0])
-    return Dataset("wider_face", None, table, (EACH_ITS_OWN, *notes, *counted({"invalid face(s)": invalid})))
+    table, notes = boxed_people(people, Pictures(root), files[0], invalid)
+    return Dataset("wider_face", None, table, (EACH_ITS_OWN, *notes, *counted({"invalid face(s)": len(invalid)})))
 
 
 def _wider_images(file: Path) -> Iterator[tuple[str, list[list[int]]]]:

@@ -123,11 +123,12 @@ def read_probabilities(
     row = {word: number for number, word in enumerate(words)}
     found = np.full((len(images), len(words), len(files[0].columns)), np.nan, dtype=np.float64)
     others: set[str] = set()
-    largest = 0.0
+    largest: list[float] = []
     for file in files:
+        largest.append(0.0)
         for word, table in _by_trait(file, row).items():
             values = table[list(file.columns)].to_numpy(dtype=np.float64)
-            largest = max(largest, float(np.nanmax(values, initial=0.0)))
+            largest[-1] = max(largest[-1], float(np.nanmax(values, initial=0.0)))
             places = np.array([place.get(image, -1) for image in table[IMAGE]], dtype=np.int64)
             others |= set(table.loc[places < 0, IMAGE])
             _fill(found[:, row[word]], places[places >= 0], values[places >= 0], file)
@@ -141,9 +142,11 @@ def read_probabilities(
         f"{len(others):,} image(s) of the inference files are not among the images of this run, and were left out"
     )
     notes = [left_out] if others else []
-    if largest > 1:
+    if max(largest) > 1:
         found /= 100
-        notes.append("the probabilities of the inference files are percentages, and were divided by 100")
+        low = sum(one <= 1 for one in largest)
+        check = f"; {low} file(s) have no number above 1: make sure that they hold percentages too" if low else ""
+        notes.append(f"the probabilities of the inference files are percentages, and were divided by 100{check}")
     return found.astype(np.float32), notes
 
 
