@@ -172,7 +172,7 @@ def _no_tables(word: str) -> Fp2Error:
     return Fp2Error(
         "the run has no scores per subject and image",
         where=word,
-        fix="Runs with scored answers can be compared (no yes/no batteries with dense storage), and two data set reports",
+        fix="Compare runs with scored answers (no yes/no batteries with dense storage), or two data set reports",
     )
 
 
