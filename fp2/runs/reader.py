@@ -149,23 +149,26 @@ def _local_folder(word: str, here: Config) -> Path | None:
     Raises
     ------
     Fp2Error
-        If several runs or config hashes begin with `word`.
+        If several runs or config hashes begin with `word`, or several runs have the config hash that it names.
     """
-    from fp2.tracking.client import MIN_PREFIX
+    from fp2.tracking.client import MIN_PREFIX, several_runs
 
     if len(word) < MIN_PREFIX:
         return None
-    found: dict[str, Path] = {}
+    found: dict[str, dict[str, Path]] = {}  # id or config hash -> run -> folder
     paths = Path(here.paths.outputs).expanduser().rglob(artifacts.RESULTS)
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         with suppress(OSError, ValueError, KeyError, TypeError):
             results = json.loads(path.read_text(encoding="utf-8"))
             for name in (str(results["run_id"]), str(results["config_hash"])):
                 if name.startswith(word):
-                    found.setdefault(name, path.parent)
+                    found.setdefault(name, {}).setdefault(str(results["run_id"]), path.parent)
     if len(found) > 1 and word not in found:
         raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(found)}", where=str(here.paths.outputs))
-    return found.get(word) or next(iter(found.values()), None)
+    runs = found.get(word) or next(iter(found.values()), {})
+    if len(runs) > 1:
+        raise several_runs(word, list(runs))
+    return next(iter(runs.values()), None)
 
 
 def _no_tables(word: str) -> Fp2Error:

@@ -304,9 +304,15 @@ def find_run(config: Config, word: str) -> str:
         return word
     named = runs or [names[0] for names, config_hash in found if config_hash in hashes]
     if len(named) > 1:
-        fix = f"Give the id of one, such as {named[0][: MIN_PREFIX * 2]}, the newest"
-        raise Fp2Error(f"{len(named)} runs have this config hash: {', '.join(named[:6])}", where=word, fix=fix)
+        raise several_runs(word, named)
     return named[0]
+
+
+def several_runs(word: str, runs: Sequence[str]) -> Fp2Error:
+    """Return the error that several runs, the newest first, have the config hash that `word` names."""
+    listed = ", ".join(runs[:6])
+    fix = f"Give the id of one, such as {runs[0][:8]}, the newest"
+    return Fp2Error(f"{len(runs)} runs have this config hash: {listed}", where=word, fix=fix)
 
 
 def _ids(run: Any) -> list[str]:
