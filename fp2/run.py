@@ -186,7 +186,7 @@ def _results(
     protocol: EvaluationProtocol[Any], inputs: Inputs, found: _Tables, asked: Asked, run_id: str
 ) -> dict[str, Any]:
     """Analyse the tables and put the results together."""
-    from fp2.group_sizes import cut_notes
+    from fp2.data.group_sizes import cut_notes
     from fp2.protocols.balance import balance_warnings
 
     config, dataset, progress = inputs.config, inputs.dataset, inputs.progress

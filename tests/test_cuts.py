@@ -19,8 +19,8 @@ from fp2.cuts import (
     with_merged_values,
     with_present_values,
 )
+from fp2.data.group_sizes import cut_notes, is_cut_note, small_groups
 from fp2.errors import Fp2Error
-from fp2.group_sizes import cut_notes, is_cut_note, small_groups
 
 KNOWN = ["region", "pronoun", "age", "skin_tone", "size_x_shape"]
 PEOPLE = pd.DataFrame(

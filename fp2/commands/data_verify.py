@@ -180,7 +180,7 @@ def _report(findings: Findings) -> None:
 
 def _groups(config: Config, people: pd.DataFrame) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
-    from fp2.group_sizes import group_sizes
+    from fp2.data.group_sizes import group_sizes
 
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")

@@ -231,7 +231,7 @@ def _print_plan(config: Config, console: Terminal) -> None:
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
     """Return the groups of each cut with their numbers of subjects, the largest first."""
-    from fp2.group_sizes import group_sizes
+    from fp2.data.group_sizes import group_sizes
 
     rows = {}
     for cut, groups in group_sizes(people, cuts).items():

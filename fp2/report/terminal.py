@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fp2.config import ReportConfig
-from fp2.group_sizes import is_cut_note
+from fp2.data.group_sizes import is_cut_note
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     SUPPLIED,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
     """Return the parts of the results that follow from counting the tables."""
     from fp2.cuts import of_sets
-    from fp2.group_sizes import group_sizes
+    from fp2.data.group_sizes import group_sizes
     from fp2.protocols.balance import balance_block
 
     people, answers = tables.people, tables.answers
@@ -151,7 +151,7 @@ def recompute(
         What `fp2.results.assemble` needs besides what the run is. Of the limitations of `before`, those that follow
         from the tables are replaced.
     """
-    from fp2.group_sizes import cut_notes, is_cut_note
+    from fp2.data.group_sizes import cut_notes, is_cut_note
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.group_sizes import small_groups
+from fp2.data.group_sizes import small_groups
 from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
