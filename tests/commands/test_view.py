@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 import urllib.error
 import urllib.request
@@ -103,7 +104,8 @@ def test_what_cannot_be_viewed_is_one_line(
     assert "3 runs were given" in capsys.readouterr().err
     with server_of(viewed, 0) as one, pytest.raises(Fp2Error, match="cannot be used"):
         server_of(viewed, one.server_address[1])
-    folder = bench.run().folder
-    bench.table.write_text(bench.table.read_text().replace(".png", ".bmp"))
+    own = Bench(bench.root, Path(shutil.copytree(bench.pictures, tmp_path / "pictures")))  # theirs are all tests'
+    folder = own.run().folder
+    own.table.write_text(own.table.read_text().replace(".png", ".bmp"))
     with pytest.raises(Fp2Error, match="none of the 72 images was found"):
-        load_viewed([str(folder)], bench.config(), tmp_path, Progress(quiet=True))
+        load_viewed([str(folder)], own.config(), tmp_path, Progress(quiet=True))
