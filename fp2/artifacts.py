@@ -49,6 +49,13 @@ def as_user_error(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file that the user named, and its folder where there is none."""
+    with as_user_error(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
 def write_parquet(path: Path, table: pd.DataFrame) -> None:
     """Write a table, compressed with zstd."""
     table.to_parquet(path, compression="zstd", index=False)

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fp2.artifacts import as_user_error
+from fp2.artifacts import as_user_error, write_text
 from fp2.commands.side_by_side import side_by_side, write_side_by_side
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
@@ -222,10 +222,7 @@ def _reading(row: Mapping[str, Any], alpha: float) -> str:
 
 def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:
     if json_path is not None:
-        with as_user_error(json_path.parent):
-            json_path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False)
-            json_path.write_text(text + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return

@@ -160,9 +160,9 @@ def gate(
     checks = check(results, limits)
     name = f"{model_name(results)} on {results['dataset']['name']}, run {results['run_id'][:8]}"
     if junit is not None:
-        _write(junit, to_junit(checks, name))
+        artifacts.write_text(junit, to_junit(checks, name))
     if markdown is not None:
-        _write(markdown, to_markdown(checks, name))
+        artifacts.write_text(markdown, to_markdown(checks, name))
     failed = [one for one in checks if not one.passed]
     if as_json:
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
@@ -209,7 +209,7 @@ def export(
     results = _results(word, overrides)
     for path, write in texts:
         if path is not None:
-            _write(path, write(results))
+            artifacts.write_text(path, write(results))
     if exports.parquet is not None:
         import pandas as pd
 
@@ -231,9 +231,3 @@ def _export_answers(
     here = load_config(overrides)
     with _run(word, here, FILES) as folder:
         export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
-
-
-def _write(path: Path, text: str) -> None:
-    with artifacts.as_user_error(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")

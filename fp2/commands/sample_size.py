@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fp2.artifacts import as_user_error
+from fp2.artifacts import as_user_error, write_text
 from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.errors import Fp2Error
 
@@ -271,9 +271,7 @@ def _cell(need: Mapping[str, Any], bracket: bool) -> str:
 
 def _write(block: Mapping[str, Any], designs: Sequence[_Design], json_path: Path | None, figure: Path | None) -> None:
     if json_path is not None:
-        with as_user_error(json_path.parent):
-            json_path.parent.mkdir(parents=True, exist_ok=True)
-            json_path.write_text(json.dumps(block, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
     if figure is None:
         return

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2 import artifacts
-from fp2.artifacts import as_user_error
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
 
@@ -31,7 +30,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     """
     from fp2.commands.runs import run_sections
     from fp2.report.reading import MIN_CELL, plain
-    from fp2.runs.reader import read_results, run_folder
+    from fp2.runs.reader import distinct_names, read_results, run_folder
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         folders = [
@@ -50,11 +49,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     ]
     if not tables:
         return None
-    names = [plain(one["dataset"]["name"]) for one in results]
-    named = [
-        name if names.count(name) == 1 else f"{name} {one['run_id'][:8]}"
-        for name, one in zip(names, results, strict=True)
-    ]
+    named = distinct_names([(plain(one["dataset"]["name"]), one["run_id"]) for one in results])
     return {
         "runs": [{"name": name, "run_id": one["run_id"]} for name, one in zip(named, results, strict=True)],
         "tables": [{"title": table.title, "rows": dict(table.rows)} for table in tables],
@@ -86,9 +81,7 @@ def write_side_by_side(block: Mapping[str, Any], json_path: Path | None, figure:
             table.add_row(Text(label), *(Text(_cell(cell)) for cell in cells))
         console.print(table)
     if json_path is not None:
-        with as_user_error(json_path.parent):
-            json_path.parent.mkdir(parents=True, exist_ok=True)
-            json_path.write_text(text + "\n", encoding="utf-8")
+        artifacts.write_text(json_path, text + "\n")
         print(f"{'json':<12} {json_path}")
 
 

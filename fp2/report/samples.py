@@ -47,8 +47,8 @@ def sample_answers(
     rows = rows.drop_duplicates("response_key").reset_index(drop=True)
     if rows.empty:
         return []
-    groups = {cut.name: _groups(tables.people, cut, min_cell) for cut in cuts}
-    table = rows[[*_KEY, "probe", "question_id", "text", "refused"]].assign(value=_values(tables, rows, scorer))
+    groups = {cut.name: groups_of(tables.people, cut, min_cell) for cut in cuts}
+    table = rows[[*_KEY, "probe", "question_id", "text", "refused"]].assign(value=values_of(tables, rows, scorer))
     for name, labels in groups.items():
         table = table.join(labels.rename(name), on=_KEY)
     kept: set[int] = set()
@@ -69,7 +69,7 @@ def sample_answers(
     ]
 
 
-def _values(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:
+def values_of(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:
     """Return the scorer's value of each row; NaN where it has none."""
     if tables.scores is None:
         return float("nan")
@@ -77,7 +77,7 @@ def _values(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:
     return rows["response_key"].map(own.set_index("response_key")["value"])
 
 
-def _groups(people: pd.DataFrame, cut: Cut, min_cell: int) -> pd.Series[str]:
+def groups_of(people: pd.DataFrame, cut: Cut, min_cell: int = 0) -> pd.Series[str]:
     """Return the groups of each (image, subject), joined by a comma; groups that are too small are left out."""
     table = memberships(people, with_present_values(people, cut))
     sizes = table.groupby("group")["subject_id"].nunique()

@@ -21,6 +21,7 @@ from fp2.report.reading import (
     suppress_small_cells,
     variant_name,
 )
+from fp2.runs.reader import distinct_names
 from fp2.stats.effects import cohens_d
 
 Results = Mapping[str, Any]
@@ -46,10 +47,7 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
     if len(varying) > 1 and len({part[0] for part in parts}) == 1:
         varying = varying[1:]  # one model: what the runs differ in says enough
     names = [plain(", ".join(part[i] for i in varying)) for part in parts]
-    return [
-        name if names.count(name) == 1 else f"{name} {plain(run['run_id'])[:8]}"
-        for name, run in zip(names, runs, strict=True)
-    ]
+    return distinct_names([(name, plain(run["run_id"])) for name, run in zip(names, runs, strict=True)])
 
 
 def _scorers(run: Results) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
 from fp2.errors import Fp2Error
+from fp2.report.samples import groups_of, values_of
 from fp2.runs.reader import distinct_names, read_results, run_folder
 from fp2.runs.recompute import logged_config, logged_cuts
 from fp2.store.salted_keys import local_salt, salted
@@ -88,7 +89,11 @@ def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Pro
     if not set(rows["image_id"]) & set(images):
         fix = "Give the data set's place (data.root=, data.path=), in the project that made the run"
         raise Fp2Error("the run's images are not in this data set", where=words[0], fix=fix)
-    groups = {cut.name: _groups(rows, people, cut) for cut in logged_cuts(first, people)}
+    key = ["image_id", "subject_id"]
+    groups = {
+        cut.name: rows[key].join(groups_of(people, cut), on=key)["group"].fillna("")
+        for cut in logged_cuts(first, people)
+    }
     names = distinct_names([(str(one["model"]["name"]), str(one["run_id"])) for one in results])
     return Viewed(names, rows, groups, scorer, images, probe_labels(results[0]))
 
@@ -99,18 +104,6 @@ def _answers(folder: Path, scorer: str, number: int) -> tuple[pd.DataFrame, pd.D
     if not isinstance(tables.answers, RowAnswers):
         raise Fp2Error("the answers of this run are probabilities, not texts", where=str(folder))
     rows = tables.answers.answered[[*_KEY, "probe", "response_key", "text", "refused"]]
-    values: Any = float("nan")
-    if tables.scores is not None:
-        own = tables.scores[tables.scores["scorer"] == scorer].drop_duplicates("response_key")
-        values = rows["response_key"].map(own.set_index("response_key")["value"])
     renamed = {name: f"{name}_{number}" for name in ("text", "refused", "value")}
-    table = rows.assign(value=values).drop(columns="response_key").rename(columns=renamed)
+    table = rows.assign(value=values_of(tables, rows, scorer)).drop(columns="response_key").rename(columns=renamed)
     return table.drop_duplicates(_KEY).reset_index(drop=True), tables.people
-
-
-def _groups(rows: pd.DataFrame, people: pd.DataFrame, cut: Any) -> pd.Series[str]:
-    from fp2.cuts import memberships, with_present_values
-
-    key = ["image_id", "subject_id"]
-    labels = memberships(people, with_present_values(people, cut)).groupby(key)["group"].agg(", ".join).rename("group")
-    return rows[key].join(labels, on=key)["group"].fillna("")
