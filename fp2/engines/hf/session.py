@@ -95,6 +95,9 @@ class Session:
         }
         if spread := self.loaded.modules_per_device:
             found["spread"] = spread
+        if isinstance(self._strategy, SharedPrefix) and self._strategy.drafts.proposed:
+            drafts = self._strategy.drafts
+            found["drafts"] = {"proposed_tokens": drafts.proposed, "accepted": drafts.accepted}
         if self._forms is not None:
             found["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
         return found

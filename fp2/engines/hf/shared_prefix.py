@@ -2,7 +2,8 @@
 
 The keys and values of the common prefix are kept in a cache. The rest of the prompts is packed into rows
 (`token_tree`), each one forward pass with an explicit mask and explicit positions: exact for causal models, where later
-tokens change nothing before them. Text is generated in the same layout, one new token per prompt in each step.
+tokens change nothing before them. Text is generated in the same layout (`decoding`): in each pass the newest token of
+each text, and a draft of what may follow.
 
 Several images go into one batch if their prefixes have the same tokens.
 """
@@ -19,12 +20,15 @@ import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
+from fp2.engines.hf.decoding import DecodingState
+from fp2.engines.hf.drafts import Drafts
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
 from fp2.engines.hf.generation import BatchLimits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
 
 Array = npt.NDArray[Any]
 _ANY_LENGTH = 1 << 30
+_DRAFTED = 8  # most tokens for each pair of image and prompt, on average, in one pass that generates
 
 
 class _PrefixLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -57,6 +61,19 @@ class _PrefixCache:
         for layer in layers:
             layer.keys, layer.values = layer.keys[..., : self.length, :], layer.values[..., : self.length, :]
 
+    def keep(self, places: Array, n_new: int) -> None:
+        """Keep `places` [rows, kept] of the last `n_new` tokens of each row, in their order."""
+        layers: Any = self.cache.layers
+        start = int(self.cache.get_seq_length()) - n_new
+        for layer in layers:
+            for name in ("keys", "values"):
+                states = getattr(layer, name)
+                index = torch.from_numpy(places).to(states.device)[:, None, :, None]
+                index = index.expand(-1, states.shape[1], -1, states.shape[3])
+                end = start + places.shape[1]
+                states[..., start:end, :] = states[..., start:, :].gather(-2, index)
+                setattr(layer, name, states[..., :end, :])
+
     def freeze(self) -> None:
         """Do not keep what further passes add."""
         layers: Any = self.cache.layers
@@ -83,6 +100,7 @@ class SharedPrefix:
         self.text = getattr(model, text_model) if text_model else model
         self.limits = limits or BatchLimits(batch_size=64, max_tokens=512)
         self.calls = 0
+        self.drafts = Drafts()
         self._packed: dict[Any, list[_Packed]] = {}
         text_config = model.config.get_text_config()
         kinds = set(getattr(text_config, "layer_types", None) or ())
@@ -131,14 +149,17 @@ class SharedPrefix:
         self, prefix: _PrefixCache, suffixes: Sequence[Tokens], pick: Pick, end_tokens: set[int], max_new: int
     ) -> list[list[list[int]]]:
         (row,) = pack(tuple(suffixes), _ANY_LENGTH)
-        state = _Generation(row, prefix.length, prefix.rows, end_tokens)
-        logits = self._run(prefix, self._pack(row, state.ends, prefix.length))
-        for step in range(max_new):
-            state.append(pick(state.pairs, logits.flatten(0, 1)))
-            if not len(state.active) or step == max_new - 1:
-                break
-            logits = self._step(prefix, state)
-        return state.generated
+        state = DecodingState(suffixes, row, prefix.length, prefix.rows, end_tokens=end_tokens, max_new=max_new)
+        state.begin(self._run(prefix, self._pack(row, state.ends, prefix.length)), pick)
+        while state.going:
+            part = state.next_pass(self.drafts, _DRAFTED * self.limits.batch_size // prefix.rows)
+            keep = np.arange(part.ids.shape[1])
+            logits = self._run(prefix, self._to_device(part.ids, part.own, part.attends, part.positions, keep))
+            prefix.keep(state.verify(part, logits, pick, self.drafts), len(keep))
+        for texts in state.texts:
+            for suffix, text in zip(suffixes, texts, strict=True):
+                self.drafts.learn(suffix, text)
+        return state.texts
 
     def _prefill(self, batch: Sequence[EncodedPrompts]) -> _PrefixCache:
         """Compute the common prefix of prompts of one layout."""
@@ -168,24 +189,21 @@ class SharedPrefix:
         """Return a row after a prefix of `length`, whose logits are needed at `keep`."""
         attends = np.concatenate([np.ones((len(row.tokens), length), dtype=bool), row.attends], axis=1)
         positions = np.concatenate([np.arange(length), length + row.depths])
-        return self._to_device(row.tokens[None], length + row.depths, attends, positions, keep, row.sequences)
-
-    def _step(self, prefix: _PrefixCache, state: _Generation) -> torch.Tensor:
-        """Run the newest token of each active suffix; return their next-token logits."""
-        own, keep = state.lengths[state.active] - 1, np.arange(len(state.active))
-        return self._run(prefix, self._to_device(state.newest, own, state.attends[state.active], state.positions, keep))
+        return self._to_device(
+            row.tokens[None], length + row.depths[None], attends[None], positions[None], keep, row.sequences
+        )
 
     def _to_device(
         self, ids: Array, own: Array, attends: Array, positions: Array, keep: Array, sequences: Sequence[int] = ()
     ) -> _Packed:
-        """Send `ids` [rows, t] at positions `own` [t], which attend to `attends` [t, cache + t] of `positions`."""
+        """Send `ids` [rows, t] at positions `own`, which attend to `attends` [rows, t, cache + t] of `positions`."""
         device = device_of(self.model)
         tokens, places, wanted = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in (ids, own, keep))
         return _Packed(tokens, places, self._masks(attends, own, positions, device), wanted, tuple(sequences))
 
     def _run(self, prefix: _PrefixCache, packed: _Packed) -> torch.Tensor:
         """Run packed tokens after the prefix; return the logits that are needed."""
-        position = (packed.positions + prefix.shift)[None].expand(prefix.rows, -1)
+        position = (packed.positions + prefix.shift).expand(prefix.rows, -1)
         options = {"logits_to_keep": packed.keep} if self._keeps else {}
         self.calls += 1
         with torch.no_grad():
@@ -205,11 +223,11 @@ class SharedPrefix:
         full = self._mask(attends, device)
         if self._window is None:
             return full
-        near = self._mask(attends & (own[:, None] - positions[None, :] < self._window), device)
+        near = self._mask(attends & (own[:, :, None] - positions[:, None, :] < self._window), device)
         return {"full_attention": full, "sliding_attention": near} if self._kinds else near
 
     def _mask(self, attends: Array, device: Any) -> torch.Tensor:
-        mask = torch.from_numpy(attends).to(device)[None, None]
+        mask = torch.from_numpy(attends).to(device)[:, None]
         if not self._additive:
             return mask
         dtype = self.model.dtype
@@ -241,7 +259,7 @@ class SharedPrefix:
 
 @dataclass(frozen=True, eq=False)
 class _Packed:
-    """Tokens of one pass on the device: ids [1 or rows, t], positions [t], masks, and where logits are needed."""
+    """Tokens of one pass on the device: ids and positions [1 or rows, t], masks, and where logits are needed."""
 
     ids: torch.Tensor
     positions: torch.Tensor
@@ -253,51 +271,6 @@ class _Packed:
 def _subset(pick: Pick, places: Sequence[int]) -> Pick:
     """Return `pick` for a subset of the prompts, which are counted from 0 there."""
     return lambda pairs, logits: pick([(row, places[place]) for row, place in pairs], logits)
-
-
-class _Generation:
-    """The state of a generation: the length of each suffix, what it attends to in the cache, and its new tokens."""
-
-    def __init__(self, row: TreeRow, n_prefix: int, n_rows: int, end_tokens: set[int]) -> None:
-        self._end_tokens = end_tokens
-        self.active: Array = np.sort(np.array(row.sequences))
-        ends = np.empty(len(row.sequences), dtype=np.int64)
-        ends[list(row.sequences)] = row.ends
-        self.ends: Array = ends
-        """Place in the row of the end of each suffix, in the order of the suffixes."""
-        self.generated: list[list[list[int]]] = [[[] for _ in ends] for _ in range(n_rows)]
-        self.lengths: Array = n_prefix + row.depths[ends] + 1
-        self.positions: Array = np.concatenate([np.arange(n_prefix), n_prefix + row.depths])
-        self.attends: Array = np.concatenate([np.ones((len(ends), n_prefix), dtype=bool), row.attends[ends]], axis=1)
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """(image, suffix) of every active generation."""
-        return [(row, place) for row in range(len(self.generated)) for place in self.active.tolist()]
-
-    @property
-    def newest(self) -> Array:
-        """The last token of each active suffix, [rows, active]."""
-        return np.array([[row[place][-1] for place in self.active.tolist()] for row in self.generated])
-
-    def append(self, tokens: Sequence[int]) -> None:
-        """Append a token to each of `pairs`; a suffix is active until its text has ended for every image.
-
-        An image whose text has ended stays in the batch, and its further tokens are dropped.
-        """
-        for (row, place), token in zip(self.pairs, tokens, strict=True):
-            if not self._ended(self.generated[row][place]):
-                self.generated[row][place].append(token)
-        going = [not all(self._ended(row[place]) for row in self.generated) for place in self.active.tolist()]
-        self.active = self.active[np.array(going, dtype=bool)]
-        own = np.zeros((len(self.attends), len(self.active)), dtype=bool)
-        own[self.active, np.arange(len(self.active))] = True
-        self.attends = np.concatenate([self.attends, own], axis=1)
-        self.positions = np.concatenate([self.positions, self.lengths[self.active]])
-        self.lengths[self.active] += 1
-
-    def _ended(self, tokens: list[int]) -> bool:
-        return bool(tokens) and tokens[-1] in self._end_tokens
 
 
 def _parameters(function: Any) -> set[str]:

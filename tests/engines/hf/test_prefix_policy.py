@@ -80,9 +80,9 @@ def test_branches_are_checked_even_if_the_first_image_has_one_question(
     original = SharedPrefix._mask
 
     def leaky(self: SharedPrefix, sees: Any, device: Any) -> Any:
-        own = np.tril(np.ones((len(sees), len(sees)), dtype=bool))
-        before = sees[:, : sees.shape[1] - len(sees)]
-        return original(self, np.concatenate([before, own], axis=1), device)
+        length = sees.shape[1]
+        own = np.broadcast_to(np.tri(length, dtype=bool), (len(sees), length, length))
+        return original(self, np.concatenate([sees[..., :-length], own], axis=2), device)
 
     monkeypatch.setattr(SharedPrefix, "_mask", leaky)
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))

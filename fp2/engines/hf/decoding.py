@@ -1,0 +1,183 @@
+"""The state of texts that are generated together after a common prefix: tokens so far, and their places in the cache.
+
+In each pass every text that has not ended is a chain of tokens: its newest one, and a draft of what may follow
+(`drafts`). The chain is verified token by token: what the model generates after each of its tokens is appended to the
+text, up to the first token that the draft does not have. The rest of the draft is taken out of the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fp2.engines.hf.drafts import Drafts
+from fp2.engines.hf.generation import Pair, Pick
+from fp2.engines.hf.token_tree import Tokens, TreeRow
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """What is computed of one text in a pass: `tokens`, from place `start` of its image's row."""
+
+    pair: Pair
+    start: int
+    tokens: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """The tokens of a pass over R images, in rows of T tokens after L in the cache.
+
+    Attributes
+    ----------
+    chains : list of Chain
+    ids, own : int64 array, (R, T)
+        Tokens and their positions; shorter rows are filled up.
+    attends : bool array, (R, T, L + T)
+    positions : int64 array, (R, L + T)
+        Of the tokens in the cache and in the pass.
+    """
+
+    chains: list[Chain]
+    ids: Array
+    own: Array
+    attends: Array
+    positions: Array
+
+
+class DecodingState:
+    """Texts that are generated for each of R images and S prompts.
+
+    Parameters
+    ----------
+    suffixes : sequence of tokens
+        What each prompt has after the common prefix.
+    row : TreeRow
+        `suffixes`, packed.
+    n_prefix, n_images : int
+    end_tokens : set of int
+    max_new : int
+        Most tokens of a text.
+    """
+
+    def __init__(
+        self,
+        suffixes: Sequence[Tokens],
+        row: TreeRow,
+        n_prefix: int,
+        n_images: int,
+        *,
+        end_tokens: set[int],
+        max_new: int,
+    ) -> None:
+        self._suffixes, self._end_tokens, self._max_new = suffixes, end_tokens, max_new
+        ends = np.empty(len(suffixes), dtype=np.int64)
+        ends[list(row.sequences)] = row.ends
+        self.ends: Array = ends
+        """Place in the row of the end of each suffix, in the order of the suffixes."""
+        self.texts: list[list[list[int]]] = [[[] for _ in suffixes] for _ in range(n_images)]
+        self._lengths: Array = n_prefix + row.depths[ends] + 1
+        after = np.concatenate([np.ones((len(ends), n_prefix), dtype=bool), row.attends[ends]], axis=1)
+        self._attends: Array = np.repeat(after[None], n_images, axis=0)
+        positions = np.concatenate([np.arange(n_prefix), n_prefix + row.depths])
+        self._positions: Array = np.repeat(positions[None], n_images, axis=0)
+
+    @property
+    def going(self) -> list[Pair]:
+        """(image, prompt) of every text that has not ended, by image."""
+        return [
+            (image, prompt)
+            for image, texts in enumerate(self.texts)
+            for prompt, text in enumerate(texts)
+            if not self._ended(text)
+        ]
+
+    def begin(self, logits: torch.Tensor, pick: Pick) -> None:
+        """Append the first token of each text, from the logits [R, S, vocabulary] after the prompts."""
+        pairs = self.going
+        for (image, prompt), token in zip(pairs, pick(pairs, logits.flatten(0, 1)), strict=True):
+            self.texts[image][prompt].append(token)
+
+    def next_pass(self, drafts: Drafts, most: int) -> Pass:
+        """Return the newest token of each text and its draft: rows of at most `most` tokens, or one token a text."""
+        rows: list[list[Chain]] = [[] for _ in self.texts]
+        going = self.going
+        counts = np.bincount([image for image, _ in going], minlength=len(rows))
+        for image, prompt in going:
+            text = self.texts[image][prompt]
+            room = min(most // int(counts[image]) - 1, self._max_new - len(text) - 1)
+            draft = drafts.propose(self._suffixes[prompt], text, room) if room > 0 else []
+            start = sum(len(chain.tokens) for chain in rows[image][-1:]) + (rows[image][-1].start if rows[image] else 0)
+            rows[image].append(Chain((image, prompt), start, [text[-1], *draft]))
+        return self._pass([chain for row in rows for chain in row])
+
+    def _pass(self, chains: list[Chain]) -> Pass:
+        n_images, cached = self._positions.shape
+        length = max(chain.start + len(chain.tokens) for chain in chains)
+        ids = np.zeros((n_images, length), dtype=np.int64)
+        own = np.zeros((n_images, length), dtype=np.int64)
+        attends = np.zeros((n_images, length, cached + length), dtype=bool)
+        attends[:, :, cached:] = np.eye(length, dtype=bool)  # a filled place has to attend to something
+        for chain in chains:
+            (image, prompt), places = chain.pair, slice(chain.start, chain.start + len(chain.tokens))
+            first = self._lengths[prompt] + len(self.texts[image][prompt]) - 1
+            ids[image, places] = chain.tokens
+            own[image, places] = first + np.arange(len(chain.tokens))
+            attends[image, places, :cached] = self._attends[image, prompt]
+            after = slice(cached + places.start, cached + places.stop)
+            attends[image, places, after] = np.tri(len(chain.tokens), dtype=bool)
+        return Pass(chains, ids, own, attends, np.concatenate([self._positions, own], axis=1))
+
+    def verify(self, computed: Pass, logits: torch.Tensor, pick: Pick, drafts: Drafts) -> Array:
+        """Append to each text what the model generates along its chain; return the places to be kept, (R, kept).
+
+        Parameters
+        ----------
+        computed : Pass
+        logits : tensor [R, T, vocabulary]
+        pick : Pick
+            Called once for each new token of a text, in the order of its tokens.
+        drafts : Drafts
+            Counts what was proposed and accepted.
+        """
+        live, depth = computed.chains, 0
+        kept: list[list[tuple[Pair, int]]] = [[] for _ in self.texts]
+        while live:
+            at = torch.tensor([(chain.pair[0], chain.start + depth) for chain in live], device=logits.device)
+            picked = pick([chain.pair for chain in live], logits[at[:, 0], at[:, 1]])
+            right = []
+            for chain, token in zip(live, picked, strict=True):
+                image, prompt = chain.pair
+                text = self.texts[image][prompt]
+                text.append(token)
+                kept[image].append((chain.pair, chain.start + depth))
+                if not self._ended(text) and chain.tokens[depth + 1 : depth + 2] == [token]:
+                    right.append(chain)
+            drafts.accepted += len(right)
+            live, depth = right, depth + 1
+        drafts.proposed += sum(len(chain.tokens) - 1 for chain in computed.chains)
+        return self._keep(computed, kept)
+
+    def _keep(self, computed: Pass, kept: list[list[tuple[Pair, int]]]) -> Array:
+        """File the tokens that stay in the cache; texts that have ended need none of theirs."""
+        kept = [[(pair, place) for pair, place in row if not self._ended(self.texts[pair[0]][pair[1]])] for row in kept]
+        width = max(len(row) for row in kept)
+        places = np.zeros((len(kept), width), dtype=np.int64)
+        own = np.zeros((*self._attends.shape[:2], width), dtype=bool)
+        for image, row in enumerate(kept):
+            for place, ((_, prompt), at) in enumerate(row):
+                places[image, place], own[image, prompt, place] = at, True
+        self._attends = np.concatenate([self._attends, own], axis=2)
+        positions = np.take_along_axis(computed.own, places, axis=1)
+        self._positions = np.concatenate([self._positions, positions], axis=1)
+        return places
+
+    def _ended(self, text: list[int]) -> bool:
+        return len(text) >= self._max_new or (bool(text) and text[-1] in self._end_tokens)
