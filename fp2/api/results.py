@@ -123,7 +123,9 @@ class Run:
     @cached_property
     def answers(self) -> pd.DataFrame:
         """One row per planned answer, with salted keys in place of ids."""
-        return self._table(artifacts.RESPONSES)
+        from fp2.ask.dense_answers import SHARDS
+
+        return self._table(SHARDS if (self.folder / SHARDS).is_dir() else artifacts.RESPONSES)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -134,7 +136,7 @@ class Run:
         import pandas as pd
 
         path = self.folder / name
-        if not path.is_file():
+        if not path.exists():
             raise Fp2Error(f"the run has no table {name}", where=self.run_id)
         return pd.read_parquet(path)
 

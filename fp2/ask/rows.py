@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BYTES_PER_ANSWER = 600
 _AT_ONCE = 20_000  # answers
+_LEARNED = 64  # stored answers to a question that the engine is given
 _SAMPLE = 10_000
 """About how many stored answers the means of a forecast are taken over."""
 
@@ -140,7 +141,20 @@ class RowStorage:
     def load(self) -> int:
         """Find which answers the store has; return how many planned ones."""
         self._look()
+        if not self._have.all():
+            self._engine.learn(self._stored_texts())
         return self._count(self._have)
+
+    def _stored_texts(self) -> dict[str, list[str]]:
+        """Return some stored answers to each question."""
+        found: dict[str, list[str]] = {}
+        for place, question in enumerate(self.plan.questions):
+            there = np.unique(self._of[:, place])
+            keys = _hex(self._index[there[self._have[there]][:_LEARNED]])
+            texts = [answer.text for answer in self._store.get_many(keys).values() if answer.text]
+            if texts:
+                found[question.question_id] = texts
+        return found
 
     def open_tasks(self) -> list[ImageTask]:
         """Return the stimuli with the questions that have no answer yet; the same pixels twice are asked about once."""

@@ -125,6 +125,10 @@ class Engine(Protocol):
         """Return what is recorded but not hashed: device, batch size, attention, sharing, versions."""
         ...
 
+    def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Take answers that are stored, by question id, before others are asked for; no answer may depend on them."""
+        ...
+
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
         """Yield answers in batches, in any order: every question of every task exactly once."""
         ...
@@ -287,6 +291,9 @@ class BaseEngine:
     def profile(self) -> ModelProfile:
         """Return that nothing is known."""
         return ModelProfile()
+
+    def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Do nothing: stored answers are of no use here."""
 
 
 def failed(task: ImageTask, question: Question, reason: str) -> Answer:

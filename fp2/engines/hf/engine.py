@@ -92,6 +92,7 @@ class HfEngine(BaseEngine):
     ) -> None:
         self.spec, self.decoding, self.options = spec, decoding, options or HfOptions()
         self._digests = FileDigests(connection, verify=verify_files)
+        self._stored: Mapping[str, Sequence[str]] = {}
 
     @classmethod
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
@@ -177,6 +178,10 @@ class HfEngine(BaseEngine):
             **(session.runtime() if session else {}),
         }
 
+    def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Take stored answers, by question id, from which further ones are drafted."""
+        self._stored = texts
+
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
         """Yield answers batch by batch: every question of every task once, in any order.
 
@@ -228,6 +233,7 @@ class HfEngine(BaseEngine):
             sharing=self.options.sharing,
             batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else 64),
             max_tokens=self.options.max_tokens or (512 if device == "cpu" else 2048),
+            stored=self._stored,
         )
 
     def _generate(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:

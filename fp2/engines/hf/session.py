@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ class Session:
         As requested; resolved with the first image.
     batch_size, max_tokens : int
         See `HfOptions`.
+    stored : Mapping, optional
+        Earlier answers by question id, from which further ones are drafted.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Session:
         sharing: str,
         batch_size: int,
         max_tokens: int,
+        stored: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.loaded, self.decoding = loaded, decoding
         self._limits = BatchLimits(batch_size, max_tokens)
@@ -61,6 +64,7 @@ class Session:
         self._fallback: Strategy | None = None
         self._sharing = sharing
         self._used: set[str] = set()
+        self._stored = dict(stored or {})
         self._forms: YesNoForms | None = None
         self._end_tokens = end_tokens_of(loaded.model, loaded.processor.tokenizer)
         keep_only_end_tokens(loaded.model, self._end_tokens)
@@ -188,6 +192,8 @@ class Session:
         """Return generated answers."""
         sampled = self.decoding.temperature > 0
         pick = Sampler(self.decoding.temperature, lambda pair: self._seed(batch, pair)) if sampled else greedy
+        if self._stored and isinstance(strategy, SharedPrefix):
+            self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]
         generated = strategy.generate(encoded, pick, self._end_tokens, self.decoding.max_new_tokens)
         with self.loaded.lock:
@@ -196,6 +202,15 @@ class Session:
                 for group, tokens in zip(batch, generated, strict=True)
                 for question, prompts in group
             ]
+
+    def _learn(self, strategy: SharedPrefix, group: ImageQuestions) -> None:
+        """Let the drafts learn the stored answers to the questions of `group`, once."""
+        tokenizer, end = self.loaded.processor.tokenizer, sorted(self._end_tokens)[:1]
+        for question, prompts in group:
+            for text in self._stored.pop(question.question_id, ()):
+                with self.loaded.lock:
+                    tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+                strategy.drafts.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
 
     def _seed(self, batch: Sequence[ImageQuestions], pair: Pair) -> int:
         """Return the seed of a pair: it depends only on the question, the image shown and the run's seed."""

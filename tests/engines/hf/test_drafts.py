@@ -109,3 +109,15 @@ def test_a_draft_stops_where_answers_part() -> None:
         drafts.learn(PROMPT, [1, 2, 3, 10 + place % 4, 5, 6, 7])
     assert drafts.propose(PROMPT, [], 9) == [1, 2, 3]
     assert drafts.propose(PROMPT, [1, 2, 3, 12], 9)[:3] == [5, 6, 7]
+
+
+def test_stored_answers_draft_those_of_a_later_run(tiny_llava: Path, tasks: list[ImageTask]) -> None:
+    some = [dataclasses.replace(task, questions=ASKED[:1]) for task in tasks[:2]]
+    decoding, spec, options = Decoding(max_new_tokens=12), HfSpec(str(tiny_llava)), HfOptions(threads=1, batch_size=1)
+    first = HfEngine(spec, decoding, options)
+    said = texts(first, some[:1])
+    later = HfEngine(spec, decoding, options)
+    later.learn({"q0": [text for text in said.values() if text] * 8})
+    again = texts(later, some[:1])
+    assert again == said
+    assert later._session._strategy.drafts.proposed > 0  # type: ignore[union-attr]
