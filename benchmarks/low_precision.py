@@ -43,7 +43,8 @@ def run(root: Path, name: str, people: int) -> Any:
 
 def probabilities(found: Any) -> pd.Series:
     """Return P(Yes) by image and question."""
-    return found.answers.set_index(["image_id", "template", "trait"])["p_yes"].astype(float).sort_index()
+    table: pd.DataFrame = found.answers.set_index(["image_id", "template", "trait"]).sort_index()
+    return table["p_yes"].astype(float)
 
 
 def verdicts(found: Any) -> dict[tuple[str, int], bool]:

@@ -200,16 +200,12 @@ class HfEngine(BaseEngine):
         for inputs in prefetched(map(session.build_inputs, itertools.chain([first], tasks)), _AHEAD):
             if inputs.failed:
                 yield inputs.failed
-            for group in inputs.groups:
-                if group.scored:
-                    yield from self._ask([group])
-                else:
-                    pending.append(group)
+            pending += inputs.groups
             enough = sum(len(group.questions) for group in pending) >= _PENDING_BATCHES * session.batch_size
             if enough or sum(group.encoded.nbytes for group in pending) > _PENDING_BYTES:
-                yield from self._generate(pending)
+                yield from self._ask_together(pending)
                 pending = []
-        yield from self._generate(pending)
+        yield from self._ask_together(pending)
 
     def _load(self) -> LoadedModel:
         """Return model and processor on the device that the options name."""
@@ -236,15 +232,15 @@ class HfEngine(BaseEngine):
             stored=self._stored,
         )
 
-    def _generate(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
-        """Generate for pending images, those of one layout together."""
+    def _ask_together(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Ask about pending images, those of one layout together."""
         alike: dict[Any, list[ImageQuestions]] = {}
         for group in pending:
-            alike.setdefault(group.encoded.layout, []).append(group)
+            alike.setdefault((group.encoded.layout, group.scored and group.questions), []).append(group)
         for groups in alike.values():
             start = 0
             while start < len(groups):
-                rows = max(1, self._session.batch_size // len(groups[0].questions))
+                rows = self._session.images_together(groups[0])
                 yield from self._ask(groups[start : start + rows])
                 start += rows
 
@@ -273,7 +269,10 @@ class HfEngine(BaseEngine):
         free_memory()
         half = len(batch) // 2
         if half:
-            self._session.limit_batch_size(half * len(batch[0].questions))
+            if batch[0].scored:
+                self._session.shrink(scored=True)
+            else:
+                self._session.limit_batch_size(half * len(batch[0].questions))
             yield from self._ask(batch[:half])
             yield from self._ask(batch[half:])
             return

@@ -12,6 +12,8 @@ Pair = tuple[int, int]
 """The index of an image in the batch, and the index of one of its prompts."""
 Pick = Callable[[Sequence[Pair], torch.Tensor], list[int]]
 """(pairs, their next-token logits [pairs, vocabulary] in float32) -> one token for each."""
+Logits = tuple[Sequence[int], Sequence[int], torch.Tensor]
+"""(images, indices of continuations, their next-token logits [images, continuations, vocabulary] in float32)."""
 _FEWEST_TOKENS = 16
 
 

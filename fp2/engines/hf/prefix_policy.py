@@ -103,10 +103,10 @@ def compare(strategy: SharedPrefix | WholePrompts, plain: WholePrompts, encoded:
 
     wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
     found: dict[int, torch.Tensor] = {}
-    for places, logits in strategy.logits(encoded, wanted):
-        found.update(zip(places, logits, strict=True))
+    for _, places, logits in strategy.logits([encoded], wanted):
+        found.update(zip(places, logits[0], strict=True))
     ours = torch.stack([found[place] for place in range(len(wanted))])
-    reference = torch.stack([next(iter(plain.logits(encoded, [place])))[1][0] for place in wanted])
+    reference = torch.stack([next(iter(plain.logits([encoded], [place])))[2][0, 0] for place in wanted])
     return LogitDifference(
         float((ours - reference).abs().max()),
         float((ours - reference.roll(1, 0)).abs().max()),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-from fp2.engines.hf.generation import check_logits
+from fp2.engines.hf.generation import Logits, check_logits
 from fp2.engines.hf.likelihoods import YesNoForms, choice_numbers, likelier, log_sum, read_yes_no
 from fp2.engines.hf.token_tree import Tokens
 from fp2.tables import Answer, ImageTask, Question
@@ -24,15 +24,25 @@ OptionTokens = Mapping[str, tuple[Tokens, ...]]
 class LogitSource(Protocol):
     """A way to compute logits."""
 
-    def logits(
-        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
-    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
-        """Yield (indices into `wanted`, their next-token logits [n, vocabulary] in float32), each index once."""
+    def logits(self, batch: Sequence[EncodedPrompts], wanted: Sequence[Continuation]) -> Iterator[Logits]:
+        """Yield the logits after each continuation of each of some images, whose prompts have one layout, once."""
         ...
 
 
+def score(
+    batch: Sequence[ImageQuestions], forms: YesNoForms | None, options: OptionTokens, source: LogitSource
+) -> list[Answer]:
+    """Return the answers about images with the same questions, whose prompts have one layout."""
+    scorers = [LogitScorer(group, forms, options) for group in batch]
+    wanted = scorers[0].wanted
+    for images, places, logits in source.logits([group.encoded for group in batch], wanted):
+        for image, own in zip(images, logits, strict=True):
+            scorers[image].read([wanted[place] for place in places], own)
+    return [answer for scorer in scorers for answer in scorer.answers()]
+
+
 class LogitScorer:
-    """Requests the logits that the questions about one image need, and turns them into answers.
+    """What the questions about one image need of the logits, and the answers that follow from them.
 
     Parameters
     ----------
@@ -51,12 +61,14 @@ class LogitScorer:
         self._numbers: dict[int, dict[str, float]] = {}
         self._log_probabilities: dict[tuple[int, Tokens, int], float] = {}
 
-    def answers(self, source: LogitSource) -> list[Answer]:
-        """Return the answers in the order of the questions."""
+    @property
+    def wanted(self) -> list[Continuation]:
+        """The continuations after which logits are needed."""
         yes_no: list[Continuation] = [(prompt, ()) for prompt in sorted(self._yes_no)]
-        wanted = list(dict.fromkeys([*yes_no, *self._option_tokens]))
-        for places, logits in source.logits(self._group.encoded, wanted):
-            self._read([wanted[place] for place in places], logits)
+        return list(dict.fromkeys([*yes_no, *self._option_tokens]))
+
+    def answers(self) -> list[Answer]:
+        """Return the answers in the order of the questions, once everything was read."""
         return [self._answer(self._group.task, question, prompts) for question, prompts in self._group]
 
     def _needed_tokens(self) -> dict[Continuation, list[int]]:
@@ -70,7 +82,7 @@ class LogitScorer:
                         found.setdefault((prompt, tokens[:k]), {})[token] = None
         return {place: list(tokens) for place, tokens in found.items()}
 
-    def _read(self, places: list[Continuation], logits: torch.Tensor) -> None:
+    def read(self, places: list[Continuation], logits: torch.Tensor) -> None:
         """Keep what the questions need of logits [places, vocabulary]."""
         check_logits(logits)
         rows = [row for row, (prompt, appended) in enumerate(places) if not appended and prompt in self._yes_no]

@@ -13,7 +13,7 @@ from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
 from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens, yes_no_forms
 from fp2.engines.hf.model import is_out_of_memory
 from fp2.engines.hf.prefix_policy import candidates, compare, inexact
-from fp2.engines.hf.scoring import LogitScorer, OptionTokens
+from fp2.engines.hf.scoring import OptionTokens, score
 from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.engines.hf.whole_prompts import WholePrompts
 from fp2.errors import Fp2Error
@@ -120,7 +120,7 @@ class Session:
         return self._limits.halve(tokens=by_tree)
 
     def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
-        """Return all answers about images of one layout (about one image, if answers are scored).
+        """Return all answers about images of one layout (with the same questions, if answers are scored).
 
         Raises
         ------
@@ -133,7 +133,13 @@ class Session:
         if not batch[0].scored:
             return self._generate(strategy, batch)
         forms, options = self._answer_tokens(batch[0].questions)
-        return LogitScorer(batch[0], forms, options).answers(strategy)
+        return score(batch, forms, options, strategy)
+
+    def images_together(self, group: ImageQuestions) -> int:
+        """Return how many images with these questions are asked about together."""
+        if group.scored:
+            return self._strategy_for(group.encoded).images_together(group.encoded)
+        return max(1, self.batch_size // len(group.questions))
 
     def _strategy_for(self, encoded: EncodedPrompts) -> Strategy:
         """Return the strategy for `encoded`; it is selected and checked with the first image."""

@@ -23,11 +23,12 @@ from transformers.cache_utils import Cache, DynamicLayer
 from fp2.engines.hf.decoding import DecodingState
 from fp2.engines.hf.drafts import Drafts
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
-from fp2.engines.hf.generation import BatchLimits, Pick
+from fp2.engines.hf.generation import BatchLimits, Logits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
 
 Array = npt.NDArray[Any]
 _ANY_LENGTH = 1 << 30
+_PREFIXES = 4  # most tokens of prefixes computed together, for each token of `max_tokens`
 _DRAFTED = 8  # most tokens for each pair of image and prompt, on average, in one pass that generates
 
 
@@ -115,15 +116,22 @@ class SharedPrefix:
         """Return whether the common prefix contains the whole image, so that there is something to share."""
         return encoded.image_in_prefix and len(encoded.prefix) > 0
 
-    def logits(
-        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
-    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
-        """Yield (indices into `wanted`, their next-token logits [n, vocabulary] in float32), each index once."""
-        prefix = self._prefill([encoded])
+    def logits(self, batch: Sequence[EncodedPrompts], wanted: Sequence[Continuation]) -> Iterator[Logits]:
+        """Yield the logits of prompts of one layout; see `LogitSource`."""
+        prefix = self._prefill(batch)
         prefix.freeze()
-        suffixes = tuple(encoded.suffixes[prompt] + appended for prompt, appended in wanted)
+        suffixes = tuple(batch[0].suffixes[prompt] + appended for prompt, appended in wanted)
         for packed in self._packed_for(suffixes, prefix.length):
-            yield packed.sequences, self._run(prefix, packed)[0]
+            yield range(len(batch)), packed.sequences, self._run(prefix, packed)
+
+    def images_together(self, encoded: EncodedPrompts) -> int:
+        """Return how many images of this layout are scored together, so that the weights are read once for them.
+
+        A pass after the prefix has at most `max_tokens` tokens, the prefixes have four times as many.
+        """
+        n_tokens = sum(len(row.tokens) for row in pack(encoded.suffixes, self.limits.max_tokens))
+        most = min(self.limits.max_tokens // n_tokens, _PREFIXES * self.limits.max_tokens // len(encoded.prefix))
+        return max(1, most)
 
     def generate(
         self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int

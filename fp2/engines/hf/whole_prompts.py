@@ -14,7 +14,7 @@ import torch
 from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, image_inputs
-from fp2.engines.hf.generation import BatchLimits, Pair, Pick
+from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
 from fp2.engines.hf.token_tree import Tokens
 
 _Prompt = tuple[EncodedPrompts, int, Tokens]  # prompts about an image, the index of one, and tokens appended to it
@@ -56,15 +56,18 @@ class WholePrompts:
         """Return True: every prompt can be computed in full."""
         return True
 
-    def logits(
-        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
-    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
-        """Yield (indices into `wanted`, their next-token logits [n, vocabulary] in float32), each index once."""
-        prompts = [(encoded, prompt, appended) for prompt, appended in wanted]
+    def logits(self, batch: Sequence[EncodedPrompts], wanted: Sequence[Continuation]) -> Iterator[Logits]:
+        """Yield the logits image by image; see `LogitSource`."""
+        for image, encoded in enumerate(batch):
+            prompts = [(encoded, prompt, appended) for prompt, appended in wanted]
+            self._features.clear()
+            for places in self._batches(prompts):
+                yield [image], places, self._logits([prompts[place] for place in places])[None]
         self._features.clear()
-        for places in self._batches(prompts):
-            yield places, self._logits([prompts[place] for place in places])
-        self._features.clear()
+
+    def images_together(self, encoded: EncodedPrompts) -> int:
+        """Return 1: nothing is gained by more."""
+        return 1
 
     def generate(
         self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int

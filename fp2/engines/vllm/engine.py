@@ -172,12 +172,18 @@ class VllmEngine(HfEngine):
             max_tokens=1,  # unused
         )
 
-    def _generate(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
-        """Generate for pending images of any layout: vLLM batches by itself."""
+    def _ask_together(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
+        """Generate for pending images of any layout, since vLLM batches by itself; score one image after the other."""
+        written = []
+        for group in pending:
+            if group.scored:
+                yield from self._ask([group])
+            else:
+                written.append(group)
         start = 0
-        while start < len(pending):
-            rows = max(1, self._session.batch_size // max(len(group.questions) for group in pending))
-            yield from self._ask(list(pending[start : start + rows]))
+        while start < len(written):
+            rows = max(1, self._session.batch_size // max(len(group.questions) for group in written))
+            yield from self._ask(written[start : start + rows])
             start += rows
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts
+from fp2.engines.hf.generation import Logits
 from fp2.engines.hf.inputs import ImageQuestions
 from fp2.engines.hf.processors import LastImageProcessor, raw_image, raw_pixels
-from fp2.engines.hf.scoring import LogitScorer
+from fp2.engines.hf.scoring import score
 from fp2.engines.hf.session import Session
 from fp2.engines.hf.token_tree import Tokens
 from fp2.tables import Answer
@@ -74,10 +75,8 @@ class VllmLogits:
         self.tokens: list[int] = []
         self.calls = 0
 
-    def logits(
-        self, encoded: EncodedPrompts, wanted: Sequence[Continuation]
-    ) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
-        """Yield (indices into `wanted`, logits [n, highest of `tokens` + 2] in float32), each index once.
+    def logits(self, batch: Sequence[EncodedPrompts], wanted: Sequence[Continuation]) -> Iterator[Logits]:
+        """Yield the logits about one image, [1, n, highest of `tokens` + 2]; see `LogitSource`.
 
         A row has the log-probabilities of `tokens`; its last place has the log of the remaining probability, so that
         its softmax gives the model's own probabilities.
@@ -85,7 +84,7 @@ class VllmLogits:
         parts = [self.tokens[start : start + _MOST_TOKENS] for start in range(0, len(self.tokens), _MOST_TOKENS)]
         for start in range(0, len(wanted), self._batch_size):
             places = range(start, min(start + self._batch_size, len(wanted)))
-            prompts = [vllm_prompt(encoded, *wanted[place]) for place in places]
+            prompts = [vllm_prompt(batch[0], *wanted[place]) for place in places]
             logs = torch.full((len(prompts), max(self.tokens) + 2), -torch.inf, dtype=torch.float64)
             for part in parts:
                 params = {"temperature": 0.0, "max_tokens": 1, "logprob_token_ids": part, "detokenize": False}
@@ -94,7 +93,7 @@ class VllmLogits:
                     logs[row, part] = torch.tensor([first[token].logprob for token in part], dtype=torch.float64)
             rest = 1 - logs.exp().sum(dim=-1)
             logs[:, -1] = rest.clamp_min(1e-12).log()
-            yield places, logs.float()
+            yield [0], places, logs.float()[None]
 
     def generate(self, prompts: Sequence[dict[str, Any]], params: Sequence[dict[str, Any]]) -> list[list[int]]:
         """Return the new tokens of every prompt."""
@@ -134,7 +133,7 @@ class VllmSession(Session):
         if forms is not None:
             tokens |= {*forms.yes, *forms.no, forms.yes_first, forms.no_first}
         self._vllm.tokens = sorted(tokens)
-        return LogitScorer(batch[0], forms, options).answers(self._vllm)
+        return score(batch, forms, options, self._vllm)
 
     def _generate_text(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         asked = [(row, question, prompts[0]) for row, group in enumerate(batch) for question, prompts in group]

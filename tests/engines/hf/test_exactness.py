@@ -87,8 +87,8 @@ def shared(engine: HfEngine, tasks: Sequence[ImageTask]) -> Logits:
     for task in tasks:
         (group,) = engine._session.build_inputs(task).groups
         strategy = engine._session._strategy_for(group.encoded)
-        for places, logits in strategy.logits(group.encoded, [(prompts[0], ()) for _, prompts in group]):
-            for place, row in zip(places, logits, strict=True):
+        for _, places, logits in strategy.logits([group.encoded], [(prompts[0], ()) for _, prompts in group]):
+            for place, row in zip(places, logits[0], strict=True):
                 found[task.image_id, group.questions[place].question_id] = row
     return found
 
@@ -198,8 +198,8 @@ def test_the_check_detects_a_prefix_lm_on_the_tree(tiny_family: Callable[[str], 
     tree, plain = SharedPrefix(engine._session.loaded.model), one_at_a_time(engine, [task])
     wrong = {
         (task.image_id, group.questions[place].question_id): row
-        for places, logits in tree.logits(group.encoded, [(prompts[0], ()) for _, prompts in group])
-        for place, row in zip(places, logits, strict=True)
+        for _, places, logits in tree.logits([group.encoded], [(prompts[0], ()) for _, prompts in group])
+        for place, row in zip(places, logits[0], strict=True)
     }
     assert difference(wrong, plain) > 100 * TOLERANCE
 
@@ -349,3 +349,22 @@ def test_a_blind_model_gives_every_subject_the_same_answer(
     seen = answers(engine, with_questions(tasks[:1], ASKED))
     assert any(seen[key].numbers != found[key].numbers for key in seen)
     assert engine.method(ASKED[0], blind=True)["blind"] == ("no picture" if family == "llava" else "grey picture")
+
+
+@pytest.mark.parametrize("family", ["llava", "qwen2_5_vl", "gemma3"])
+def test_images_scored_together_have_the_numbers_of_one_at_a_time(
+    family: str, tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choice = Question("who", "who", "Who is this?", "choice", choices=("a nurse", "a cook", "someone else"))
+    some = with_questions(tasks[:4], (*ASKED[:2], choice))
+    spec = HfSpec(str(tiny_family(family)))
+    together = HfEngine(spec, DECODING, HfOptions(threads=1, max_tokens=1024))
+    found = answers(together, some)
+    alone = HfEngine(spec, DECODING, HfOptions(threads=1, max_tokens=1024))
+    monkeypatch.setattr(type(alone._session), "images_together", lambda self, group: 1)
+    expected = answers(alone, some)
+    assert together.model_calls < alone.model_calls
+    for key, answer in expected.items():
+        assert found[key].text == answer.text
+        for name, value in (answer.numbers or {}).items():
+            assert (found[key].numbers or {})[name] == pytest.approx(value, rel=2e-3, abs=1e-5)

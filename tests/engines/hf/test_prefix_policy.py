@@ -118,7 +118,7 @@ def test_the_difference_is_that_of_the_logits(tiny_family: Callable[[str], Path]
     assert checks is not None
     found = compare(SharedPrefix(session.loaded.model), plain, checks)
     assert found.error < 1e-5 < 1e-2 < found.control
-    rows = [next(iter(plain.logits(checks, [(prompt, ())])))[1][0] for prompt in range(len(checks.suffixes))]
+    rows = [next(iter(plain.logits([checks], [(prompt, ())])))[2][0, 0] for prompt in range(len(checks.suffixes))]
     assert found.largest == pytest.approx(max(float(row.abs().max()) for row in rows))
     assert found.control == pytest.approx(
         max(float((rows[i] - rows[i - 1]).abs().max()) for i in range(len(rows))), rel=1e-3
