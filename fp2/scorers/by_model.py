@@ -1,0 +1,368 @@
+"""Scorers that ask a model about the text of an answer: what it returns is kept in the response store like an answer.
+
+Each distinct text is asked about once, under a key of everything that can change the value: the model, how it is asked,
+the question (where the scorer reads it) and the text. The keys are recorded as derived from the images of the answers,
+so that a purge removes what is stored under them. Without a store (`fp2.score`) nothing is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.progress import Progress
+from fp2.scorers.base import Number, Scored, Scorer, check_lengths, equal_bins, is_blank
+from fp2.store.origins import add_derived
+from fp2.store.rows import SCORED_BY
+from fp2.store.salted_keys import local_salt, salted
+from fp2.store.seeds import take_answers
+from fp2.tables import Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.config import Config
+    from fp2.engines.base import Price
+    from fp2.probes.battery import Battery
+    from fp2.store.rows import ResponseStore
+
+NOTE = "Scored by a model"
+"""How the limitation on a scorer of this kind begins."""
+KEY_SCHEMA = 1
+EARLY_TRIES = 20
+"""After so many texts asking ends if most of them failed."""
+Asked = Mapping[str, tuple[str, str]]
+"""Key -> question and text."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a scorer that asks a model is given by a run.
+
+    Attributes
+    ----------
+    store : ResponseStore, optional
+        Where values are kept; None keeps nothing.
+    progress : Progress
+    questions : Mapping
+        Question id -> text.
+    salt : bytes, optional
+        With which image ids are salted; None where they are salted keys already.
+    error_budget : float
+        Texts that may fail: a share up to 1, a count above.
+    verify_files : bool
+        Do not trust what is remembered of files and servers (`--verify-inputs`).
+    """
+
+    store: ResponseStore | None = None
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+    questions: Mapping[str, str] = field(default_factory=dict)
+    salt: bytes | None = None
+    error_budget: float = 0.05
+    verify_files: bool = False
+
+    @classmethod
+    def of(
+        cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
+    ) -> Resources:
+        """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
+        questions = {one.question_id: one.text for one in battery.questions} if battery else {}
+        salt = None if keyed else local_salt(Path(config.paths.state))
+        return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The value that is read from what a model returned, NaN where there is none, and what it was read from."""
+
+    value: float
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """What scorers that ask a model share (see `fp2.scorers.base.Scorer`). Building one asks and loads nothing.
+
+    Parameters
+    ----------
+    name : str
+        The key in the config.
+    value_range : (float, float)
+        Smallest and largest possible value; follows from the other options, and is checked where it is given.
+    smallest_effect : float
+        The smallest difference between groups that matters; a fortieth of the range if 0.
+    """
+
+    name: str
+    value_range: tuple[float, float] = (0.0, 0.0)
+    smallest_effect: Number = 0.0
+
+    method: ClassVar[str]
+    """How the model is asked and read, with a version: part of every key."""
+    reads_question: ClassVar[bool] = False
+    probes: ClassVar[tuple[str, ...] | None] = None
+    n_people: ClassVar[int] = 1
+    uses_subject_attributes: ClassVar[bool] = False
+    resources: ClassVar[Resources] = Resources()
+
+    # -- what a subclass defines
+
+    def check(self) -> None:
+        """Raise Fp2Error unless the model can be asked: called before a run asks anything."""
+        raise NotImplementedError
+
+    def model_identity(self) -> dict[str, Any]:
+        """Return everything that can change a value besides question and text (JSON values, no paths)."""
+        raise NotImplementedError
+
+    def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
+        """Yield an answer for each key (`Answer.image_id`), in batches; one that failed has an error."""
+        raise NotImplementedError
+
+    def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
+        """Return the value of a stored answer."""
+        raise NotImplementedError
+
+    def missing(self, state: str) -> Reading:
+        """Return the reading of a text that has no value: `blank`, or the answer `failed`."""
+        raise NotImplementedError
+
+    def note(self, details: Sequence[Mapping[str, Any]]) -> str:
+        """Return what a reader of the results has to know; `details` are those of every score."""
+        raise NotImplementedError
+
+    def words(self, question: str, text: str) -> int:
+        """Return the number of words that are sent for a text, for an estimate of cost."""
+        return len(text.split())
+
+    @property
+    def price(self) -> Price | None:
+        """Price of a text, where it is known."""
+        return None
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that are generated for a text."""
+        return 0
+
+    # -- members of a scorer; a subclass has `higher_is_better`, a field or a property
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return False
+
+    @property
+    def lexicon(self) -> dict[str, str] | None:
+        """Name, version and sha256 of a list of words or a rubric; None without one."""
+        return None
+
+    @property
+    def bins(self) -> tuple[float, ...]:
+        """Edges of ten equal bins over the range."""
+        return equal_bins(*self.value_range, 10)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What the key of every value contains besides question and text."""
+        return {"method": self.method, **self.model_identity()}
+
+    @cached_property
+    def version(self) -> str:
+        """The method's version, and a digest of everything that can change a value."""
+        return f"{self.method.rpartition('/')[2]}+{digest(self.identity)[:12]}"
+
+    def using(self, resources: Resources) -> Self:
+        """Return the scorer with what a run gives it, checked.
+
+        Raises
+        ------
+        Fp2Error
+            If the model cannot be asked.
+        """
+        made = copy.copy(self)
+        object.__setattr__(made, "resources", resources)
+        made.check()
+        return made
+
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
+        """Score texts whose questions and images are not known."""
+        check_lengths(texts, probes)
+        return self.score_answers(texts, [""] * len(texts))
+
+    def score_rows(self, rows: pd.DataFrame) -> Scored:
+        """Score the rows of an answers table; `details` say what the model returned.
+
+        Raises
+        ------
+        Fp2Error
+            If too many texts fail; what was returned so far is kept.
+        """
+        questions = [self.resources.questions.get(name, "") for name in rows["question_id"]]
+        return self.score_answers(rows["text"].tolist(), questions, rows["image_id"].tolist())
+
+    def score_answers(
+        self, texts: Sequence[str], questions: Sequence[str], images: Sequence[str] | None = None
+    ) -> Scored:
+        """Score `texts`, answers to `questions` about `images` (ids)."""
+        asked = self.asked(texts, questions)
+        keys = [asked[pair] for pair in zip(self._questions(questions), texts, strict=True)]
+        if images is not None:
+            self._record_origins(images, keys)
+        wanted = {key: pair for pair, key in asked.items() if key is not None}
+        found = self.stored(wanted)
+        found |= self._ask({key: pair for key, pair in wanted.items() if key not in found}, len(wanted))
+        blank, failed = self.missing("blank"), self.missing("failed")
+        readings = [blank if key is None else found.get(key, failed) for key in keys]
+        return Scored(
+            np.array([one.value for one in readings], dtype=np.float64),
+            {name: np.array([one.details[name] for one in readings]) for name in blank.details},
+        )
+
+    def left(self, rows: pd.DataFrame) -> Asked:
+        """Return what the store lacks for the rows of an answers table; nothing is asked."""
+        questions = [self.resources.questions.get(name, "") for name in rows["question_id"]]
+        wanted = {key: pair for pair, key in self.asked(rows["text"].tolist(), questions).items() if key is not None}
+        there = self.stored(wanted)
+        return {key: pair for key, pair in wanted.items() if key not in there}
+
+    def asked(self, texts: Sequence[str], questions: Sequence[str]) -> dict[tuple[str, str], str | None]:
+        """Return question and text of each score, with its key; None for a blank text, which is not asked about."""
+        pairs = zip(self._questions(questions), texts, strict=True)
+        return {pair: None if is_blank(pair[1]) else self._key(*pair) for pair in dict.fromkeys(pairs)}
+
+    def stored(self, keys: Asked) -> dict[str, Reading]:
+        """Return what the store has, after copying from its seeds what it lacks."""
+        store = self.resources.store
+        if store is None:
+            return {}
+        take_answers(store, keys)
+        return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
+
+    def _questions(self, questions: Sequence[str]) -> Sequence[str]:
+        return questions if self.reads_question else [""] * len(questions)
+
+    def _key(self, question: str, text: str) -> str:
+        return digest({"schema": KEY_SCHEMA, "scorer": self.identity, "question": question, "text": text})
+
+    def _record_origins(self, images: Sequence[str], keys: Sequence[str | None]) -> None:
+        """Record, before anything is asked, which images the keys are derived from."""
+        store, salt = self.resources.store, self.resources.salt
+        if store is None:
+            return
+        names = images if salt is None else salted(images, salt, "image")
+        by_image: dict[str, list[str]] = {}
+        for name, key in zip(names, keys, strict=True):
+            if key is not None:
+                by_image.setdefault(name, []).append(key)
+        add_derived(store.connection, store.path, by_image)
+
+    def _ask(self, left: Asked, n_texts: int) -> dict[str, Reading]:
+        """Ask about what the store lacks; each batch is stored as it comes."""
+        if not left:
+            return {}
+        found: dict[str, Reading] = {}
+        n_failed, reason, hopeless, store = 0, "", False, self.resources.store
+        budget = self.resources.error_budget
+        allowed = budget * n_texts if budget <= 1 else budget
+        with (
+            self.resources.progress.count_up(f"Scoring: {self.name}", len(left)) as tick,
+            contextlib.closing(self.ask(left)) as batches,
+        ):
+            for batch in batches:
+                kept = [(one.image_id, self._marked(one)) for one in batch]
+                if store is not None:
+                    store.put_many(kept, self.runtime())
+                for key, one in kept:
+                    if one.error is None and one.text is not None:
+                        found[key] = self.read(one.text, one.numbers or {})
+                    else:
+                        n_failed, reason = n_failed + 1, reason or str(one.error)
+                tick(len(batch))
+                tried = len(found) + n_failed
+                if hopeless := tried >= EARLY_TRIES and n_failed > tried / 2:
+                    break
+        if hopeless or n_failed > allowed:
+            kept_line = "What was scored is kept; fix the cause and run the same command again"
+            what = f"{n_failed} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
+            raise Fp2Error(what, where=f"scorer.{self.name}", fix=kept_line if store is not None else "")
+        return found
+
+    def _marked(self, answer: Answer) -> Answer:
+        """Return an answer that names the method: two stores may differ in it (`fp2.store.merge`)."""
+        return Answer(
+            answer.image_id, answer.question_id, answer.text, answer.error, answer.seconds, answer.tokens,
+            {**(answer.numbers or {}), SCORED_BY: self.method},
+        )  # fmt: skip
+
+    def settle(self, low: float, high: float, smallest_effect: float = 0.0) -> None:
+        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`.
+
+        Raises
+        ------
+        Fp2Error
+            If the range has no width or is not the one that was given, or the smallest effect is outside it.
+        """
+        where = f"scorer.{self.name}"
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise Fp2Error("every value would be the same, or is not finite", where=where)
+        if tuple(self.value_range) not in ((0.0, 0.0), (low, high)):
+            what = "value_range is not the one that follows from the other options"
+            raise Fp2Error(what, where=where, fix=f"Leave it out, or write [{low:g}, {high:g}]")
+        effect = self.smallest_effect or smallest_effect or (high - low) / 40
+        if not 0 < effect < high - low:
+            raise Fp2Error("smallest_effect must be above 0 and below the width of the scale", where=where)
+        object.__setattr__(self, "value_range", (low, high))
+        object.__setattr__(self, "smallest_effect", effect)
+
+    def about(self, error: Fp2Error, key: str = "id") -> Fp2Error:
+        """Return an error about a model's settings as one about this scorer's; `key` is its name of `model.id`."""
+        where, fix = error.where, error.fix
+        for old, new in (("model.id", key), ("model.", ""), ("engine.", "")):
+            where, fix = (text.replace(old, f"scorer.{self.name}.{new}") for text in (where, fix))
+        return Fp2Error(error.what, where=where, fix=fix)
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded beside a value and not hashed."""
+        return {}
+
+
+def _numbers(text: str | None) -> dict[str, Any]:
+    return dict(json.loads(text)) if text else {}
+
+
+def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
+    """Return the scorers; those that ask a model are checked and can use the store.
+
+    Raises
+    ------
+    Fp2Error
+        If a model cannot be asked.
+    """
+    return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+
+
+def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:
+    """Return the limitations of a run's scorers that ask a model, from its scores table."""
+    found = []
+    for name, scorer in scorers.items():
+        if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
+            details = scores.loc[scores["scorer"] == name, "details"].dropna()
+            found.append(f"{NOTE} ({name}): {scorer.note([json.loads(one) for one in details])}")
+    return found
+
+
+def is_note(line: str) -> bool:
+    """Return whether a limitation is one of `notes_of`."""
+    return line.startswith(f"{NOTE} (")

@@ -1,0 +1,381 @@
+"""A text classifier of the user's as a scorer: a checkpoint of transformers with a head for sequences.
+
+With `labels`, the value is the mean of the labels' numbers under the softmax of the logits. With `hypotheses`, the
+checkpoint is one of natural language inference, and a hypothesis is as probable as transformers' zero-shot pipeline
+makes it (Yin, Hay and Roth 2019): the softmax of the logits of entailment over the hypotheses. With `multi_label` each
+label has the sigmoid of its logit, each hypothesis the softmax of entailment against contradiction, and the value is
+the sum of number times probability.
+
+Computed in float32; values are rounded to `DECIMALS`, since the last digits depend on what is computed together.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge
+
+from fp2.data.base import Local
+from fp2.errors import Fp2Error, nearest
+from fp2.scorers.base import Flag, Number
+from fp2.scorers.by_model import Asked, ModelScorer, Reading
+from fp2.tables import Answer
+
+if TYPE_CHECKING:
+    from fp2.engines.checkpoint import Checkpoint
+
+DECIMALS = 6
+HEAD = "ForSequenceClassification"
+_AUTO = "AutoModelForSequenceClassification"
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Classifier(ModelScorer):
+    """The expected number of a text's label, or of the hypotheses that it entails.
+
+    Parameters
+    ----------
+    higher_is_better : bool
+        Whether higher values are better for the person described.
+    model : str
+        A folder, or a repository of the hub.
+    revision : str, optional
+        The commit of a hub model; by default the pinned one.
+    labels : mapping, optional
+        Label of the checkpoint -> number, for every label.
+    hypotheses : mapping, optional
+        Sentence -> number.
+    multi_label : bool
+        Whether labels or hypotheses do not exclude each other.
+    max_tokens : int, optional
+        Most tokens of a text that are read, special ones and a hypothesis included.
+    device : str
+        `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+    batch_size : int
+        Texts computed together; halved when memory runs out.
+    """
+
+    name: str = "classifier"
+    higher_is_better: Flag = True
+    model: str | None = None
+    revision: str | None = None
+    labels: dict[str, Number] | None = None
+    hypotheses: dict[str, Number] | None = None
+    multi_label: Flag = False
+    max_tokens: Annotated[int, Ge(8)] | None = None
+    device: Annotated[str, Local()] = "auto"
+    batch_size: Annotated[int, Ge(1), Local()] = 32
+
+    method: ClassVar[str] = "classifier/1"
+
+    def __post_init__(self) -> None:
+        """Work out the range from the numbers; nothing is known of the checkpoint yet."""
+        numbers = [float(value) for value in (self._numbers or {"": 0.0, " ": 1.0}).values()]
+        if self._independent:
+            self.settle(sum(min(0.0, one) for one in numbers), sum(max(0.0, one) for one in numbers))
+        else:
+            self.settle(min(numbers), max(numbers))
+
+    @property
+    def _numbers(self) -> Mapping[str, float]:
+        """The numbers by label or hypothesis; empty where neither is given."""
+        return self.labels or self.hypotheses or {}
+
+    @property
+    def _independent(self) -> bool:
+        """Whether labels or hypotheses have probabilities of their own; a single hypothesis always has."""
+        return self.multi_label or (not self.labels and len(self.hypotheses or {}) == 1)
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint, of which the small files are read.
+
+        Raises
+        ------
+        Fp2Error
+            If none is given, it cannot be found, or has no weights as safetensors.
+        """
+        from fp2.engines.checkpoint import FileDigests, resolve_checkpoint
+
+        if not self.model:
+            fix = f"Give scorer.{self.name}.model=FOLDER, or a repository of the hub"
+            raise Fp2Error("no checkpoint is given", where=f"scorer.{self.name}.model", fix=fix)
+        store = self.resources.store
+        connection = store.connection if store is not None else None
+        try:
+            digests = FileDigests(connection, verify=self.resources.verify_files)
+            return resolve_checkpoint(self.model, self.revision, digests)
+        except Fp2Error as error:
+            raise self.about(error, "model") from error
+
+    def check(self) -> None:
+        """Load the checkpoint, and compare its labels with those that have numbers.
+
+        Raises
+        ------
+        Fp2Error
+            If it is no classifier, has no trained head, or its labels and ours differ.
+        """
+        where = f"scorer.{self.name}"
+        if bool(self.labels) == bool(self.hypotheses):
+            fix = "Give labels={POSITIVE: 1, NEGATIVE: -1}, or hypotheses for a checkpoint of inference"
+            raise Fp2Error("either labels or hypotheses have to be given", where=where, fix=fix)
+        known = label_names(self.checkpoint.config)
+        if self.labels:
+            self._check_labels(known)
+        else:
+            entailment(known, where)
+        loaded = self._loaded()
+        if self.hypotheses:
+            longest = max(len(ids) for ids in loaded.tokenizer(list(self.hypotheses))["input_ids"])
+            if 2 * longest > self._limit(loaded):
+                what = f"a hypothesis has {longest} tokens, more than half of what is read ({self._limit(loaded)})"
+                raise Fp2Error(what, where=f"{where}.hypotheses", fix="Shorten it")
+
+    def _check_labels(self, known: Sequence[str]) -> None:
+        where = f"scorer.{self.name}.labels"
+        assert self.labels is not None
+        if unknown := next((name for name in self.labels if name not in known), None):
+            raise Fp2Error(f"the checkpoint has no label {unknown!r}", where=where, fix=nearest(unknown, known))
+        if missing := [name for name in known if name not in self.labels]:
+            what = f"the checkpoint's label {', '.join(missing)} has no number"
+            raise Fp2Error(what, where=where, fix="Give every label one; 0 where it counts as neutral")
+        kind = self.checkpoint.config.get("problem_type")
+        if kind == "regression":
+            what = "the checkpoint is a regression: its values have no range"
+            raise Fp2Error(what, where=f"scorer.{self.name}.model")
+        independent = kind == "multi_label_classification" or len(known) == 1
+        if independent != self.multi_label:
+            what = (
+                "the checkpoint's labels do not exclude each other"
+                if independent
+                else ("the checkpoint's labels exclude each other")
+            )
+            fix = f"Set scorer.{self.name}.multi_label={str(independent).lower()}"
+            raise Fp2Error(what, where=f"scorer.{self.name}.multi_label", fix=fix)
+
+    def model_identity(self) -> dict[str, Any]:
+        """Return the checkpoint's identity, the numbers, and how much of a text is read."""
+        kind = "labels" if self.labels else "hypotheses"
+        return {
+            "checkpoint": self.checkpoint.identity(),
+            "kind": kind,
+            "numbers": {name: float(value) for name, value in self._numbers.items()},
+            "multi_label": self._independent,
+            "max_tokens": self.max_tokens,
+        }
+
+    def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
+        """Yield the values of batches of texts of similar length."""
+        from fp2.engines.hf.model import is_out_of_memory
+        from fp2.engines.hf.placement import resolve_device
+
+        loaded = self._loaded()
+        device = resolve_device(self.device, f"scorer.{self.name}.device")
+        left = sorted(asked, key=lambda key: (len(asked[key][1]), asked[key][1]))
+        size = self.batch_size
+        try:
+            loaded.model.to(device)
+            while left:
+                some = left[:size]
+                try:
+                    batch = self._compute(loaded, device, some, [asked[key][1] for key in some])
+                except Exception as error:
+                    if not is_out_of_memory(error) or size == 1:
+                        raise
+                    size = max(1, size // 2)
+                    continue
+                left = left[len(some) :]
+                yield batch
+        finally:
+            loaded.model.to("cpu")
+
+    def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
+        """Return the stored value."""
+        details = {"label": text, "tokens": int(numbers["tokens"]), "truncated": bool(numbers["truncated"])}
+        return Reading(float(numbers["value"]), details)
+
+    def missing(self, state: str) -> Reading:
+        """Return the reading of a text without a value."""
+        return Reading(float("nan"), {"label": "", "tokens": 0, "truncated": False})
+
+    def note(self, details: Sequence[Mapping[str, Any]]) -> str:
+        """Say what the values are, and how many texts were not read to their end."""
+        name = Path(str(self.model)).name if self.model else "checkpoint"
+        kind = "its labels" if self.labels else "hypotheses that a text entails"
+        line = f"values are means over {kind}, by the probabilities of the classifier {name}."
+        if count := sum(bool(one.get("truncated")) for one in details):
+            line += f" {count} of {len(details)} answers are longer than it reads: their first tokens were scored."
+        return line
+
+    def runtime(self) -> dict[str, Any]:
+        """Return the versions of the libraries."""
+        from fp2.engines.base import versions
+
+        return {"device": self.device, "batch_size": self.batch_size, "versions": versions(("torch", "transformers"))}
+
+    def _loaded(self) -> Loaded:
+        where = f"scorer.{self.name}.model"
+        check_head(self.checkpoint, where)
+        try:
+            return load(self.checkpoint, str(self.model))
+        except Fp2Error as error:
+            raise self.about(error, "model") from error
+
+    def _limit(self, loaded: Loaded) -> int:
+        if loaded.limit is None and self.max_tokens is None:
+            fix = f"Set scorer.{self.name}.max_tokens"
+            raise Fp2Error("the checkpoint does not say how long a text it reads", where=f"scorer.{self.name}", fix=fix)
+        return min(one for one in (loaded.limit, self.max_tokens) if one is not None)
+
+    def _compute(self, loaded: Loaded, device: str, keys: Sequence[str], texts: Sequence[str]) -> list[Answer]:
+        """Return the values of one batch of texts."""
+        limit = self._limit(loaded)
+        pairs = list(self.hypotheses) if self.hypotheses else [None]
+        logits, tokens = [], np.zeros(len(texts), dtype=np.int64)
+        for second in pairs:
+            found, lengths = loaded.logits(texts, second, limit, device)
+            logits.append(found)
+            tokens = np.maximum(tokens, lengths)
+        if self.hypotheses:
+            names, p = pairs, self._entailed(np.stack(logits, axis=1), label_names(self.checkpoint.config))
+        else:
+            names = label_names(self.checkpoint.config)
+            p = _sigmoid(logits[0]) if self._independent else _softmax(logits[0])
+        weights = np.array([float(self._numbers[str(name)]) for name in names])
+        values = np.clip(np.round(p @ weights, DECIMALS), *self.value_range)
+        rows = zip(keys, values.tolist(), tokens.tolist(), p.argmax(axis=1).tolist(), strict=True)
+        return [
+            Answer(key, self.name, str(names[best]), tokens=n,
+                   numbers={"value": value, "tokens": n, "truncated": n > limit})
+            for key, value, n, best in rows
+        ]  # fmt: skip
+
+    def _entailed(self, logits: FloatArray, known: Sequence[str]) -> FloatArray:
+        """Return the probability of each hypothesis; `logits` are (texts, hypotheses, labels)."""
+        yes, no = entailment(known, f"scorer.{self.name}")
+        if not self._independent:
+            return _softmax(logits[..., yes])
+        return _softmax(logits[..., [no, yes]])[..., 1]
+
+
+def label_names(config: Mapping[str, Any]) -> list[str]:
+    """Return the labels in a checkpoint's `config.json`, in the order of its logits (two by default, as there)."""
+    named = config.get("id2label")
+    if isinstance(named, Mapping) and named:
+        return [str(named[key]) for key in sorted(named, key=int)]
+    return [f"LABEL_{place}" for place in range(int(config.get("num_labels", 2)))]
+
+
+def entailment(known: Sequence[str], where: str) -> tuple[int, int]:
+    """Return the places of entailment and of contradiction among the labels of a checkpoint of inference.
+
+    Raises
+    ------
+    Fp2Error
+        If it has no such labels.
+    """
+    lower = [name.casefold().replace("-", "_") for name in known]
+    yes = [place for place, name in enumerate(lower) if name.startswith("entail")]
+    no = [place for place, name in enumerate(lower) if name.startswith(("contradict", "not_entail"))]
+    if len(yes) != 1 or len(no) != 1:
+        what = f"the checkpoint's labels are {', '.join(known)}, not entailment and contradiction"
+        raise Fp2Error(what, where=f"{where}.hypotheses", fix="Take a checkpoint of inference (NLI), or give labels")
+    return yes[0], no[0]
+
+
+def check_head(checkpoint: Checkpoint, where: str) -> None:
+    """Raise unless a checkpoint is a classifier that was saved with its head, and runs no code of its own.
+
+    Raises
+    ------
+    Fp2Error
+        transformers would fill a missing head with random numbers.
+    """
+    auto: Any = importlib.import_module("transformers.models.auto.modeling_auto")
+    if checkpoint.model_type not in auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
+        what = f"a model of type {checkpoint.model_type!r} is no text classifier that transformers has"
+        fix = "Code of a checkpoint is not run for a scorer" if checkpoint.code else "Choose a text classifier"
+        raise Fp2Error(what, where=where, fix=fix)
+    named = [str(name) for name in checkpoint.config.get("architectures") or ()]
+    if not any(name.endswith(HEAD) for name in named):
+        what = f"the checkpoint has no classifier ({', '.join(named) or 'no architecture is named'})"
+        raise Fp2Error(what, where=where, fix=f"Choose one that was saved as a ...{HEAD}")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A classifier on the CPU between uses; `limit` is the most tokens that it reads."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+
+    def logits(self, texts: Sequence[str], second: str | None, limit: int, device: str) -> tuple[FloatArray, Any]:
+        """Return the logits (texts, labels), and the tokens of each text (with `second`) before it was cut."""
+        import torch
+
+        pairs = (list(texts),) if second is None else (list(texts), [second] * len(texts))
+        lengths = np.array([len(ids) for ids in self.tokenizer(*pairs, truncation=False)["input_ids"]], dtype=np.int64)
+        cut = {"truncation": True if second is None else "only_first", "max_length": limit}
+        at_once = len(texts) if self.tokenizer.pad_token is not None else 1
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(texts), at_once):
+                some = [part[start : start + at_once] for part in pairs]
+                inputs = self.tokenizer(*some, return_tensors="pt", padding=at_once > 1, **cut).to(device)
+                parts.append(self.model(**inputs).logits.double().cpu().numpy())
+        return np.concatenate(parts), lengths
+
+
+@lru_cache(maxsize=1)
+def load(checkpoint: Checkpoint, name: str) -> Loaded:
+    """Load a classifier in float32 from safetensors, with every weight; the last one is kept.
+
+    Raises
+    ------
+    Fp2Error
+        If weights are missing or damaged, or the tokenizer cannot be loaded.
+    """
+    from fp2.engines.checkpoint import with_weights
+    from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
+    from fp2.engines.hf.model import HfSpec
+
+    silence_loaders()
+    path, spec = with_weights(checkpoint, safetensors_only=True), HfSpec(name)
+    try:
+        tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
+    except Exception as error:  # missing files, missing libraries: many kinds, one line
+        raise loading_error("its tokenizer", spec, error) from error
+    model = load_weights(_AUTO, path, spec, "cpu")
+    return Loaded(model, tokenizer, length_limit(model, tokenizer))
+
+
+def length_limit(model: Any, tokenizer: Any) -> int | None:
+    """Return how many tokens a model reads: what its tokenizer says, and its positions less those before the first.
+
+    Models in the manner of RoBERTa number positions from the one after their padding.
+    """
+    limits = [tokenizer.model_max_length] if tokenizer.model_max_length < 10**9 else []
+    positions = getattr(model.config, "max_position_embeddings", None) or 0
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            positions = module.num_embeddings - module.padding_idx - 1
+    return min([*limits, *([positions] if positions > 0 else [])], default=None)
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+
+
+def _sigmoid(logits: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-logits)))
