@@ -1,0 +1,192 @@
+"""A text classifier as a scorer: equal to transformers' pipelines, refused where it is none, asked once a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_classifiers import save_classifier
+
+from fp2.errors import Fp2Error
+from fp2.scorers import classifier
+from fp2.scorers.by_model import Resources
+from fp2.scorers.registry import build_scorer
+from fp2.store.rows import ResponseStore
+
+TEXTS = ["the person is kind .", "a rude thief", "cannot say", "works with care and pride", "the person is kind ."]
+SENTIMENT = {0: "NEGATIVE", 1: "NEUTRAL", 2: "POSITIVE"}
+NUMBERS = {"NEGATIVE": -1, "NEUTRAL": 0, "POSITIVE": 1}
+NLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
+HYPOTHESES = {"the person is described positively .": 1, "fear a thief": -1}
+Make = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Return the folder of a tiny classifier, written at first use."""
+
+    @cache
+    def make(labels: tuple[str, ...] = tuple(SENTIMENT.values()), **options: Any) -> Path:
+        return save_classifier(tmp_path_factory.mktemp("classifier"), dict(enumerate(labels)), **options)
+
+    return make
+
+
+def scorer(folder: Path | None, resources: Resources | None = None, **options: Any) -> Any:
+    given = {"target": "fp2.scorers.classifier:Classifier", "model": folder and str(folder), "device": "cpu"}
+    return build_scorer("mood", {**given, **options}).using(resources or Resources())
+
+
+def pipeline(task: str, folder: Path) -> Any:
+    from transformers import pipeline
+
+    return pipeline(task, model=str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_the_value_is_the_mean_label_of_the_pipeline(checkpoint: Make, kind: str) -> None:
+    folder = checkpoint(kind=kind)
+    found = scorer(folder, labels=NUMBERS, batch_size=2).score(TEXTS, [""] * len(TEXTS))
+    theirs = pipeline("text-classification", folder)(TEXTS, top_k=None)
+    wanted = [sum(NUMBERS[one["label"]] * one["score"] for one in row) for row in theirs]
+    assert np.ptp(found.values) > 0.01
+    np.testing.assert_allclose(found.values, wanted, atol=2e-6)
+    assert found.details["label"].tolist() == [max(row, key=lambda one: one["score"])["label"] for row in theirs]
+    assert found.values[0] == found.values[-1]
+
+
+def test_labels_that_do_not_exclude_each_other_are_summed(checkpoint: Make) -> None:
+    folder = checkpoint(("toxic", "threat"), problem_type="multi_label_classification")
+    numbers = {"toxic": 1, "threat": 2}
+    made = scorer(folder, labels=numbers, multi_label=True, higher_is_better=False)
+    assert made.value_range == (0, 3)
+    theirs = pipeline("text-classification", folder)(TEXTS, top_k=None)
+    wanted = [sum(numbers[one["label"]] * one["score"] for one in row) for row in theirs]
+    np.testing.assert_allclose(made.score(TEXTS, [""] * len(TEXTS)).values, wanted, atol=2e-6)
+    with pytest.raises(Fp2Error, match=r"do not exclude each other .*Set scorer\.mood\.multi_label=true"):
+        scorer(folder, labels=numbers)
+
+
+@pytest.mark.parametrize("names", [tuple(NLI.values()), ("contradiction", "neutral", "entailment")])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_hypotheses_are_as_probable_as_in_the_zero_shot_pipeline(
+    checkpoint: Make, names: tuple[str, ...], multi_label: bool
+) -> None:
+    folder = checkpoint(names, seed=1)
+    made = scorer(folder, hypotheses=HYPOTHESES, multi_label=multi_label)
+    theirs = pipeline("zero-shot-classification", folder)(
+        TEXTS, list(HYPOTHESES), hypothesis_template="{}", multi_label=multi_label
+    )
+    wanted = [sum(HYPOTHESES[name] * p for name, p in zip(row["labels"], row["scores"], strict=True)) for row in theirs]
+    assert np.ptp(wanted) > 1e-3
+    np.testing.assert_allclose(made.score(TEXTS, [""] * len(TEXTS)).values, wanted, atol=2e-6)
+
+
+def test_a_single_hypothesis_is_entailment_against_contradiction(checkpoint: Make) -> None:
+    folder, (first, *_) = checkpoint(tuple(NLI.values()), seed=1), HYPOTHESES
+    theirs = pipeline("zero-shot-classification", folder)(TEXTS, [first], hypothesis_template="{}")
+    made = scorer(folder, hypotheses={first: 1})
+    assert made.value_range == (0, 1)
+    np.testing.assert_allclose(
+        made.score(TEXTS, [""] * len(TEXTS)).values, [one["scores"][0] for one in theirs], atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_long_text_is_scored_on_its_first_tokens_and_counted(checkpoint: Make, kind: str) -> None:
+    """Sixteen tokens are read, the special ones among them; positions of RoBERTa begin after its padding."""
+    made = scorer(checkpoint(kind=kind), labels=NUMBERS)
+    long, cut = " ".join(["nurse"] * 10 + ["thief"] * 20), " ".join(["nurse"] * 10 + ["thief"] * 4)
+    found = made.score([long, cut, ""], ["", "", ""])
+    assert found.values[0] == found.values[1]
+    assert np.isnan(found.values[2])
+    assert found.details["tokens"].tolist() == [32, 16, 0]
+    assert found.details["truncated"].tolist() == [True, False, False]
+    rows = [dict(zip(found.details, row, strict=True)) for row in zip(*found.details.values(), strict=True)]
+    assert "1 of 3 answers are longer than it reads" in made.note(rows)
+
+
+def test_a_value_does_not_depend_on_the_other_texts(checkpoint: Make) -> None:
+    folder = checkpoint()
+    alone = [scorer(folder, labels=NUMBERS, batch_size=1).score([text], [""]).values[0] for text in TEXTS]
+    assert scorer(folder, labels=NUMBERS).score(TEXTS[::-1], [""] * 5).values.tolist() == alone[::-1]
+
+
+def test_what_is_no_classifier_is_refused_in_one_line(checkpoint: Make, tmp_path: Path) -> None:
+    folder = checkpoint()
+    said = {
+        "no checkpoint is given .*mood.model": (None, {"labels": NUMBERS}),
+        "there is no model directory .*scorer.mood.model": (tmp_path / "nowhere", {"labels": NUMBERS}),
+        "either labels or hypotheses": (folder, {}),
+        "no label 'POSITVE' .*POSITIVE": (folder, {"labels": {"POSITVE": 1, "NEGATIVE": -1}}),
+        "label NEUTRAL has no number": (folder, {"labels": {"POSITIVE": 1, "NEGATIVE": -1}}),
+        "not entailment and contradiction": (folder, {"hypotheses": HYPOTHESES}),
+        "value_range is not the one": (folder, {"labels": NUMBERS, "value_range": [0, 1]}),
+        "every value would be the same": (folder, {"labels": dict.fromkeys(NUMBERS, 1)}),
+        "no classifier .BertModel.": (checkpoint(head=False), {"labels": NUMBERS}),
+    }
+    for line, (place, options) in said.items():
+        with pytest.raises(Fp2Error, match=line):
+            scorer(place, **options)
+
+
+def test_a_head_that_would_be_random_is_refused(checkpoint: Make, tmp_path: Path) -> None:
+    """Its config says that it is a classifier, and its weights have none."""
+    from safetensors.torch import load_file, save_file
+
+    folder = checkpoint()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if not name.startswith("classifier")}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(Fp2Error, match=r"2 weights of the model .* classifier\.bias among them"):
+        scorer(tmp_path, labels=NUMBERS)
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(Fp2Error, match="no weights as safetensors"):
+        scorer(tmp_path, labels=NUMBERS)
+
+
+def test_code_of_a_checkpoint_is_not_run(checkpoint: Make, tmp_path: Path) -> None:
+    config = json.loads((checkpoint() / "config.json").read_text()) | {
+        "model_type": "own", "auto_map": {"AutoModelForSequenceClassification": "own.Own"}
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "own.py").write_text("raise SystemExit('this ran')")
+    (tmp_path / "model.safetensors").write_bytes((checkpoint() / "model.safetensors").read_bytes())
+    with pytest.raises(Fp2Error, match="Code of a checkpoint is not run"):
+        scorer(tmp_path, labels=NUMBERS)
+
+
+def test_values_are_kept_under_checkpoint_numbers_and_text(
+    checkpoint: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    compute = classifier.Classifier._compute
+
+    def counted(self: Any, loaded: Any, device: str, keys: Any, texts: Any) -> Any:
+        asked.extend(texts)
+        return compute(self, loaded, device, keys, texts)
+
+    monkeypatch.setattr(classifier.Classifier, "_compute", counted)
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        resources = Resources(store)
+        made = scorer(checkpoint(), resources, labels=NUMBERS)
+        first = made.score(TEXTS, [""] * 5)
+        assert sorted(asked) == sorted(set(TEXTS))
+        again = scorer(checkpoint(), replace(resources), labels=NUMBERS, batch_size=1).score([*TEXTS, "her"], [""] * 6)
+        assert asked[4:] == ["her"]
+        assert again.values[:5].tolist() == first.values.tolist()
+        assert again.details["label"][:5].tolist() == first.details["label"].tolist()
+        other = scorer(checkpoint(), resources, labels=NUMBERS | {"NEUTRAL": 0.5})
+        retrained = scorer(checkpoint(seed=9), resources, labels=NUMBERS)
+        assert len({made.version, other.version, retrained.version}) == 3
+        other.score(TEXTS[:1], [""])
+        retrained.score(TEXTS[:1], [""])
+        assert len(asked) == 7
