@@ -303,11 +303,12 @@ def test_a_run_with_a_judge_from_plan_to_purge(
     assert server.url not in (run.folder / "config.yaml").read_text(encoding="utf-8")
     pictures = [one for one in server.asked(CHAT) if "image" in json.dumps(one.body)]
     assert not pictures
-    before = kept(bench)
+    before, requests = kept(bench), len(server.seen)
     assert before[1] == texts
     people = bench.table.read_text(encoding="utf-8").splitlines()
     subjects = sorted({line.split(",")[1] for line in people[1:]})
-    assert fp2("purge", *(f"--subject={name}" for name in subjects[:-1]), "--yes", *bench.places) == 0
+    assert fp2("purge", *(f"--subject={name}" for name in subjects[:-1]), "--yes", *bench.paths) == 0
+    assert len(server.seen) == requests
     after = kept(bench)
     assert after[0] < before[0] / 10
     assert after[1] < before[1] / 2
