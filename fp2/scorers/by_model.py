@@ -197,9 +197,9 @@ class ModelScorer:
         return made
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Score texts whose questions and images are not known."""
+        """Score texts whose images are not known; a probe's question is sent where `resources` has one of its name."""
         check_lengths(texts, probes)
-        return self.score_answers(texts, [""] * len(texts))
+        return self.score_answers(texts, [self.resources.questions.get(probe, "") for probe in probes])
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
         """Score the rows of an answers table; `details` say what the model returned.
