@@ -46,12 +46,15 @@ def own_scorers(path: Path, store: Path | None) -> Iterator[dict[str, tuple[Scor
     if not path.is_file():
         raise Fp2Error("there is no such file", where=str(path), fix="Give a YAML file of scorers")
     specs: Mapping[str, Any] = read_yaml(path)
+    if wrong := next((name for name, spec in specs.items() if not isinstance(spec, Mapping)), None):
+        raise Fp2Error(f"scorer {wrong!r} is not a mapping with a target", where=str(path))
     options = {name: {key: one for key, one in spec.items() if key != READ_AS} for name, spec in specs.items()}
+    built = {name: build_scorer(name, one) for name, one in options.items()}
+    mapped = {name: _mapped(name, specs[name], one) for name, one in built.items()}
     with ExitStack() as stack:
         opened = stack.enter_context(ResponseStore(store)) if store is not None else None
         resources = Resources(opened, Progress(), questions())
-        scorers = equip({name: build_scorer(name, one) for name, one in options.items()}, resources)
-        yield {name: (one, _mapped(name, specs[name], one)) for name, one in scorers.items()}
+        yield {name: (one, mapped[name]) for name, one in equip(built, resources).items()}
 
 
 def questions() -> dict[str, str]:

@@ -156,8 +156,9 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scorer's options, without those of this machine; its files by their digests, a folder by its name."""
     local = _local_options(str(spec.get("target", name)), f"scorer.{name}")
     own = {str(key): value for key, value in spec.items() if key not in local}
-    if isinstance(own.get("model"), str) and _is_path(own["model"]):
-        own["model"] = Path(own["model"]).name
+    for key in ("model", "id"):
+        if isinstance(own.get(key), str) and _is_path(own[key]):
+            own[key] = Path(own[key]).name
     if own.get("target") == STEREOTYPE and "published" in own:
         if own["published"] is None:
             del own["published"]  # so that configs from before this option keep their hash

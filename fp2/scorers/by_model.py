@@ -181,7 +181,11 @@ class ModelScorer:
     @cached_property
     def version(self) -> str:
         """The method's version, and a digest of everything that can change a value."""
-        return f"{self.method.rpartition('/')[2]}+{digest(self.identity)[:12]}"
+        return f"{self.method.rpartition('/')[2]}+{self._digest[:12]}"
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self.identity)
 
     def using(self, resources: Resources) -> Self:
         """Return the scorer with what a run gives it, checked.
@@ -254,7 +258,7 @@ class ModelScorer:
         return questions if self.reads_question else [""] * len(questions)
 
     def _key(self, question: str, text: str) -> str:
-        return digest({"schema": KEY_SCHEMA, "scorer": self.identity, "question": question, "text": text})
+        return digest({"schema": KEY_SCHEMA, "scorer": self._digest, "question": question, "text": text})
 
     def _record_origins(self, images: Sequence[str], keys: Sequence[str | None]) -> None:
         """Record, before anything is asked, which images the keys are derived from."""

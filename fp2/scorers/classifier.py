@@ -332,7 +332,7 @@ class Loaded:
             for start in range(0, len(texts), at_once):
                 some = [part[start : start + at_once] for part in pairs]
                 inputs = self.tokenizer(*some, return_tensors="pt", padding=at_once > 1, **cut).to(device)
-                parts.append(self.model(**inputs).logits.double().cpu().numpy())
+                parts.append(self.model(**inputs).logits.cpu().double().numpy())
         return np.concatenate(parts), lengths
 
 

@@ -211,11 +211,13 @@ class Judge(ModelScorer):
 
     def note(self, details: Sequence[Mapping[str, Any]]) -> str:
         """Say what the model is, what was sent, and how many replies are missing."""
+        from fp2.engines.server.client import without_folder
+
         n, states = len(details), [str(one.get("state")) for one in details]
         line = (
-            f"the language model {self.id} behind a server labelled each answer by the rubric {self.criteria.name} "
-            f"(version {self.criteria.version}); question and answer were sent to it, no picture and no group. It may "
-            "label like answers differently where they name a group."
+            f"the language model {without_folder(self.id)} behind a server labelled each answer by the rubric "
+            f"{self.criteria.name} (version {self.criteria.version}); question and answer were sent to it, no picture "
+            "and no group. It may label like answers differently where they name a group."
         )
         for state, what in (("unreadable", "a reply without one of the labels"), ("failed", "no reply")):
             if count := states.count(state):

@@ -190,3 +190,57 @@ def test_values_are_kept_under_checkpoint_numbers_and_text(
         other.score(TEXTS[:1], [""])
         retrained.score(TEXTS[:1], [""])
         assert len(asked) == 7
+
+
+def test_a_checkpoint_counts_by_its_name_and_its_pin(own_root: Path, tmp_path: Path) -> None:
+    """Device, batch and address are of this machine: they enter neither the config hash nor what a run publishes."""
+    from fp2.compose import config_hash, load_config
+    from fp2.runs.local_paths import without_places
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    (own_root / "pins.yaml").write_text(f"owner/mood: {commit}\n", encoding="utf-8")
+    for name in ("a", "b"):
+        (tmp_path / name / "mood").mkdir(parents=True)
+
+    def config(*words: str) -> Any:
+        named = [
+            f"scorer.{'judge' if word.startswith('j.') else 'classifier'}.{word.removeprefix('j.')}" for word in words
+        ]
+        return load_config(["model=planted", "scorer=[classifier,judge]", *named])
+
+    labels = "labels={POSITIVE: 1, NEGATIVE: -1}"
+    here = config(f"model={tmp_path / 'a' / 'mood'}", labels)
+    same = [f"model={tmp_path / 'b' / 'mood'}", labels, "device=cpu", "batch_size=4", "j.base_url=http://h/v1",
+            "j.concurrency=2", "j.price_input=1"]  # fmt: skip
+    assert config_hash(config(*same)) == config_hash(here)
+    for change in ("labels={POSITIVE: 2, NEGATIVE: -1}", "max_tokens=9", "j.rubric=economic", "j.id=other"):
+        assert config_hash(config(*same[:2], change)) != config_hash(here)
+    assert config("model=owner/mood", labels).scorer["classifier"]["revision"] == commit
+    published, places = without_places({"scorer": config(*same).scorer})
+    assert places["scorer.judge.base_url"] == "http://h/v1"
+    assert "http://h" not in str(published)
+    assert str(tmp_path) not in str(published)
+    with pytest.raises(Fp2Error, match="looks like a key") as caught:
+        config("j.api_key_env=sk-0123456789abcdef0123")
+    assert "0123456789" not in str(caught.value)
+
+
+def test_stores_that_differ_in_a_value_are_merged(tmp_path: Path) -> None:
+    """Two machines may differ in the last digit; of answers that would be a conflict."""
+    from fp2.store.merge import merge_stores
+    from fp2.store.rows import SCORED_BY
+    from fp2.tables import Answer
+
+    paths = [tmp_path / "first.sqlite", tmp_path / "second.sqlite"]
+    for path, value in zip(paths, (0.25, 0.250001), strict=True):
+        with ResponseStore(path) as store:
+            store.put_many([("ab" * 32, Answer("", "", "POSITIVE", numbers={"value": value, SCORED_BY: "x/1"}))])
+    merge_stores(paths, tmp_path / "both.sqlite")
+    with ResponseStore(tmp_path / "both.sqlite") as store:
+        (kept,) = store.get_many(["ab" * 32]).values()
+    assert json.loads(str(kept.numbers))["value"] == 0.25
+    for path in paths:
+        with ResponseStore(path) as store:
+            store.put_many([("cd" * 32, Answer("", "", f"answer of {path.stem}"))])
+    with pytest.raises(Fp2Error, match="1 answer"):
+        merge_stores(paths, tmp_path / "none.sqlite")

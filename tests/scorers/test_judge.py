@@ -309,6 +309,9 @@ def test_a_run_with_a_judge_from_plan_to_purge(
     subjects = sorted({line.split(",")[1] for line in people[1:]})
     assert fp2("purge", *(f"--subject={name}" for name in subjects[:-1]), "--yes", *bench.paths) == 0
     assert len(server.seen) == requests
+    left = json.loads((run.folder / "results.json").read_text(encoding="utf-8"))
+    assert len([line for line in left["limitations"] if line.startswith("Scored by a model (judge): ")]) == 1
+    assert described in left["scorers"]
     after = kept(bench)
     assert after[0] < before[0] / 10
     assert after[1] < before[1] / 2
