@@ -11,7 +11,9 @@ import contextlib
 import copy
 import json
 import math
-from collections.abc import Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +25,9 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.progress import Progress
 from fp2.scorers.base import Number, Scored, Scorer, check_lengths, equal_bins, is_blank
+from fp2.store.leases import Leases, parts
 from fp2.store.origins import add_derived
-from fp2.store.rows import SCORED_BY
+from fp2.store.rows import SCORED_BY, answered_keys
 from fp2.store.salted_keys import local_salt, salted
 from fp2.store.seeds import take_answers
 from fp2.tables import Answer
@@ -42,6 +45,8 @@ NOTE = "Scored by a model"
 KEY_SCHEMA = 1
 EARLY_TRIES = 20
 """After so many texts asking ends if most of them failed."""
+_CLAIMED_AT_ONCE = 200  # texts: runs that start together share them
+_POLL = 1.0  # seconds between looks at what another run is asking about
 Asked = Mapping[str, tuple[str, str]]
 """Key -> question and text."""
 
@@ -273,35 +278,53 @@ class ModelScorer:
         add_derived(store.connection, store.path, by_image)
 
     def _ask(self, left: Asked, n_texts: int) -> dict[str, Reading]:
-        """Ask about what the store lacks; each batch is stored as it comes."""
+        """Ask about what the store lacks; what another run is asking about is left to it and taken over."""
         if not left:
             return {}
         found: dict[str, Reading] = {}
-        n_failed, reason, hopeless, store = 0, "", False, self.resources.store
-        budget = self.resources.error_budget
-        allowed = budget * n_texts if budget <= 1 else budget
-        with (
-            self.resources.progress.count_up(f"Scoring: {self.name}", len(left)) as tick,
-            contextlib.closing(self.ask(left)) as batches,
-        ):
+        failed: dict[str, str] = {}
+        store, budget = self.resources.store, self.resources.error_budget
+        with ExitStack() as stack:
+            tick = stack.enter_context(self.resources.progress.count_up(f"Scoring: {self.name}", len(left)))
+            leases = stack.enter_context(Leases(store.path, answered_keys)) if store is not None else None
+            while waiting := [key for key in left if key not in found and key not in failed]:
+                for some in parts(waiting, _CLAIMED_AT_ONCE):
+                    mine = some if leases is None else leases.claim(some)
+                    self._ask_some({key: left[key] for key in some if key in mine}, found, failed, tick)
+                elsewhere = self.stored({key: left[key] for key in waiting if key not in found and key not in failed})
+                found |= elsewhere
+                tick(len(elsewhere))
+                if all(key not in found and key not in failed for key in waiting):
+                    time.sleep(_POLL)
+        if len(failed) > (budget * n_texts if budget <= 1 else budget):
+            raise self._too_many(failed, n_texts)
+        return found
+
+    def _ask_some(
+        self, some: Asked, found: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None]
+    ) -> None:
+        """Ask about some texts; each batch is stored as it comes, and added to `found` or (with a reason) `failed`."""
+        if not some:
+            return
+        with contextlib.closing(self.ask(some)) as batches:
             for batch in batches:
                 kept = [(one.image_id, self._marked(one)) for one in batch]
-                if store is not None:
-                    store.put_many(kept, self.runtime())
+                if self.resources.store is not None:
+                    self.resources.store.put_many(kept, self.runtime())
                 for key, one in kept:
                     if one.error is None and one.text is not None:
                         found[key] = self.read(one.text, one.numbers or {})
                     else:
-                        n_failed, reason = n_failed + 1, reason or str(one.error)
+                        failed[key] = str(one.error)
                 tick(len(batch))
-                tried = len(found) + n_failed
-                if hopeless := tried >= EARLY_TRIES and n_failed > tried / 2:
-                    break
-        if hopeless or n_failed > allowed:
-            kept_line = "What was scored is kept; fix the cause and run the same command again"
-            what = f"{n_failed} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
-            raise Fp2Error(what, where=f"scorer.{self.name}", fix=kept_line if store is not None else "")
-        return found
+                if (tried := len(found) + len(failed)) >= EARLY_TRIES and len(failed) > tried / 2:
+                    raise self._too_many(failed, len(some))
+
+    def _too_many(self, failed: Mapping[str, str], n_texts: int) -> Fp2Error:
+        reason = next(iter(failed.values()))
+        what = f"{len(failed)} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
+        fix = "What was scored is kept; fix the cause and run the same command again"
+        return Fp2Error(what, where=f"scorer.{self.name}", fix=fix if self.resources.store is not None else "")
 
     def _marked(self, answer: Answer) -> Answer:
         """Return an answer that names the method: two stores may differ in it (`fp2.store.merge`)."""
