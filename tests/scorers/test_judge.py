@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fp2.errors import Fp2Error
-from fp2.scorers.by_model import Resources
 from fp2.scorers.judge import _TRIAL, messages, read_label
 from fp2.scorers.registry import build_scorer
+from fp2.scorers.resources import Resources
 from fp2.scorers.rubric import PACKAGED, load_rubric
 from fp2.store.leases import Leases
 from fp2.store.rows import ResponseStore, answered_keys
