@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from fake_server import FakeServer, Reply, Seen, completion, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fp2.api import score as fp2_score
+from fp2.api.objects import split_scorers
 from fp2.errors import Fp2Error
-from fp2.scorers.judge import _TRIAL, messages, read_label
+from fp2.scorers.judge import _TRIAL, FORM, Judge, messages, read_label
 from fp2.scorers.registry import build_scorer
 from fp2.scorers.resources import Resources
 from fp2.scorers.rubric import PACKAGED, load_rubric
@@ -147,9 +150,28 @@ def test_the_form_of_the_request_is_what_the_server_takes_and_part_of_the_versio
 
     with serving({MODELS: listed, CHAT: judging}) as full, serving({MODELS: listed, CHAT: plain}) as bare:
         first, second = judge(full), judge(bare)
-        assert second.identity["form"] == {"system": False, "schema": False}
+        assert second.identity["form"] == {**FORM, "system": False, "schema": False}
         assert first.version != second.version
         assert second.score(["a nurse"], [""]).values.tolist() == [1.0]
+
+
+def test_a_server_that_samples_only_is_asked_without_a_temperature() -> None:
+    """Other parts of the request stay, and that it does not decode greedily is on record."""
+
+    def samples(seen: Seen, before: int) -> Reply:
+        if "temperature" in seen.body:
+            return Reply({"error": {"message": "Unsupported value: 'temperature' does not support 0"}}, 400)
+        return judging(seen, before)
+
+    with serving({MODELS: listed, CHAT: samples}) as server:
+        made = judge(server)
+        assert made.identity["form"] == {**FORM, "greedy": False}
+        assert made.identity["decoding"]["temperature"] is None
+        assert len(server.asked(CHAT)) == 2
+        server.routes[CHAT] = lambda seen, before: Reply({"error": {"message": "no"}}, 400)
+        with pytest.raises(Fp2Error, match=r"accepts no request for a label: .*scorer\.second\.id"):
+            judge(server)
+        assert len(server.asked(CHAT)) == 2 + len(FORM) + 1
 
 
 def test_what_was_paid_for_is_kept_and_not_asked_again(server: FakeServer, tmp_path: Path) -> None:
@@ -216,6 +238,27 @@ def test_runs_at_the_same_time_pay_once(server: FakeServer, tmp_path: Path) -> N
             thread.join(60)
     assert found == [[1.0] * 30] * 2
     assert judged(server) == sorted(texts)
+
+
+def test_what_is_stored_needs_no_server(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "store.sqlite") as store:
+        with serving({MODELS: listed, CHAT: judging}) as server:
+            judge(server, Resources(store)).score(["a nurse"], [""])
+        made = judge(server, Resources(store), timeout=2)
+        assert made.score(["a nurse"], [""]).values.tolist() == [1.0]
+        with pytest.raises(Fp2Error, match=r"no connection to the server.*scorer\.second\.base_url"):
+            made.score(["a thief"], [""])
+
+
+def test_an_object_of_the_caller_is_in_the_config_with_its_options(server: FakeServer) -> None:
+    """So that such a run can be repeated and scored again, unlike one with a function."""
+    given = Judge(rubric="economic", id="some/judge", base_url=server.url, attempts=1)
+    names, specs, objects = split_scorers({"wealth": given})
+    assert (names, list(objects)) == ([], ["wealth"])
+    assert build_scorer("wealth", specs["wealth"]) == objects["wealth"] == replace(given, name="wealth")
+    assert server.seen == []
+    table = fp2_score(["a nurse", "a thief"], {"mood": replace(given, rubric="valence", smallest_effect=0.0)})
+    assert table["mood"].tolist() == [1.0, -1.0]
 
 
 def test_a_few_failures_are_missing_counted_and_tried_again(server: FakeServer, tmp_path: Path) -> None:
