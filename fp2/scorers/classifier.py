@@ -130,10 +130,11 @@ class Classifier(ModelScorer):
         else:
             entailment(known, where)
         loaded = self._loaded()
+        limit = self._limit(loaded)
         if self.hypotheses:
             longest = max(len(ids) for ids in loaded.tokenizer(list(self.hypotheses))["input_ids"])
-            if 2 * longest > self._limit(loaded):
-                what = f"a hypothesis has {longest} tokens, more than half of what is read ({self._limit(loaded)})"
+            if 2 * longest > limit:
+                what = f"a hypothesis has {longest} tokens, more than half of what is read ({limit})"
                 raise Fp2Error(what, where=f"{where}.hypotheses", fix="Shorten it")
 
     def _check_labels(self, known: Sequence[str]) -> None:

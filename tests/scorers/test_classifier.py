@@ -244,3 +244,13 @@ def test_stores_that_differ_in_a_value_are_merged(tmp_path: Path) -> None:
             store.put_many([("cd" * 32, Answer("", "", f"answer of {path.stem}"))])
     with pytest.raises(Fp2Error, match="1 answer"):
         merge_stores(paths, tmp_path / "none.sqlite")
+
+
+def test_how_much_is_read_is_known_before_anything_is_asked(checkpoint: Make, tmp_path: Path) -> None:
+    """Models of relative positions do not say; and a hypothesis has to leave room for the text."""
+    folder = save_classifier(tmp_path, SENTIMENT, kind="xlnet", d_model=16, n_layer=1, n_head=2, d_inner=32)
+    with pytest.raises(Fp2Error, match=r"does not say how long .*scorer\.mood\.max_tokens"):
+        scorer(folder, labels=NUMBERS)
+    assert scorer(folder, labels=NUMBERS, max_tokens=12).score(["kind " * 20], [""]).details["truncated"].all()
+    with pytest.raises(Fp2Error, match=r"a hypothesis has 12 tokens, more than half of what is read .16."):
+        scorer(checkpoint(tuple(NLI.values()), seed=1), hypotheses={"the person is kind . " * 2: 1})
