@@ -191,11 +191,13 @@ class Judge(ModelScorer):
         Fp2Error
             If the server is gone or another one, refuses the key, or does not know the model.
         """
+        from fp2.engines.server.stream import stream
+
         form = self.identity["form"]
         try:
-            self.engine.check_same_server()
             with self.engine.client() as client:
-                yield from client.stream(self._label(client, form, key, *pair) for key, pair in asked.items())
+                jobs = (self._label(client, form, key, *pair) for key, pair in asked.items())
+                yield from stream(client, jobs, 2 * self.concurrency)
         except Fp2Error as error:
             raise self.about(error) from error
 

@@ -11,12 +11,11 @@ import asyncio
 import ipaddress
 import json
 import logging
-import queue
 import re
 import ssl
 import threading
 import zlib
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -191,21 +190,6 @@ class ServerClient:
         """Run a job in the thread of the requests and return its result."""
         return self.submit(job).result()
 
-    def stream(self, jobs: Iterable[Coroutine[Any, Any, T]]) -> Iterator[list[T]]:
-        """Yield the results of jobs as they arrive; twice `concurrency` are pending, and a job is made as one ends."""
-        done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
-        waiting, pending = iter(jobs), 0
-        while True:
-            if pending < 2 * self._concurrency and (job := next(waiting, None)) is not None:
-                self.submit(job).add_done_callback(done.put)
-                pending += 1
-                continue
-            if not pending:
-                return
-            batch = _collect(done)
-            pending -= len(batch)
-            yield batch
-
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send `body` as JSON to `base + path`; return the JSON object of the reply.
 
@@ -312,16 +296,6 @@ class ServerClient:
         line = " ".join(_DATA.sub("DATA", text).split())
         line = _FOLDERS.sub("", line)
         return printable(line, 200) or "no reason given"
-
-
-def _collect(done: queue.SimpleQueue[Future[T]]) -> list[T]:
-    """Wait for one result; return it with all others that have arrived."""
-    batch = [done.get().result()]
-    while True:
-        try:
-            batch.append(done.get_nowait().result())
-        except queue.Empty:
-            return batch
 
 
 def _pause_after(error: Exception) -> bool | float:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import queue
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -206,6 +208,35 @@ class OpenAICompatEngine(BaseEngine):
             "versions": versions(("httpx2", "pillow")),
         }
 
+    def client(self) -> ServerClient:
+        """Return a client for requests of one's own (`fp2.engines.server.stream`), to the server that was planned with.
+
+        Raises
+        ------
+        Fp2Error
+            If there is no server, or its report is no longer the one that the plan was made for.
+        """
+        self._check_same_server()
+        return self._client()
+
+    def remembered(self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str) -> dict[str, Any]:
+        """Return how this server is asked for `what`: what `find` returned while its report was the present one.
+
+        Raises
+        ------
+        Fp2Error
+            If it is not known and the server does not answer, or `find` raises it.
+        """
+        if held := self._report.methods.get(key):
+            return held
+        if self._from_memory:
+            line = f"the server does not answer, and was never asked for {what} before"
+            raise Fp2Error(line, where="model.base_url", fix=_START)
+        with self._client() as client:
+            held = self._report.methods[key] = find(client)
+        self._reports.put(self.address.base, self.spec.id, self._report)
+        return held
+
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
         """Yield answers as they arrive.
 
@@ -219,9 +250,9 @@ class OpenAICompatEngine(BaseEngine):
         first = next(tasks, None)
         if first is None:
             return
-        self.check_same_server()
-        with self.client() as client:
-            yield from client.stream(self._jobs(client, itertools.chain([first], tasks)))
+        self._check_same_server()
+        with self._client() as client:
+            yield from self._answer(client, itertools.chain([first], tasks))
 
     @functools.cached_property
     def _report(self) -> Report:
@@ -240,10 +271,10 @@ class OpenAICompatEngine(BaseEngine):
         return report
 
     def _request_report(self) -> Report:
-        with self.client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
+        with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
             return request_report(client, self.spec.id)
 
-    def check_same_server(self) -> None:
+    def _check_same_server(self) -> None:
         """Raise if the report has changed since the plan was made."""
         if not self._from_memory:
             return
@@ -281,47 +312,20 @@ class OpenAICompatEngine(BaseEngine):
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
         if kind not in self._methods:
-            found = self.remembered(
-                f"{kind} {self.options.scoring}",
-                lambda client: find_method(client, self.spec.id, kind, self.options.scoring, probe_images()).identity(),
-                "probabilities",
-                still_known=lambda held: method_of(held) is not None,
-            )
-            method = method_of(found)
-            assert method is not None
+            key = f"{kind} {self.options.scoring}"
+            method = method_of(self._report.methods.get(key, {}))
+            if method is None:
+                if self._from_memory:
+                    what = "the server does not answer, and was never asked for probabilities before"
+                    raise Fp2Error(what, where="model.base_url", fix=_START)
+                with self._client() as client:
+                    method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
+                self._report.methods[key] = method.identity()
+                self._reports.put(self.address.base, self.spec.id, self._report)
             self._methods[kind] = method
         return self._methods[kind]
 
-    def remembered(
-        self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str,
-        still_known: Callable[[Mapping[str, Any]], bool] = bool,
-    ) -> dict[str, Any]:  # fmt: skip
-        """Return how this server is asked for `what`: what `find` returned while its report was the present one.
-
-        Raises
-        ------
-        Fp2Error
-            If it is not known and the server does not answer, or `find` raises it.
-        """
-        held = self._report.methods.get(key, {})
-        if still_known(held):
-            return held
-        if self._from_memory:
-            line = f"the server does not answer, and was never asked for {what} before"
-            raise Fp2Error(line, where="model.base_url", fix=_START)
-        with self.client() as client:
-            held = self._report.methods[key] = find(client)
-        self._reports.put(self.address.base, self.spec.id, self._report)
-        return held
-
-    def client(self, *, attempts: int | None = None, timeout: float | None = None) -> ServerClient:
-        """Return a client for the server, with the key of this machine's environment.
-
-        Raises
-        ------
-        Fp2Error
-            If the key has characters that no key has.
-        """
+    def _client(self, *, attempts: int | None = None, timeout: float | None = None) -> ServerClient:
         name = self.spec.key_variable
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
@@ -335,17 +339,29 @@ class OpenAICompatEngine(BaseEngine):
             attempts=attempts or self.options.attempts,
         )
 
-    def _jobs(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[Coroutine[Any, Any, Answer]]:
-        """Yield a job for each question; images are decoded here, while others are on their way."""
+    def _answer(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
+        """Keep twice `concurrency` questions pending while images are decoded here; yield answers as they arrive."""
+        done: queue.SimpleQueue[Future[Answer]] = queue.SimpleQueue()
+        pending = 0
         for task in tasks:
             self._check_task(client, task)
             try:
                 image = None if task.blind else png(open_image(task))
             except Exception as error:  # a decoder can raise anything; it is the error of this image only
                 reason = f"the image cannot be read: {without_path(error, task.path)}"
-                yield from (_known(failed(task, question, reason)) for question in task.questions)
+                yield [failed(task, question, reason) for question in task.questions]
                 continue
-            yield from (self._ask(client, task, question, image) for question in task.questions)
+            for question in task.questions:
+                while pending >= 2 * self.options.concurrency:
+                    batch = _collect(done)
+                    pending -= len(batch)
+                    yield batch
+                client.submit(self._ask(client, task, question, image)).add_done_callback(done.put)
+                pending += 1
+        while pending:
+            batch = _collect(done)
+            pending -= len(batch)
+            yield batch
 
     async def _ask(self, client: ServerClient, task: ImageTask, question: Question, image: str | None) -> Answer:
         """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
@@ -379,5 +395,11 @@ class OpenAICompatEngine(BaseEngine):
                 self._served[name].add(reply[key])
 
 
-async def _known(answer: Answer) -> Answer:
-    return answer
+def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
+    """Wait for one answer; return it with all others that have arrived."""
+    batch = [done.get().result()]
+    while True:
+        try:
+            batch.append(done.get_nowait().result())
+        except queue.Empty:
+            return batch
