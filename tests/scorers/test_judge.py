@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from fp2.api import score as fp2_score
 from fp2.api.objects import split_scorers
 from fp2.errors import Fp2Error
+from fp2.runs.recompute import logged_config
 from fp2.scorers.judge import _TRIAL, FORM, Judge, messages, read_label
 from fp2.scorers.registry import build_scorer
 from fp2.scorers.resources import Resources
@@ -373,6 +374,8 @@ def test_a_run_with_a_judge_from_plan_to_purge(
     assert server.url not in (run.folder / "config.yaml").read_text(encoding="utf-8")
     pictures = [one for one in server.asked(CHAT) if "image" in json.dumps(one.body)]
     assert not pictures
+    again = logged_config(run.folder, bench.config(), run.run_id)  # what `fp2 rerun` reads
+    assert again.scorer["judge"]["base_url"] == server.url
     before, requests = kept(bench), len(server.seen)
     assert before[1] == texts
     people = bench.table.read_text(encoding="utf-8").splitlines()
