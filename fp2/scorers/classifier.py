@@ -11,6 +11,7 @@ Computed in float32; values are rounded to `DECIMALS`, since the last digits dep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,6 +137,8 @@ class Classifier(ModelScorer):
             if 2 * longest > limit:
                 what = f"a hypothesis has {longest} tokens, more than half of what is read ({limit})"
                 raise Fp2Error(what, where=f"{where}.hypotheses", fix="Shorten it")
+        self._device()
+        self._try(loaded)
 
     def _check_labels(self, known: Sequence[str]) -> None:
         where = f"scorer.{self.name}.labels"
@@ -173,27 +176,54 @@ class Classifier(ModelScorer):
     def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
         """Yield the values of batches of texts of similar length."""
         from fp2.engines.hf.model import is_out_of_memory
-        from fp2.engines.hf.placement import resolve_device
 
-        loaded = self._loaded()
-        device = resolve_device(self.device, f"scorer.{self.name}.device")
+        loaded, device = self._loaded(), self._device()
         left = sorted(asked, key=lambda key: (len(asked[key][1]), asked[key][1]))
         size = self.batch_size
         try:
-            loaded.model.to(device)
             while left:
                 some = left[:size]
                 try:
+                    loaded.model.to(device)
                     batch = self._compute(loaded, device, some, [asked[key][1] for key in some])
                 except Exception as error:
-                    if not is_out_of_memory(error) or size == 1:
+                    if not is_out_of_memory(error):
                         raise
+                    if size == 1:
+                        where, fix = f"scorer.{self.name}.device", f"Set scorer.{self.name}.device=cpu"
+                        raise Fp2Error("the classifier does not fit into memory", where=where, fix=fix) from error
                     size = max(1, size // 2)
                     continue
                 left = left[len(some) :]
                 yield batch
         finally:
             loaded.model.to("cpu")
+
+    def _device(self) -> str:
+        from fp2.engines.hf.placement import resolve_device
+
+        where = f"scorer.{self.name}.device"
+        try:
+            return resolve_device(self.device, where)
+        except Fp2Error as error:
+            raise Fp2Error(error.what, where=where, fix=error.fix.replace("engine.device", where)) from error
+
+    def _try(self, loaded: Loaded) -> None:
+        """Score one text that is nobody's.
+
+        Raises
+        ------
+        Fp2Error
+            If model and tokenizer do not fit, or no number comes out.
+        """
+        try:
+            (answer,) = self._compute(loaded, "cpu", [""], ["They may be a teacher."])
+            reason = answer.error
+        except Exception as error:  # the model's own code: many kinds, one line
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        if reason:
+            what = f"the checkpoint cannot score a text ({reason})"
+            raise Fp2Error(what, where=f"scorer.{self.name}.model", fix="Check its tokenizer and its weights")
 
     def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
         """Return the stored value."""
@@ -253,6 +283,7 @@ class Classifier(ModelScorer):
         return [
             Answer(key, self.name, str(names[best]), tokens=n,
                    numbers={"value": value, "tokens": n, "truncated": n > limit})
+            if math.isfinite(value) else Answer(key, self.name, None, "the checkpoint returns no finite numbers")
             for key, value, n, best in rows
         ]  # fmt: skip
 

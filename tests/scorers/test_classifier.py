@@ -171,7 +171,7 @@ def test_values_are_kept_under_checkpoint_numbers_and_text(
     compute = classifier.Classifier._compute
 
     def counted(self: Any, loaded: Any, device: str, keys: Any, texts: Any) -> Any:
-        asked.extend(texts)
+        asked.extend(text for key, text in zip(keys, texts, strict=True) if key)  # without the one that is a trial
         return compute(self, loaded, device, keys, texts)
 
     monkeypatch.setattr(classifier.Classifier, "_compute", counted)
@@ -254,3 +254,27 @@ def test_how_much_is_read_is_known_before_anything_is_asked(checkpoint: Make, tm
     assert scorer(folder, labels=NUMBERS, max_tokens=12).score(["kind " * 20], [""]).details["truncated"].all()
     with pytest.raises(Fp2Error, match=r"a hypothesis has 12 tokens, more than half of what is read .16."):
         scorer(checkpoint(tuple(NLI.values()), seed=1), hypotheses={"the person is kind . " * 2: 1})
+
+
+def test_a_checkpoint_that_cannot_score_is_refused_before_anything_is_asked(checkpoint: Make, tmp_path: Path) -> None:
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    broken = shutil.copytree(checkpoint(), tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    save_file(
+        {name: one * float("nan") for name, one in weights.items()}, broken / "model.safetensors", {"format": "pt"}
+    )
+    with pytest.raises(Fp2Error, match=r"cannot score a text .*no finite numbers.*scorer\.mood\.model"):
+        scorer(broken, labels=NUMBERS)
+    unfit = shutil.copytree(checkpoint(kind="roberta"), tmp_path / "unfit")
+    vocabulary = json.loads((unfit / "tokenizer.json").read_text())
+    vocabulary["model"]["vocab"]["[CLS]"] = 1000
+    for one in vocabulary["post_processor"]["special_tokens"].values():
+        one["ids"] = [1000 if place == 2 else place for place in one["ids"]]
+    (unfit / "tokenizer.json").write_text(json.dumps(vocabulary))
+    with pytest.raises(Fp2Error, match=r"cannot score a text .IndexError"):
+        scorer(unfit, labels=NUMBERS)
+    with pytest.raises(Fp2Error, match=r"unknown device 'gpu' .scorer\.mood\.device"):
+        scorer(checkpoint(), labels=NUMBERS, device="gpu")
