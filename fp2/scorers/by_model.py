@@ -162,7 +162,8 @@ class ModelScorer:
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Score texts whose images are not known; a probe's question is sent where `resources` has one of its name."""
         check_lengths(texts, probes)
-        return self.score_answers(texts, [self.resources.questions.get(probe, "") for probe in probes])
+        known = self.resources.questions if self.reads_question else {}
+        return self.score_answers(texts, [known.get(probe, "") for probe in probes])
 
     def score_rows(self, rows: pd.DataFrame) -> Scored:
         """Score the rows of an answers table; `details` say what the model returned.
@@ -172,15 +173,14 @@ class ModelScorer:
         Fp2Error
             If too many texts fail; what was returned so far is kept.
         """
-        questions = [self.resources.questions.get(name, "") for name in rows["question_id"]]
-        return self.score_answers(rows["text"].tolist(), questions, rows["image_id"].tolist())
+        return self.score_answers(rows["text"].tolist(), self._questions_of(rows), rows["image_id"].tolist())
 
     def score_answers(
         self, texts: Sequence[str], questions: Sequence[str], images: Sequence[str] | None = None
     ) -> Scored:
         """Score `texts`, answers to `questions` about `images` (ids)."""
         asked = self.asked(texts, questions)
-        keys = [asked[pair] for pair in zip(self._questions(questions), texts, strict=True)]
+        keys = [asked[pair] for pair in zip(questions, texts, strict=True)]
         if images is not None:
             self._record_origins(images, keys)
         wanted = {key: pair for pair, key in asked.items() if key is not None}
@@ -195,14 +195,14 @@ class ModelScorer:
 
     def left(self, rows: pd.DataFrame) -> Asked:
         """Return what the store lacks for the rows of an answers table; nothing is asked."""
-        questions = [self.resources.questions.get(name, "") for name in rows["question_id"]]
-        wanted = {key: pair for pair, key in self.asked(rows["text"].tolist(), questions).items() if key is not None}
+        asked = self.asked(rows["text"].tolist(), self._questions_of(rows))
+        wanted = {key: pair for pair, key in asked.items() if key is not None}
         there = self.stored(wanted)
         return {key: pair for key, pair in wanted.items() if key not in there}
 
     def asked(self, texts: Sequence[str], questions: Sequence[str]) -> dict[tuple[str, str], str | None]:
         """Return question and text of each score, with its key; None for a blank text, which is not asked about."""
-        pairs = zip(self._questions(questions), texts, strict=True)
+        pairs = zip(questions, texts, strict=True)
         return {pair: None if is_blank(pair[1]) else self._key(*pair) for pair in dict.fromkeys(pairs)}
 
     def stored(self, keys: Asked) -> dict[str, Reading]:
@@ -213,8 +213,20 @@ class ModelScorer:
         take_answers(store, keys)
         return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
 
-    def _questions(self, questions: Sequence[str]) -> Sequence[str]:
-        return questions if self.reads_question else [""] * len(questions)
+    def _questions_of(self, rows: pd.DataFrame) -> list[str]:
+        """Return the question of each row of an answers table, where the scorer reads it.
+
+        Raises
+        ------
+        Fp2Error
+            If one is not known: another question would be another request.
+        """
+        if not self.reads_question:
+            return [""] * len(rows)
+        known = self.resources.questions
+        if unknown := set(rows["question_id"]) - set(known):
+            raise Fp2Error(f"the text of the question {min(unknown)!r} is not known", where=f"scorer.{self.name}")
+        return [known[name] for name in rows["question_id"]]
 
     def _key(self, question: str, text: str) -> str:
         return digest({"schema": KEY_SCHEMA, "scorer": self._digest, "question": question, "text": text})
