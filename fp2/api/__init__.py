@@ -233,8 +233,7 @@ def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe:
     """
     import pandas as pd
 
-    from fp2.scorers.by_model import equip
-    from fp2.scorers.registry import build_scorers
+    from fp2.scorers.registry import build_scorers, equip
     from fp2.scorers.resources import Resources
 
     names, _, objects = split_scorers(scorers)

@@ -328,7 +328,7 @@ class EvaluationProtocol(Generic[Given]):
 
     def analysed(self, tables: RunTables, job: Job) -> Analysis:
         """Return `analyse` with the versions of the methods and what scorers say; called by the pipeline."""
-        from fp2.scorers.by_model import notes_of
+        from fp2.scorers.registry import notes_of
 
         found = self.analyse(tables, job)
         versions = {name: version for name, version, _ in self.all_methods()}

@@ -106,8 +106,7 @@ def _load_battery(
     """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
-    from fp2.scorers.by_model import equip
-    from fp2.scorers.registry import build_scorers
+    from fp2.scorers.registry import build_scorers, equip
     from fp2.scorers.resources import Resources
 
     battery = load_battery(asdict(config.probe), config.model.id)

@@ -156,7 +156,7 @@ def recompute(
     """
     from fp2.data.group_sizes import cut_notes, is_cut_note
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
-    from fp2.scorers.by_model import is_note
+    from fp2.scorers.registry import is_note
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)

@@ -154,7 +154,8 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
 def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model use the store, and may cost no more than the cap."""
     from fp2.ask.cost import check_scoring_cost
-    from fp2.scorers.by_model import ModelScorer, equip
+    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.registry import equip
     from fp2.scorers.resources import Resources
     from fp2.store.rows import ResponseStore
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.scorers.base import Number, Scored, Scorer, check_lengths, equal_bins, is_blank
+from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
 from fp2.scorers.resources import Resources
 from fp2.store.leases import Leases, parts
 from fp2.store.origins import add_derived
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from fp2.engines.base import Price
 
-NOTE = "Scored by a model"
-"""How the limitation on a scorer of this kind begins."""
 KEY_SCHEMA = 1
 EARLY_TRIES = 20
 """After so many texts asking ends if most of them failed."""
@@ -333,29 +331,3 @@ class ModelScorer:
 
 def _numbers(text: str | None) -> dict[str, Any]:
     return dict(json.loads(text)) if text else {}
-
-
-def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
-    """Return the scorers; those that ask a model are checked and can use the store.
-
-    Raises
-    ------
-    Fp2Error
-        If a model cannot be asked.
-    """
-    return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
-
-
-def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:
-    """Return the limitations of a run's scorers that ask a model, from its scores table."""
-    found = []
-    for name, scorer in scorers.items():
-        if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
-            details = scores.loc[scores["scorer"] == name, "details"].dropna()
-            found.append(f"{NOTE} ({name}): {scorer.note([json.loads(one) for one in details])}")
-    return found
-
-
-def is_note(line: str) -> bool:
-    """Return whether a limitation is one of `notes_of`."""
-    return line.startswith(f"{NOTE} (")

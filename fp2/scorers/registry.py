@@ -15,6 +15,7 @@ from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import Scored, Scorer
 from fp2.scorers.by_model import ModelScorer
+from fp2.scorers.resources import Resources
 from fp2.tables import SCORES
 
 if TYPE_CHECKING:
@@ -137,3 +138,33 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
         refused=rows["refused"],
         details=details if columns else None,
     )
+
+
+NOTE = "Scored by a model"
+"""How the limitation on a scorer that asks a model begins."""
+
+
+def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
+    """Return the scorers; those that ask a model are checked and can use the store.
+
+    Raises
+    ------
+    Fp2Error
+        If a model cannot be asked.
+    """
+    return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+
+
+def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:
+    """Return the limitations of a run's scorers that ask a model, from its scores table."""
+    found = []
+    for name, scorer in scorers.items():
+        if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
+            details = scores.loc[scores["scorer"] == name, "details"].dropna()
+            found.append(f"{NOTE} ({name}): {scorer.note([json.loads(one) for one in details])}")
+    return found
+
+
+def is_note(line: str) -> bool:
+    """Return whether a limitation is one of `notes_of`."""
+    return line.startswith(f"{NOTE} (")
