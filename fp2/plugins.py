@@ -127,7 +127,8 @@ def check_members(value: Any, members: Collection[str], what: str, where: str) -
     Fp2Error
         Naming the members that it lacks.
     """
-    if missing := [member for member in members if not hasattr(value, member)]:
+    # of the class first: a property may ask a server
+    if missing := [one for one in members if not hasattr(type(value), one) and not hasattr(value, one)]:
         raise Fp2Error(f"{value!r} is not {what}: it lacks {', '.join(missing)}", where=where)
 
 

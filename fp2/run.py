@@ -103,15 +103,23 @@ def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequ
 
 
 def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
-    """Raise if what is left to ask is estimated to cost more than `cap`, or its price is unknown."""
-    from fp2.ask.cost import check_cost, expected_cost
+    """Raise if what is left to ask, of the model and of scorers, is estimated to cost more than `cap`.
+
+    The price of an answer has to be known, unless a scorer has one and the engine is not one that can have one.
+    """
+    from fp2.ask.cost import by_model, check_cost, expected_cost, expected_scorings
 
     assert inputs.engine is not None
     assert inputs.battery is not None
-    if (price := inputs.engine.profile().price) is None:
+    forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
+    if price is not None:
+        costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
+    elif not any(one.price for one in by_model(inputs.scorers)) or hasattr(inputs.config.engine, "price_input"):
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
-    check_cost(expected_cost(storage.forecast(), inputs.battery.questions, inputs.battery.decoding, price), cap)
+    scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
+    costs += [one.cost for _, one in scorings if one.cost is not None]
+    check_cost(costs, cap)
 
 
 def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:

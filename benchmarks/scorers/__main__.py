@@ -1,8 +1,9 @@
 """Compare the scorers with labelled answers and print the table of `docs/scorers.md`.
 
 `python -m benchmarks.scorers benchmarks/scorers/gold/development.jsonl` measures the default scorers; overrides such as
-`scorer.refusal.lexicon_file=refusal` measure others. `--errors NAME` prints the answers that a scorer reads otherwise
-than they are labelled. The last line is one JSON object.
+`scorer.refusal.lexicon_file=refusal` measure others, `--scorer FILE.yaml` scorers of your own, such as a classifier
+or a judge (`benchmarks.scorers.own`). `--errors NAME` prints the answers that a scorer reads otherwise than they are
+labelled. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Share, agreement, read_gold
+from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Mapped, Share, agreement, read_gold
+from benchmarks.scorers.own import own_scorers
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
+from fp2.scorers.base import Scorer
 from fp2.scorers.registry import build_scorers
 
 GOLD = Path(__file__).parent / "gold"
@@ -27,11 +31,15 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scorers", description=__doc__.splitlines()[0])
     parser.add_argument("overrides", nargs="*", help="files of labelled answers (*.jsonl), and overrides of scorers")
     parser.add_argument("--errors", metavar="NAME", help="print the answers on which this scorer and the labels differ")
+    parser.add_argument("--scorer", metavar="FILE", type=Path, help="measure the scorers in this YAML file instead")
+    parser.add_argument("--store", metavar="FILE", type=Path, help="where what their models return is kept")
     parser.add_argument("--json", action="store_true", help="print the last line only")
     args = parser.parse_args(words)
     files = [Path(word) for word in args.overrides if word.endswith(".jsonl")] or sorted(GOLD.glob("*.jsonl"))
     try:
-        found = measure(files, [word for word in args.overrides if not word.endswith(".jsonl")])
+        words = [word for word in args.overrides if not word.endswith(".jsonl")]
+        with own_scorers(args.scorer, args.store) if args.scorer else nullcontext(default_scorers(words)) as measured:
+            found = measure(files, measured)
     except Fp2Error as error:
         print(error, file=sys.stderr)
         return 2
@@ -40,20 +48,27 @@ def main(words: Sequence[str] | None = None) -> int:
     for gold, agreements in found.values():
         for one in agreements:
             if one.scorer == args.errors:
-                print("\n".join(error_line(gold, one.scorer, row) for row in one.wrong))
+                print("\n".join(error_line(gold, one, row) for row in one.wrong))
     print(
         json.dumps({name: {one.scorer: numbers(one) for one in agreements} for name, (_, agreements) in found.items()})
     )
     return 0
 
 
-def measure(files: Sequence[Path], overrides: Sequence[str]) -> dict[str, tuple[Gold, list[Agreement]]]:
-    """Return the labelled answers and the agreement of every scorer, for each file by its name."""
+def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, Mapped]]:
+    """Return the default scorers, changed by `overrides`, with how they are read."""
     config = load_config(["scorer=[default,valence_context]", *overrides])
     scorers = build_scorers({name: spec for name, spec in config.scorer.items() if name in MAPPED})
+    return {name: (scorers[name], MAPPED[name]) for name in MAPPED if name in scorers}
+
+
+def measure(
+    files: Sequence[Path], scorers: Mapping[str, tuple[Scorer, Mapped]]
+) -> dict[str, tuple[Gold, list[Agreement]]]:
+    """Return the labelled answers and the agreement of every scorer, for each file by its name."""
     golds = {path.stem: read_gold(path) for path in files}
     return {
-        stem: (gold, [agreement(name, scorers[name], gold) for name in MAPPED if name in scorers])
+        stem: (gold, [agreement(name, scorer, gold, mapped) for name, (scorer, mapped) in scorers.items()])
         for stem, gold in golds.items()
     }
 
@@ -105,9 +120,9 @@ def numbers(one: Agreement) -> dict[str, Any]:
     }
 
 
-def error_line(gold: Gold, scorer: str, row: int) -> str:
+def error_line(gold: Gold, agreement: Agreement, row: int) -> str:
     """Return an answer with its label, and what the scorer's class is read from."""
-    label = gold.labels[MAPPED[scorer].label][row]
+    label = gold.labels[agreement.label][row]
     return f"{gold.ids[row]} {gold.probes[row]} [{label:+.0f}] {gold.texts[row]!r}"
 
 

@@ -130,6 +130,8 @@ class Agreement:
     ----------
     scorer : str
         Its name in the config.
+    label : str
+        The label that it is compared with.
     n : int
         Answers that count: all for `refusal`, for the others those that are not refusals.
     coverage, labelled_coverage : Share
@@ -145,6 +147,7 @@ class Agreement:
     """
 
     scorer: str
+    label: str
     n: int
     coverage: Share
     labelled_coverage: Share
@@ -154,9 +157,9 @@ class Agreement:
     wrong: Sequence[int]
 
 
-def agreement(name: str, scorer: Scorer, gold: Gold) -> Agreement:
-    """Score the answers and compare what the scores stand for with the labels."""
-    mapped = MAPPED[name]
+def agreement(name: str, scorer: Scorer, gold: Gold, mapped: Mapped | None = None) -> Agreement:
+    """Score the answers and compare what the scores stand for (`MAPPED` by default) with the labels."""
+    mapped = mapped or MAPPED[name]
     counts = np.full(len(gold.texts), True) if mapped.label == "refusal" else gold.labels["refusal"] == 0
     values = scorer.score(gold.texts, gold.probes).values
     read, true = mapped.read(values)[counts], gold.labels[mapped.label][counts]
@@ -166,6 +169,7 @@ def agreement(name: str, scorer: Scorer, gold: Gold) -> Agreement:
     wrong = (read != true) & ~(np.isnan(read) & np.isnan(true))
     return Agreement(
         name,
+        mapped.label,
         int(counts.sum()),
         Share(int(has_value.sum()), int(counts.sum())),
         Share(int((has_value & has_label).sum()), int(has_label.sum())),

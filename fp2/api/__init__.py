@@ -233,12 +233,13 @@ def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe:
     """
     import pandas as pd
 
-    from fp2.scorers.registry import build_scorers
+    from fp2.scorers.registry import build_scorers, equip
+    from fp2.scorers.resources import Resources
 
     names, _, objects = split_scorers(scorers)
     with _project(None) as place:
         specs = _config([f"scorer=[{','.join(names)}]", place]).scorer if names else {}
-    found = {**(build_scorers(specs) if specs else {}), **objects}
+    found = equip({**(build_scorers(specs) if specs else {}), **objects}, Resources())
     table = pd.DataFrame({"text": list(texts)})
     for key, scorer in found.items():
         if scorer.probes is not None and probe not in scorer.probes:

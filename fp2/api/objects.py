@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error
+from fp2.scorers.by_model import ModelScorer
 from fp2.scorers.function import FunctionScorer
 
 if TYPE_CHECKING:
@@ -192,6 +193,10 @@ def split_scorers(
         if found.name in objects:
             raise Fp2Error(f"two scorers have the name {found.name!r}", where="scorers", fix="Give a mapping")
         objects[found.name] = found
+        if isinstance(found, ModelScorer):  # its options are all there is of it
+            kind = type(found)
+            specs[found.name] = {"target": f"{kind.__module__}:{kind.__qualname__}", **asdict(found)}
+            continue
         specs[found.name] = {
             "target": "fp2.scorers.function:FunctionScorer",
             "version": found.version,
@@ -218,13 +223,12 @@ def _pairs(scorers: Any) -> Iterable[tuple[str | None, Any]]:
 
 def _scorer(name: str | None, value: Any) -> ScorerObject:
     """Return a scorer, or a function as one."""
-    from dataclasses import replace
-
     from fp2.plugins import check_members
     from fp2.scorers.registry import MEMBERS
 
-    if isinstance(value, FunctionScorer):
-        return replace(value, name=name) if name else value
+    if isinstance(value, FunctionScorer | ModelScorer):
+        named: Any = replace(value, name=name) if name else value
+        return cast("ScorerObject", named)
     if callable(value) and not hasattr(value, "score"):
         return FunctionScorer(name=name or _name_of(value), function=value)
     check_members(value, MEMBERS, "a scorer", "scorers")

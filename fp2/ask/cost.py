@@ -1,16 +1,20 @@
-"""What the answers that are left to ask will cost on a server with a price per token, and the cap on it."""
+"""What answers, and scores of their texts, will cost on servers with a price per token, and the cap on it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.ask.loop import Forecast
+    import pandas as pd
+
+    from fp2.ask.loop import Forecast, Storage
     from fp2.engines.base import Price
+    from fp2.scorers.base import Scorer
+    from fp2.scorers.by_model import ModelScorer
     from fp2.tables import Decoding, Question
 
 TOKENS_A_WORD = 4 / 3
@@ -25,6 +29,7 @@ class Cost:
     """An estimate: `amount` in the currency of the prices, for `requests` of so many tokens in and out each.
 
     `measured`: whether the tokens out are the mean of stored answers; otherwise they are the most that is generated.
+    `scorer` is the scorer that asks, None of answers.
     """
 
     amount: float
@@ -32,13 +37,16 @@ class Cost:
     tokens_in: float
     tokens_out: float
     measured: bool
+    scorer: str | None = None
 
     def __str__(self) -> str:
         """Return the estimate and what it is based on."""
         basis = "as stored answers have" if self.measured else "the most that is generated"
+        image = f" ({IMAGE_TOKENS:,} of them assumed for the image)" if self.scorer is None else ""
+        of = "" if self.scorer is None else f" of scorer {self.scorer}"
         return (
-            f"about {self.amount:,.2f} for {self.requests:,} requests: {self.tokens_in:,.0f} tokens in "
-            f"({IMAGE_TOKENS:,} of them assumed for the image), {self.tokens_out:,.0f} out ({basis})"
+            f"about {self.amount:,.2f} for {self.requests:,} requests{of}: {self.tokens_in:,.0f} tokens in{image}, "
+            f"{self.tokens_out:,.0f} out ({basis})"
         )
 
 
@@ -51,14 +59,78 @@ def expected_cost(forecast: Forecast, questions: Sequence[Question], decoding: D
     return Cost(forecast.left * each, forecast.left, tokens_in, tokens_out, forecast.tokens is not None)
 
 
-def check_cost(cost: Cost, cap: float) -> None:
-    """Raise if an estimate is above the cap.
+@dataclass(frozen=True)
+class Scoring:
+    """What a scorer that asks a model has left to ask.
+
+    Attributes
+    ----------
+    texts : int
+        Distinct texts of stored answers that it has no value of.
+    more : int
+        Answers that are not there yet, each of which is one text more at most.
+    cost : Cost, optional
+        Of both, where the price is known.
+    """
+
+    texts: int
+    more: int
+    cost: Cost | None
+
+
+def expected_scoring(scorer: ModelScorer, answered: pd.DataFrame, more: int = 0, most_tokens: int = 0) -> Scoring:
+    """Return what a scorer has left to ask; `most_tokens` is the length that is assumed of answers not yet there."""
+    left = scorer.left(answered)
+    n = len(left) + more
+    if (price := scorer.price) is None or not n:
+        return Scoring(len(left), more, None)
+    words = sum(scorer.words(*pair) for pair in left.values()) + more * scorer.words("", "")
+    tokens_in = TEMPLATE_TOKENS + (words * TOKENS_A_WORD + more * most_tokens) / n
+    amount = n * (tokens_in * price.input + scorer.most_tokens * price.output) / 1e6
+    return Scoring(len(left), more, Cost(amount, n, tokens_in, float(scorer.most_tokens), False, scorer.name))
+
+
+def expected_scorings(
+    storage: Storage, scorers: Mapping[str, Scorer], decoding: Decoding, forecast: Forecast
+) -> list[tuple[str, Scoring]]:
+    """Return what each scorer that asks a model has left to ask of a run whose answers are not all there, by name."""
+    from fp2.ask.answers import RowAnswers
+
+    if not (asking := by_model(scorers)):
+        return []
+    answers = storage.answers()
+    assert isinstance(answers, RowAnswers)
+    answered, most = answers.answered, decoding.max_new_tokens
+    return [(one.name, expected_scoring(one, answered, forecast.left, most)) for one in asking]
+
+
+def check_scoring_cost(scorers: Mapping[str, Scorer], answered: pd.DataFrame, cap: float) -> None:
+    """Raise if scoring stored answers costs more than the cap; a scorer without a price does not count.
 
     Raises
     ------
     Fp2Error
-        With the estimate.
+        With the estimates.
     """
-    if cost.amount > cap:
+    check_cost([cost for one in by_model(scorers) if (cost := expected_scoring(one, answered).cost)], cap)
+
+
+def by_model(scorers: Mapping[str, Scorer]) -> list[ModelScorer]:
+    """Return the scorers that ask a model."""
+    from fp2.scorers.by_model import ModelScorer
+
+    return [one for one in scorers.values() if isinstance(one, ModelScorer)]
+
+
+def check_cost(costs: Sequence[Cost], cap: float) -> None:
+    """Raise if the sum of the estimates is above the cap.
+
+    Raises
+    ------
+    Fp2Error
+        With the estimates.
+    """
+    if sum(cost.amount for cost in costs) > cap:
         fix = "Raise answers.max_cost, or ask less: data.limit=N"
-        raise Fp2Error(f"the run would cost {cost}", where=f"answers.max_cost={cap:g}", fix=fix)
+        estimates = " and ".join(str(cost) for cost in costs)
+        raise Fp2Error(f"the run would cost {estimates}", where=f"answers.max_cost={cap:g}", fix=fix)

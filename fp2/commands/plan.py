@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost
+from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost, expected_scorings
 from fp2.compose import build_protocol, compose_config, jobs_of
 from fp2.engines.base import SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
@@ -281,6 +281,11 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
     assert inputs.engine is not None
     if (price := inputs.engine.profile().price) is not None:
         rows["cost"] = str(expected_cost(forecast, battery.questions, battery.decoding, price))
+    for name, scoring in expected_scorings(protocol.storage(plan, inputs), inputs.scorers, battery.decoding, forecast):
+        more = f", and at most {scoring.more:,} of answers to ask" if scoring.more else ""
+        rows[f"texts for {name}"] = f"{scoring.texts:,} of stored answers{more}"
+        if scoring.cost is not None:
+            rows[f"cost of {name}"] = str(scoring.cost)
     if _is_scored(battery):
         rows["forward passes saved"] = saved_words(plan.n_planned, len(plan.tasks), _sharing(inputs))
     return rows

@@ -228,7 +228,9 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         outcome = again(source, given, overrides, folder, Progress())
     places, least = places_of(given, outcome), given.report.suppress_below
     print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
-    print(f"rescored from run {outcome.results['rescored_from']['run_id']}: no model was asked")
+    asked = any("model" in scorer for scorer in outcome.results["scorers"])
+    said = "no model was asked, but by scorers" if asked else "no model was asked"
+    print(f"rescored from run {outcome.results['rescored_from']['run_id']}: {said}")
     if outcome.message:
         print(f"error: {outcome.message}", file=sys.stderr)
     return outcome.exit_status

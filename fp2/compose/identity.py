@@ -14,10 +14,10 @@ from typing import Any, get_type_hints
 
 from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import Cut, resolve_cuts
-from fp2.data.base import OmitDefault, file_digest, identity
+from fp2.data.base import Local, OmitDefault, file_digest, identity
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
-from fp2.plugins import PROTOCOLS, load
+from fp2.plugins import PROTOCOLS, SCORERS, load
 from fp2.probes.published import read_wording
 from fp2.probes.trait_battery import is_trait_battery
 from fp2.probes.traits import own_traits, traits_path
@@ -153,7 +153,12 @@ def _digests(value: Any, where: str) -> Any:
 
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    own = {str(key): value for key, value in spec.items()}
+    """Return a scorer's options, without those of this machine; its files by their digests, a folder by its name."""
+    local = _local_options(str(spec.get("target", name)), f"scorer.{name}")
+    own = {str(key): value for key, value in spec.items() if key not in local}
+    for key in ("model", "id"):
+        if isinstance(own.get(key), str) and _is_path(own[key]):
+            own[key] = Path(own[key]).name
     if own.get("target") == STEREOTYPE and "published" in own:
         if own["published"] is None:
             del own["published"]  # so that configs from before this option keep their hash
@@ -167,6 +172,18 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
             # hash; results name the version, and runs with different ones are not compared.
             own[key] = _VERSION.sub("", own[key])
     return own
+
+
+def _local_options(target: str, where: str) -> set[str]:
+    """Return the options of a scorer that hold for this machine only; none of a scorer that is not installed here."""
+    try:
+        kind = load(SCORERS, target, where)
+    except Fp2Error:
+        return set()
+    hints = get_type_hints(kind, include_extras=True) if is_dataclass(kind) else {}
+    return {
+        name for name, hint in hints.items() if any(isinstance(one, Local) for one in getattr(hint, "__metadata__", ()))
+    }
 
 
 _VERSION = re.compile(r"_\d+$")

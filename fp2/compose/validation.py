@@ -68,6 +68,10 @@ def validate(cfg: Any) -> Config:
     config = from_plain(plain)
     if is_from_hub(config):
         config.model.revision = pinned_revision(asdict(config.model), Path(config.paths.pins))
+    for spec in config.scorer.values():
+        if spec.get("model") is not None and "revision" in spec:
+            named = {"id": spec["model"], "revision": spec["revision"]}
+            spec["revision"] = pinned_revision(named, Path(config.paths.pins))
     return config
 
 
@@ -108,6 +112,11 @@ def _cross_check(c: Config) -> None:
         _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
     _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
     check_image_size(c.model.image_size)
+    if not isinstance(c.scorer, Mapping):
+        raise Fp2Error("scorer should be a table of names and their options", where="scorer")
+    for name, spec in c.scorer.items():
+        if not isinstance(spec, Mapping):
+            raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
     _check_keys(c)
     _check_severity(c.analysis.severity)
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
@@ -130,6 +139,7 @@ def _cross_check(c: Config) -> None:
     _check_probes(c)
 
 
+_KEY_OPTION = "api_key_env"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _KEY = re.compile(
     r"(Bearer )?(sk-[\w-]{16,}|hf_[A-Za-z0-9]{30,}|gsk_\w{20,}|gh[pousr]_\w{30,}|github_pat_\w{30,}|AIza[\w-]{30,}|"
@@ -139,17 +149,18 @@ _KEY = re.compile(
 
 def _check_keys(c: Config) -> None:
     """Refuse a key in place of the name of its variable: the config is logged and published. No message repeats it."""
-    name = c.model.api_key_env
-    fix = "Put the key into an environment variable, and give the variable's name: model.api_key_env=OPENAI_API_KEY"
-    for key, value in asdict(c.model).items():
-        if isinstance(value, str) and _KEY.fullmatch(value.strip()):
-            raise Fp2Error("this looks like a key", where=f"model.{key}", fix=fix)
-    if name is None:
-        return
-    if not _VARIABLE.fullmatch(name):
-        raise Fp2Error("not the name of an environment variable", where="model.api_key_env", fix=fix)
-    if len(name) >= 20 and re.search("[a-z]", name) and re.search("[0-9]", name):
-        raise Fp2Error("this looks like a key", where="model.api_key_env", fix=fix)
+    for place, options in (("model", asdict(c.model)), *((f"scorer.{name}", spec) for name, spec in c.scorer.items())):
+        fix = f"Put the key into an environment variable, and give its name: {place}.{_KEY_OPTION}=OPENAI_API_KEY"
+        for key, value in options.items():
+            if isinstance(value, str) and _KEY.fullmatch(value.strip()):
+                raise Fp2Error("this looks like a key", where=f"{place}.{key}", fix=fix)
+        if (name := options.get(_KEY_OPTION)) is None:
+            continue
+        where = f"{place}.{_KEY_OPTION}"
+        if not _VARIABLE.fullmatch(str(name)):
+            raise Fp2Error("not the name of an environment variable", where=where, fix=fix)
+        if len(name) >= 20 and re.search("[a-z]", name) and re.search("[0-9]", name):
+            raise Fp2Error("this looks like a key", where=where, fix=fix)
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:
@@ -164,11 +175,6 @@ def _check_probes(c: Config) -> None:
     for probe in c.probe.select or []:
         if probe not in known_probes:
             raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
-    if not isinstance(c.scorer, Mapping):
-        raise Fp2Error("scorer should be a table of names and their options", where="scorer")
-    for name, spec in c.scorer.items():
-        if not isinstance(spec, Mapping):
-            raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
     known = {*c.scorer, *installed(SCORERS)}
     if c.analysis.primary not in known:
         raise Fp2Error(

@@ -148,8 +148,10 @@ def read_small_files(name: str, path: Path, weights_digest: str) -> Checkpoint:
     return _read(name, path, None, weights_digest)
 
 
-def with_weights(checkpoint: Checkpoint) -> Path:
+def with_weights(checkpoint: Checkpoint, *, safetensors_only: bool = False) -> Path:
     """Return the folder of a checkpoint with its weights, which are fetched for a hub model.
+
+    `safetensors_only`: pickled weights are neither fetched nor read.
 
     Raises
     ------
@@ -160,7 +162,7 @@ def with_weights(checkpoint: Checkpoint) -> Path:
         commit = checkpoint.revision
         patterns = (*_SMALL, "*.safetensors")
         path = fetch(checkpoint.id, commit, patterns, need_weights=True)
-        if not _weights_complete(path):  # an old model with pickled weights only
+        if not safetensors_only and not _weights_complete(path):  # an old model with pickled weights only
             path = fetch(checkpoint.id, commit, (*_SMALL, *_WEIGHTS), need_weights=True)
     if not checkpoint.has_weights:
         raise Fp2Error(
@@ -168,6 +170,10 @@ def with_weights(checkpoint: Checkpoint) -> Path:
             where=str(checkpoint.path),
             fix="Every *.safetensors file that its index names is needed: copy or download the folder again",
         )
+    files = _safetensors(checkpoint.path)
+    if safetensors_only and not (files and all(file.is_file() for file in files)):
+        fix = "Pickled weights can run code: convert them to safetensors"
+        raise Fp2Error(f"the model {checkpoint.id} has no weights as safetensors", where="model.id", fix=fix)
     return checkpoint.path
 
 

@@ -327,10 +327,13 @@ class EvaluationProtocol(Generic[Given]):
         return self.methods
 
     def analysed(self, tables: RunTables, job: Job) -> Analysis:
-        """Return `analyse` with the versions of the methods; called by the pipeline."""
+        """Return `analyse` with the versions of the methods and what scorers say; called by the pipeline."""
+        from fp2.scorers.registry import notes_of
+
         found = self.analyse(tables, job)
         versions = {name: version for name, version, _ in self.all_methods()}
-        return replace(found, methods={**versions, **found.methods})
+        notes = [*found.notes, *notes_of(job.scorers, tables.scores)]
+        return replace(found, methods={**versions, **found.methods}, notes=notes)
 
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]

@@ -106,7 +106,8 @@ def _load_battery(
     """Return the battery, scorers and engine of a protocol that asks, and the protocol that fits the battery."""
     from fp2.engines.build import build_engine
     from fp2.probes.battery import load_battery
-    from fp2.scorers.registry import build_scorers
+    from fp2.scorers.registry import build_scorers, equip
+    from fp2.scorers.resources import Resources
 
     battery = load_battery(asdict(config.probe), config.model.id)
     protocol = protocol.for_battery(battery)
@@ -114,6 +115,7 @@ def _load_battery(
     needed = protocol.scoring == "required" or (protocol.scoring == "optional" and config.scorer)
     scorers = {**build_scorers(config.scorer), **given.scorers} if needed else {}
     protocol.check_scorers(battery, scorers)
+    scorers = equip(scorers, Resources.of(config, store, progress, battery))
     if given.engine is not None:
         engine = given.engine(battery.decoding)
     else:

@@ -20,6 +20,7 @@ from fp2.errors import Fp2Error
 MARK = "local:"
 PLACE_KEYS = {"model.base_url": "server", "data.ids": "ids"}
 """Keys that name a place, or images, without being a path; and what replaces them."""
+_SCORER_SERVER = re.compile(r"scorer\.[^.]+\.base_url")
 FILES = "task.files."
 """Below it are the user's files, relative or absolute."""
 BATTERY_PATHS = ("probe.traits_file", "probe.published")
@@ -67,8 +68,8 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
         if name.split(".")[0] in HIDDEN_SECTIONS or name in HIDDEN_KEYS:
             continue
         bare = value.strip("'\"")
-        if name in PLACE_KEYS:
-            kept.append(f"{key}={MARK}{PLACE_KEYS[name]}")
+        if place := _place(name):
+            kept.append(f"{key}={MARK}{place}")
         elif value.lstrip()[:1] in ("{", "["):
             kept.append(f"{key}={_inline_without_places(override, name, value)}")
         else:
@@ -162,9 +163,9 @@ def recall(state: Path, run_id: str) -> dict[str, str]:
 def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
     if dotted in HIDDEN_KEYS:
         return None
-    if dotted in PLACE_KEYS and value is not None:
+    if (place := _place(dotted)) and value is not None:
         places[dotted] = value
-        return MARK + PLACE_KEYS[dotted]
+        return MARK + place
     if isinstance(value, Mapping):
         return {key: _cleaned(item, f"{dotted}.{key}", places) for key, item in value.items()}
     if isinstance(value, list):
@@ -177,6 +178,11 @@ def _cleaned(value: Any, dotted: str, places: dict[str, str]) -> Any:
         places[dotted] = value
         return MARK + _name(value)
     return value
+
+
+def _place(dotted: str) -> str | None:
+    """Return what replaces the value of a key that names a place or images, None for any other."""
+    return "server" if _SCORER_SERVER.fullmatch(dotted) else PLACE_KEYS.get(dotted)
 
 
 def _step(node: Any, name: str) -> Any:

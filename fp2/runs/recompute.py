@@ -57,6 +57,8 @@ def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], 
 
 def describe_scorers(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
     """Return the scorers as reports and the passport name them."""
+    from fp2.scorers.by_model import ModelScorer
+
     return [
         {
             "name": name,
@@ -65,6 +67,7 @@ def describe_scorers(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
             "value_range": list(scorer.value_range),
             "smallest_effect": scorer.smallest_effect,
             "lexicon": scorer.lexicon,
+            **({"model": scorer.identity} if isinstance(scorer, ModelScorer) else {}),
         }
         for name, scorer in scorers.items()
     ]
@@ -153,11 +156,12 @@ def recompute(
     """
     from fp2.data.group_sizes import cut_notes, is_cut_note
     from fp2.protocols.balance import balance_warnings, is_balance_warning, later_block
+    from fp2.scorers.registry import is_note
 
     analysis = protocol.analysed(tables, replace(job, facts=protocol.recall(before)))
     counts = count_tables(tables, job.cuts, [probe["id"] for probe in before["probes"]], model_calls)
     counts = replace(counts, balance=later_block(counts.balance, job.cuts, before["balance"]))
-    replaced = (is_balance_warning, is_cut_note, protocol.follows)
+    replaced = (is_balance_warning, is_cut_note, is_note, protocol.follows)
     lines = [line for line in before["limitations"] if not any(is_new(line) for is_new in replaced)]
     groups = cut_notes(tables.people, job.cuts)
     lines += [line for line in (*balance_warnings(counts.balance), *groups, *analysis.notes) if line not in lines]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
-from fp2.ask.answers import RunTables, read_tables
+from fp2.ask.answers import RowAnswers, RunTables, read_tables
 from fp2.compose import config_hash, from_plain, parse_overrides
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
@@ -36,11 +37,15 @@ from fp2.runs.recompute import (
 
 if TYPE_CHECKING:
     from fp2.cuts import Cut
+    from fp2.protocols.base import Job
+    from fp2.scorers.base import Scorer
 
 OWN = ("scorer", "cut", "analysis", "seed")
 """Sections that may be changed; all others decide which answers there are."""
 ELSEWHERE = ("paths", "tracking", "report")
 """Sections that say where files are, and are no part of a run."""
+CAP = "answers.max_cost"
+"""The most that scorers may cost, which is no part of a run either."""
 WHOLE = {"scorer": {"scorer"}, "cut": {"cut", "cut.by", "cut.each"}, "analysis": {"analysis"}}
 """Keys that replace a whole section; any other key changes one setting of the source run."""
 
@@ -71,14 +76,16 @@ def rescored_config(logged: Config, given: Config, overrides: Sequence[str]) -> 
         For an override that concerns the answers, and for a setting of something that the source run does not have.
     """
     for word in overrides:
-        if _section(word) not in (*OWN, *ELSEWHERE):
+        if _section(word) not in (*OWN, *ELSEWHERE) and _key(word) != CAP:
             raise Fp2Error(
                 f"rescoring asks no model and cannot change {_key(word)!r}",
                 where="override",
                 fix="Give scorer=, cut=, analysis= or seed=; for the rest start a run, which reuses stored answers",
             )
     tracking = replace(given.tracking, experiment=logged.tracking.experiment)
-    plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking))
+    capped = given if any(_key(word) == CAP for word in overrides) else logged
+    answers = replace(logged.answers, max_cost=capped.answers.max_cost)
+    plain = asdict(replace(logged, paths=given.paths, report=given.report, tracking=tracking, answers=answers))
     for section in OWN:
         words = [word for word in overrides if _section(word) == section]
         if words and (section == "seed" or _replaced(section, overrides)):
@@ -139,6 +146,35 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     protocol, job = logged_protocol(config, tables.people)
     _check(protocol, config, before["run_id"])
     protocol.check_analysis(config)
+    with ExitStack() as stack:
+        job = replace(job, scorers=_equipped(job, tables, progress, stack))
+        return _rescore(source, before, tables, config, protocol, job, overrides, folder, progress)
+
+
+def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack) -> dict[str, Scorer]:
+    """Return the scorers; those that ask a model use the store, and may cost no more than the cap."""
+    from fp2.ask.cost import check_scoring_cost
+    from fp2.scorers.by_model import ModelScorer
+    from fp2.scorers.registry import equip
+    from fp2.scorers.resources import Resources
+    from fp2.store.rows import ResponseStore
+
+    if not any(isinstance(one, ModelScorer) for one in job.scorers.values()):
+        return dict(job.scorers)
+    config = job.config
+    store = stack.enter_context(ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores))
+    scorers = equip(job.scorers, Resources.of(config, store, progress, job.battery, keyed=True))
+    assert isinstance(tables.answers, RowAnswers)
+    if config.answers.max_cost is not None:
+        check_scoring_cost(scorers, tables.answers.answered, config.answers.max_cost)
+    return scorers
+
+
+def _rescore(
+    source: Path, before: dict[str, Any], tables: RunTables, config: Config, protocol: EvaluationProtocol[Any],
+    job: Job, overrides: Sequence[str], folder: Path, progress: Progress,
+) -> Outcome:  # fmt: skip
+    """Score and compare, and write the new run."""
     before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
     places = write_config(folder, config, overrides)
     tags = {

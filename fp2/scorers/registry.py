@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fp2.errors import Fp2Error, nearest
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
-from fp2.scorers.base import Scorer
+from fp2.scorers.base import Scored, Scorer
+from fp2.scorers.by_model import ModelScorer
+from fp2.scorers.resources import Resources
 from fp2.tables import SCORES
 
 if TYPE_CHECKING:
@@ -96,8 +98,15 @@ def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.Da
     rows = answers.loc[answered]
     refused = np.zeros(len(answers), dtype=bool)
     scorer = scorers.get("refusal") or default_refusal()
-    refused[answered] = scorer.score(rows["text"].tolist(), rows["probe"].tolist()).values == 1
+    refused[answered] = _scored(scorer, rows).values == 1
     return answers.assign(refused=refused)
+
+
+def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:
+    """Score answers; a scorer that asks a model is given their questions and images as well."""
+    if isinstance(scorer, ModelScorer):
+        return scorer.score_rows(rows)
+    return scorer.score(rows["text"].tolist(), rows["probe"].tolist())
 
 
 def score_answers(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
@@ -119,7 +128,7 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
 
     chosen = answered["probe"].isin(scorer.probes).to_numpy() if scorer.probes else slice(None)
     rows = answered.loc[chosen]
-    scored = scorer.score(rows["text"].tolist(), rows["probe"].tolist())
+    scored = _scored(scorer, rows)
     columns = {key: values.tolist() for key, values in scored.details.items()}
     details = [json.dumps(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
     return rows[KEYS].assign(
@@ -129,3 +138,33 @@ def _score(answered: pd.DataFrame, name: str, scorer: Scorer) -> pd.DataFrame:
         refused=rows["refused"],
         details=details if columns else None,
     )
+
+
+NOTE = "Scored by a model"
+"""How the limitation on a scorer that asks a model begins."""
+
+
+def equip(scorers: Mapping[str, Scorer], resources: Resources) -> dict[str, Scorer]:
+    """Return the scorers; those that ask a model are checked and can use the store.
+
+    Raises
+    ------
+    Fp2Error
+        If a model cannot be asked.
+    """
+    return {name: one.using(resources) if isinstance(one, ModelScorer) else one for name, one in scorers.items()}
+
+
+def notes_of(scorers: Mapping[str, Scorer], scores: pd.DataFrame | None) -> list[str]:
+    """Return the limitations of a run's scorers that ask a model, from its scores table."""
+    found = []
+    for name, scorer in scorers.items():
+        if isinstance(scorer, ModelScorer) and scores is not None and "details" in scores:
+            details = scores.loc[scores["scorer"] == name, "details"].dropna()
+            found.append(f"{NOTE} ({name}): {scorer.note([json.loads(one) for one in details])}")
+    return found
+
+
+def is_note(line: str) -> bool:
+    """Return whether a limitation is one of `notes_of`."""
+    return line.startswith(f"{NOTE} (")

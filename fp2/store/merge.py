@@ -23,7 +23,7 @@ from fp2.errors import Fp2Error
 from fp2.store import checksums, dense, origins, rows
 from fp2.store.database import as_user_error, has_table, transaction
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
-from fp2.store.rows import ResponseStore, StoredAnswer
+from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer
 
 _AT_ONCE = 5000  # rows in one transaction
 _SHOWN = 3  # conflicts that are named
@@ -144,12 +144,15 @@ def copy_runtimes(source: sqlite3.Connection, target: sqlite3.Connection) -> Non
 
 
 def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[str]:
-    """Store answers of another store as they are, in the caller's transaction; return the keys of those that differ."""
+    """Store answers of another store as they are, in the caller's transaction; return the keys of those that differ.
+
+    What a model returned about a text (`SCORED_BY`) may differ in its last digit between machines: the first is kept.
+    """
     there = target.get_many(answer.key for answer in answers)
     new = [answer for answer in answers if answer.key not in there]
     target.connection.executemany(rows.PUT_ANSWER, [(*astuple(answer), answer.checksum()) for answer in new])
     rows.delete_failures(target.connection, [answer.key for answer in new])
-    known = [answer for answer in answers if answer.key in there]
+    known = [answer for answer in answers if answer.key in there and f'"{SCORED_BY}"' not in (answer.numbers or "")]
     return [one.key for one in known if (one.text, one.numbers) != (there[one.key].text, there[one.key].numbers)]
 
 

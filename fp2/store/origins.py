@@ -93,6 +93,23 @@ def register_origins(config: Config, dataset: Loaded, keys: Mapping[str, Sequenc
                 add(store.connection, store.path, row, [bytes.fromhex(key) for key in keys[image_id]])
 
 
+def add_derived(connection: sqlite3.Connection, path: Path, keys: Mapping[str, Sequence[str]]) -> None:
+    """Record that what is stored under `keys` (by the salted key of an image) was derived from answers about images.
+
+    Images that this store does not know are passed over: their answers are of another store.
+
+    Raises
+    ------
+    Fp2Error
+        If the store cannot be written, or what is recorded of an image does not match its checksum.
+    """
+    known = [image for image in recorded_images(connection, path) if image.image in keys]
+    with transaction(connection, path):
+        for one in known:
+            row = (one.data, one.release, one.image, one.subject, one.path)
+            add(connection, path, row, [bytes.fromhex(key) for key in keys[one.image]])
+
+
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables of origins that are not there, in the caller's transaction."""
     for statement in filter(str.strip, _TABLES.split(";")):

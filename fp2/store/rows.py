@@ -21,6 +21,8 @@ from fp2.hashing import canonical_json, sha256_bytes
 from fp2.store import checksums
 from fp2.store.database import as_user_error, connect, connect_read_only, transaction
 
+SCORED_BY = "scored_by"
+"""The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.by_model`)."""
 _CHUNK = 900  # keys in one SELECT: SQLite's oldest default limit on variables is 999
 
 

@@ -12,7 +12,7 @@ import itertools
 import os
 import queue
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -207,6 +207,35 @@ class OpenAICompatEngine(BaseEngine):
             "served": {name: sorted(map(without_folder, found)) for name, found in self._served.items()},
             "versions": versions(("httpx2", "pillow")),
         }
+
+    def client(self) -> ServerClient:
+        """Return a client for requests of one's own (`fp2.engines.server.stream`), to the server that was planned with.
+
+        Raises
+        ------
+        Fp2Error
+            If there is no server, or its report is no longer the one that the plan was made for.
+        """
+        self._check_same_server()
+        return self._client()
+
+    def remembered(self, key: str, find: Callable[[ServerClient], dict[str, Any]], what: str) -> dict[str, Any]:
+        """Return how this server is asked for `what`: what `find` returned while its report was the present one.
+
+        Raises
+        ------
+        Fp2Error
+            If it is not known and the server does not answer, or `find` raises it.
+        """
+        if held := self._report.methods.get(key):
+            return held
+        if self._from_memory:
+            line = f"the server does not answer, and was never asked for {what} before"
+            raise Fp2Error(line, where="model.base_url", fix=_START)
+        with self._client() as client:
+            held = self._report.methods[key] = find(client)
+        self._reports.put(self.address.base, self.spec.id, self._report)
+        return held
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
         """Yield answers as they arrive.

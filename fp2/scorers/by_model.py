@@ -1,0 +1,333 @@
+"""Scorers that ask a model about the text of an answer: what it returns is kept in the response store like an answer.
+
+Each distinct text is asked about once, under a key of everything that can change the value: the model, how it is asked,
+the question (where the scorer reads it) and the text. The keys are recorded as derived from the images of the answers,
+so that a purge removes what is stored under them. Without a store (`fp2.score`) nothing is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from fp2.errors import Fp2Error
+from fp2.hashing import digest
+from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
+from fp2.scorers.resources import Resources
+from fp2.store.leases import Leases, parts
+from fp2.store.origins import add_derived
+from fp2.store.rows import SCORED_BY, answered_keys
+from fp2.store.salted_keys import salted
+from fp2.store.seeds import take_answers
+from fp2.tables import Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.engines.base import Price
+
+KEY_SCHEMA = 1
+EARLY_TRIES = 20
+"""After so many texts asking ends if most of them failed."""
+_CLAIMED_AT_ONCE = 200  # texts: runs that start together share them
+_POLL = 1.0  # seconds between looks at what another run is asking about
+Asked = Mapping[str, tuple[str, str]]
+"""Key -> question and text."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The value that is read from what a model returned, NaN where there is none, and what it was read from."""
+
+    value: float
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """What scorers that ask a model share (see `fp2.scorers.base.Scorer`). Building one asks and loads nothing.
+
+    Parameters
+    ----------
+    name : str
+        The key in the config.
+    value_range : (float, float)
+        Smallest and largest possible value; follows from the other options, and is checked where it is given.
+    smallest_effect : float
+        The smallest difference between groups that matters; a fortieth of the range if 0.
+    """
+
+    name: str
+    value_range: tuple[float, float] = (0.0, 0.0)
+    smallest_effect: Number = 0.0
+
+    method: ClassVar[str]
+    """How the model is asked and read, with a version: part of every key."""
+    reads_question: ClassVar[bool] = False
+    probes: ClassVar[tuple[str, ...] | None] = None
+    n_people: ClassVar[int] = 1
+    uses_subject_attributes: ClassVar[bool] = False
+    resources: ClassVar[Resources] = Resources()
+
+    # -- what a subclass defines
+
+    def check(self) -> None:
+        """Raise Fp2Error unless the model can be asked: called before a run asks anything."""
+        raise NotImplementedError
+
+    def model_identity(self) -> dict[str, Any]:
+        """Return everything that can change a value besides question and text (JSON values, no paths)."""
+        raise NotImplementedError
+
+    def ask(self, asked: Asked) -> Generator[list[Answer], None, None]:
+        """Yield an answer for each key (`Answer.image_id`), in batches; one that failed has an error."""
+        raise NotImplementedError
+
+    def read(self, text: str, numbers: Mapping[str, Any]) -> Reading:
+        """Return the value of a stored answer."""
+        raise NotImplementedError
+
+    def missing(self, state: str) -> Reading:
+        """Return the reading of a text that has no value: `blank`, or the answer `failed`."""
+        raise NotImplementedError
+
+    def note(self, details: Sequence[Mapping[str, Any]]) -> str:
+        """Return what a reader of the results has to know; `details` are those of every score."""
+        raise NotImplementedError
+
+    def words(self, question: str, text: str) -> int:
+        """Return the number of words that are sent for a text, for an estimate of cost."""
+        return len(text.split())
+
+    @property
+    def price(self) -> Price | None:
+        """Price of a text, where it is known."""
+        return None
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that are generated for a text."""
+        return 0
+
+    # -- members of a scorer; a subclass has `higher_is_better`, a field or a property
+
+    @property
+    def yes_no(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return False
+
+    @property
+    def lexicon(self) -> dict[str, str] | None:
+        """Name, version and sha256 of a list of words or a rubric; None without one."""
+        return None
+
+    @property
+    def bins(self) -> tuple[float, ...]:
+        """Edges of ten equal bins over the range."""
+        return equal_bins(*self.value_range, 10)
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What the key of every value contains besides question and text."""
+        return {"method": self.method, **self.model_identity()}
+
+    @cached_property
+    def version(self) -> str:
+        """The method's version, and a digest of everything that can change a value."""
+        return f"{self.method.rpartition('/')[2]}+{self._digest[:12]}"
+
+    @cached_property
+    def _digest(self) -> str:
+        return digest(self.identity)
+
+    def using(self, resources: Resources) -> Self:
+        """Return the scorer with what a run gives it, checked (see `check`)."""
+        made = copy.copy(self)
+        object.__setattr__(made, "resources", resources)
+        made.check()
+        return made
+
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
+        """Score texts whose images are not known; a probe's question is sent where `resources` has one of its name."""
+        check_lengths(texts, probes)
+        known = self.resources.questions if self.reads_question else {}
+        return self.score_answers(texts, [known.get(probe, "") for probe in probes])
+
+    def score_rows(self, rows: pd.DataFrame) -> Scored:
+        """Score the rows of an answers table; `details` say what the model returned.
+
+        Raises
+        ------
+        Fp2Error
+            If too many texts fail; what was returned so far is kept.
+        """
+        return self.score_answers(rows["text"].tolist(), self._questions_of(rows), rows["image_id"].tolist())
+
+    def score_answers(
+        self, texts: Sequence[str], questions: Sequence[str], images: Sequence[str] | None = None
+    ) -> Scored:
+        """Score `texts`, answers to `questions` about `images` (ids)."""
+        asked = self.asked(texts, questions)
+        keys = [asked[pair] for pair in zip(questions, texts, strict=True)]
+        if images is not None:
+            self._record_origins(images, keys)
+        wanted = {key: pair for pair, key in asked.items() if key is not None}
+        found = self.stored(wanted)
+        found |= self._ask({key: pair for key, pair in wanted.items() if key not in found}, len(wanted))
+        blank, failed = self.missing("blank"), self.missing("failed")
+        readings = [blank if key is None else found.get(key, failed) for key in keys]
+        return Scored(
+            np.array([one.value for one in readings], dtype=np.float64),
+            {name: np.array([one.details[name] for one in readings]) for name in blank.details},
+        )
+
+    def left(self, rows: pd.DataFrame) -> Asked:
+        """Return what the store lacks for the rows of an answers table; nothing is asked."""
+        asked = self.asked(rows["text"].tolist(), self._questions_of(rows))
+        wanted = {key: pair for pair, key in asked.items() if key is not None}
+        there = self.stored(wanted)
+        return {key: pair for key, pair in wanted.items() if key not in there}
+
+    def asked(self, texts: Sequence[str], questions: Sequence[str]) -> dict[tuple[str, str], str | None]:
+        """Return question and text of each score, with its key; None for a blank text, which is not asked about."""
+        pairs = zip(questions, texts, strict=True)
+        return {pair: None if is_blank(pair[1]) else self._key(*pair) for pair in dict.fromkeys(pairs)}
+
+    def stored(self, keys: Asked) -> dict[str, Reading]:
+        """Return what the store has, after copying from its seeds what it lacks."""
+        store = self.resources.store
+        if store is None:
+            return {}
+        take_answers(store, keys)
+        return {key: self.read(one.text, _numbers(one.numbers)) for key, one in store.get_many(keys).items()}
+
+    def _questions_of(self, rows: pd.DataFrame) -> list[str]:
+        """Return the question of each row of an answers table, where the scorer reads it.
+
+        Raises
+        ------
+        Fp2Error
+            If one is not known: another question would be another request.
+        """
+        if not self.reads_question:
+            return [""] * len(rows)
+        known = self.resources.questions
+        if unknown := set(rows["question_id"]) - set(known):
+            raise Fp2Error(f"the text of the question {min(unknown)!r} is not known", where=f"scorer.{self.name}")
+        return [known[name] for name in rows["question_id"]]
+
+    def _key(self, question: str, text: str) -> str:
+        return digest({"schema": KEY_SCHEMA, "scorer": self._digest, "question": question, "text": text})
+
+    def _record_origins(self, images: Sequence[str], keys: Sequence[str | None]) -> None:
+        """Record, before anything is asked, which images the keys are derived from."""
+        store, salt = self.resources.store, self.resources.salt
+        if store is None:
+            return
+        names = images if salt is None else salted(images, salt, "image")
+        by_image: dict[str, list[str]] = {}
+        for name, key in zip(names, keys, strict=True):
+            if key is not None:
+                by_image.setdefault(name, []).append(key)
+        add_derived(store.connection, store.path, by_image)
+
+    def _ask(self, left: Asked, n_texts: int) -> dict[str, Reading]:
+        """Ask about what the store lacks; what another run is asking about is left to it and taken over."""
+        if not left:
+            return {}
+        found: dict[str, Reading] = {}
+        failed: dict[str, str] = {}
+        store, budget = self.resources.store, self.resources.error_budget
+        with ExitStack() as stack:
+            tick = stack.enter_context(self.resources.progress.count_up(f"Scoring: {self.name}", len(left)))
+            leases = stack.enter_context(Leases(store.path, answered_keys)) if store is not None else None
+            while waiting := [key for key in left if key not in found and key not in failed]:
+                for some in parts(waiting, _CLAIMED_AT_ONCE):
+                    mine = some if leases is None else leases.claim(some)
+                    self._ask_some({key: left[key] for key in some if key in mine}, found, failed, tick)
+                elsewhere = self.stored({key: left[key] for key in waiting if key not in found and key not in failed})
+                found |= elsewhere
+                tick(len(elsewhere))
+                if all(key not in found and key not in failed for key in waiting):
+                    time.sleep(_POLL)
+        if len(failed) > (budget * n_texts if budget <= 1 else budget):
+            raise self._too_many(failed, n_texts)
+        return found
+
+    def _ask_some(
+        self, some: Asked, found: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None]
+    ) -> None:
+        """Ask about some texts; each batch is stored as it comes, and added to `found` or (with a reason) `failed`."""
+        if not some:
+            return
+        with contextlib.closing(self.ask(some)) as batches:
+            for batch in batches:
+                kept = [(one.image_id, self._marked(one)) for one in batch]
+                if self.resources.store is not None:
+                    self.resources.store.put_many(kept, self.runtime())
+                for key, one in kept:
+                    if one.error is None and one.text is not None:
+                        found[key] = self.read(one.text, one.numbers or {})
+                    else:
+                        failed[key] = str(one.error)
+                tick(len(batch))
+                if (tried := len(found) + len(failed)) >= EARLY_TRIES and len(failed) > tried / 2:
+                    raise self._too_many(failed, len(some))
+
+    def _too_many(self, failed: Mapping[str, str], n_texts: int) -> Fp2Error:
+        reason = next(iter(failed.values()))
+        what = f"{len(failed)} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
+        fix = "What was scored is kept; fix the cause and run the same command again"
+        return Fp2Error(what, where=f"scorer.{self.name}", fix=fix if self.resources.store is not None else "")
+
+    def _marked(self, answer: Answer) -> Answer:
+        """Return an answer that names the method: two stores may differ in it (`fp2.store.merge`)."""
+        return Answer(
+            answer.image_id, answer.question_id, answer.text, answer.error, answer.seconds, answer.tokens,
+            {**(answer.numbers or {}), SCORED_BY: self.method},
+        )  # fmt: skip
+
+    def settle(self, low: float, high: float, smallest_effect: float = 0.0) -> None:
+        """Set range and smallest effect, where they are not given; called at the end of `__post_init__`.
+
+        Raises
+        ------
+        Fp2Error
+            If the range has no width or is not the one that was given, or the smallest effect is outside it.
+        """
+        where = f"scorer.{self.name}"
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise Fp2Error("every value would be the same, or is not finite", where=where)
+        if tuple(self.value_range) not in ((0.0, 0.0), (low, high)):
+            what = "value_range is not the one that follows from the other options"
+            raise Fp2Error(what, where=where, fix=f"Leave it out, or write [{low:g}, {high:g}]")
+        effect = self.smallest_effect or smallest_effect or (high - low) / 40
+        if not 0 < effect < high - low:
+            raise Fp2Error("smallest_effect must be above 0 and below the width of the scale", where=where)
+        object.__setattr__(self, "value_range", (low, high))
+        object.__setattr__(self, "smallest_effect", effect)
+
+    def about(self, error: Fp2Error, key: str = "id") -> Fp2Error:
+        """Return an error about a model's settings as one about this scorer's; `key` is its name of `model.id`."""
+        where, fix = error.where, error.fix
+        for old, new in (("model.id", key), ("model.", ""), ("engine.", "")):
+            where, fix = (text.replace(old, f"scorer.{self.name}.{new}") for text in (where, fix))
+        return Fp2Error(error.what, where=where, fix=fix)
+
+    def runtime(self) -> dict[str, Any]:
+        """Return what is recorded beside a value and not hashed."""
+        return {}
+
+
+def _numbers(text: str | None) -> dict[str, Any]:
+    return dict(json.loads(text)) if text else {}
