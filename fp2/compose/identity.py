@@ -154,6 +154,8 @@ def _digests(value: Any, where: str) -> Any:
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     own = {str(key): value for key, value in spec.items()}
+    if own.get("measures", name) == name:
+        own.pop("measures", None)
     if own.get("target") == STEREOTYPE and "published" in own:
         if own["published"] is None:
             del own["published"]  # so that configs from before this option keep their hash
