@@ -460,6 +460,33 @@ def _counts(world: World, found: Arrays) -> list[Row]:
     ]
 
 
+def _scorers_by_group(world: World, found: Arrays) -> list[Row]:
+    where = f"two scorers, {describe(world)}"
+    claim = "Agreement of two scorers by group, by the same law in every group: at most 6 %"
+    aside = "The same class more often in one group, where both scorers see a gap"
+    same = _rejected(found["same"])
+    return [
+        rate_row(aside, where, "same class, p <= .05", same, None, None)
+        if world.gap
+        else rate_row(claim, where, "same class, p <= .05", same, None, 0.06),
+        rate_row(claim, where, "first minus second, p <= .05", _rejected(found["difference"]), None, 0.06),
+    ]
+
+
+def _scorer_intervals(world: World, found: Arrays) -> list[Row]:
+    where = f"two scorers, {describe(world)}"
+    rows = []
+    for name in ("rho", "kappa"):
+        given = np.isfinite(found[name])
+        rows.append(
+            rate_row("Intervals of the agreement of two scorers that are given", where, name, given, None, None)
+        )
+        if given.mean() > 0.05:
+            claim = "Intervals of the agreement of two scorers: at least 93 %"
+            rows.append(rate_row(claim, where, name, found[name], 0.93, None))
+    return rows
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -491,4 +518,6 @@ _SUMMARIES = {
     "looks": _looks,
     "multiverse": _multiverse,
     "counts": _counts,
+    "scorers_by_group": _scorers_by_group,
+    "scorer_intervals": _scorer_intervals,
 }

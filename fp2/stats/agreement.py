@@ -86,7 +86,8 @@ def clustered_agreement(
     codes = [np.unique(x, return_inverse=True)[1] for x in (a, b)]
     weights = _weights(n, n_bootstrap if _vary(codes, subject) else 0, seed)
     ones = np.ones((1, n))
-    rho = _rho(*codes, subject, ones)[0], np.concatenate([_rho(*codes, subject, w) for w in weights])
+    drawn = np.concatenate([_rho(codes, subject, w) for w in weights])
+    rho = _estimate(float(_rho(codes, subject, ones)[0]), drawn, n, alpha)
     same, kappa = None, None
     if classes is not None:
         table = _tables(*classes, subject, n)
@@ -94,8 +95,8 @@ def clustered_agreement(
             weights = [np.zeros((0, n))]
         same = float(np.trace(table.sum(axis=0))) / len(a)
         drawn = np.concatenate([_kappa(np.einsum("bn,nij->bij", w, table)) for w in weights])
-        kappa = _estimate(_kappa(table.sum(axis=0)[None])[0], drawn, n, alpha)
-    return Agreement(len(a), n, _estimate(*rho, n, alpha), same, kappa)
+        kappa = _estimate(float(_kappa(table.sum(axis=0)[None])[0]), drawn, n, alpha)
+    return Agreement(len(a), n, rho, same, kappa)
 
 
 def _vary(codes: Sequence[IntArray], subject: IntArray) -> bool:
@@ -111,12 +112,12 @@ def _weights(n: int, n_bootstrap: int, seed: int) -> list[FloatArray]:
     ]
 
 
-def _rho(first: IntArray, second: IntArray, subject: IntArray, weights: FloatArray) -> FloatArray:
-    """Return Spearman's rho of the codes (n,) under each line of subject weights (b, N); NaN where one is constant."""
+def _rho(codes: Sequence[IntArray], subject: IntArray, weights: FloatArray) -> FloatArray:
+    """Return Spearman's rho of two codes (n,) under each line of subject weights (b, N); NaN where one is constant."""
     out = np.full(len(weights), np.nan)
     for line, own in enumerate(weights):
         w = own[subject]
-        ranks = [_midranks(code, w) for code in (first, second)]
+        ranks = [_midranks(code, w) for code in codes]
         total = w.sum()
         off = [rank - (w @ rank) / total for rank in ranks]
         spread = (w @ off[0] ** 2) * (w @ off[1] ** 2)

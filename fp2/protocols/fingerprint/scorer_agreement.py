@@ -143,9 +143,8 @@ def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_
 
 def _classes(values: pd.Series[float], scorer: Scorer, kind: str | None) -> pd.Series[float]:
     """Return the class of each value: itself, or its sign where it is at least the smallest effect of interest."""
-    import numpy as np
-
-    return values if kind != "sign" else np.sign(values).where(values.abs() >= scorer.smallest_effect, 0.0)
+    least = scorer.smallest_effect
+    return values if kind != "sign" else (values >= least).astype("float64") - (values <= -least).astype("float64")
 
 
 def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
