@@ -71,7 +71,7 @@ def made(root: Path, *words: str) -> dict[str, Any]:
     return {**read(path), "folder": path.parent}
 
 
-ADDED = ("methods", "disparity_summary", "architecture")
+ADDED = ("methods", "disparity_summary", "architecture", "scorer_agreement")
 """Keys of results that later versions have as well, without an option."""
 
 

@@ -31,7 +31,9 @@ from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
 from benchmarks.validity.order import ORDER_WORLDS, order
+from benchmarks.validity.paired_models import PAIRED_WORLDS, paired_models
 from benchmarks.validity.refusals import REFUSAL_WORLDS, refusals
+from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS, by_group, intervals
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import SIZES, World, answer_sd, draw, shifts
 from fp2.stats.disparities import disparity
@@ -306,4 +308,7 @@ STUDIES = (
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.25),
     Study("counts", COUNT_WORLDS, counts, 50, 0.25),
+    Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.25),
+    Study("scorers_by_group", SCORER_WORLDS, by_group, 100, 0.5),
+    Study("scorer_intervals", INTERVAL_WORLDS, intervals, 100, 0.5),
 )

@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.validity.composites import BOUNDS, SPREAD
 from benchmarks.validity.counts import OUTCOMES, SHARED
 from benchmarks.validity.measure import Arrays
+from benchmarks.validity.paired_models import SCORES
 from benchmarks.validity.studies import ALPHA, FAMILY, MULTIPLES
 from benchmarks.validity.worlds import World
 
@@ -460,6 +461,61 @@ def _counts(world: World, found: Arrays) -> list[Row]:
     ]
 
 
+def _scorers_by_group(world: World, found: Arrays) -> list[Row]:
+    where = f"two scorers, {describe(world)}"
+    claim = "Agreement of two scorers by group, by the same law in every group: at most 6 %"
+    aside = "The same class more often in one group, where both scorers see a gap"
+    same = _rejected(found["same"])
+    return [
+        rate_row(aside, where, "same class, p <= .05", same, None, None)
+        if world.gap
+        else rate_row(claim, where, "same class, p <= .05", same, None, 0.06),
+        rate_row(claim, where, "first minus second, p <= .05", _rejected(found["difference"]), None, 0.06),
+    ]
+
+
+def _scorer_intervals(world: World, found: Arrays) -> list[Row]:
+    where = f"two scorers, {describe(world)}"
+    rows = []
+    for name in ("rho", "kappa"):
+        given = np.isfinite(found[name])
+        rows.append(
+            rate_row("Intervals of the agreement of two scorers that are given", where, name, given, None, None)
+        )
+        if given.mean() > 0.05:
+            claim = "Intervals of the agreement of two scorers: at least 93 %"
+            rows.append(rate_row(claim, where, name, found[name], 0.93, None))
+    return rows
+
+
+def _paired_models(world: World, found: Arrays) -> list[Row]:
+    where = f"{SCORES[world.outcome]}: {_paired(world)}"
+    marked, by_group = found["approximate"] == 1, found["by_group_approximate"] == 1
+    missed = (found["covered"] == 0) & ~marked
+    claim = "Two models of one task, no difference: at most 6 % are found without a mark, and 93 % covered or marked"
+    aside = "Two models of one task, no difference: with the marked ones"
+    rows = [
+        rate_row(claim, where, "p <= .05, not marked", (found["p"] <= ALPHA) & ~marked, None, 0.06),
+        rate_row(claim, where, "interval holds the truth, or marked", ~missed, 0.93, None),
+        rate_row(aside, where, "marked approximate", marked, None, None),
+        rate_row(aside, where, "p <= .05", found["p"] <= ALPHA, None, None),
+        rate_row(aside, where, "interval holds the truth", found["covered"] == 1, None, None),
+    ]
+    if len(world.sizes) > 1:
+        significant = found["by_group"] <= ALPHA
+        rows += [
+            rate_row(claim, where, "depends on the group, p <= .05, not marked", significant & ~by_group, None, 0.06),
+            rate_row(aside, where, "depends on the group, p <= .05", significant, None, None),
+        ]
+    return rows
+
+
+def _paired(world: World) -> str:
+    images = "6, 5, 3, 2, 1 images a person by group" if world.condition == "images" else "3 images a person"
+    people = "/".join(map(str, world.sizes))
+    return f"{world.outcome}, {people} people, {'1 to 7 images a person' if len(world.sizes) == 1 else images}"
+
+
 _SUMMARIES = {
     "null": _null,
     "images_as_units": _units,
@@ -491,4 +547,7 @@ _SUMMARIES = {
     "looks": _looks,
     "multiverse": _multiverse,
     "counts": _counts,
+    "paired_models": _paired_models,
+    "scorers_by_group": _scorers_by_group,
+    "scorer_intervals": _scorer_intervals,
 }

@@ -6,17 +6,21 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from fp2.artifacts import as_user_error, write_text
-from fp2.commands.side_by_side import side_by_side, write_side_by_side
+from fp2.commands.side_by_side import print_tables, side_by_side, write_side_by_side
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
+
+if TYPE_CHECKING:
+    from fp2.config import Config
+    from fp2.runs.reader import LoggedRun
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
@@ -61,16 +65,25 @@ def compare_runs(
         check_runs(runs)
         with Progress().counter("Comparing") as report:
             every = compare_all(runs, config, _Steps(report).start)
+        beside = _beside(runs, config)
     two = len(words) == 2
-    block = every["pairs"][0] if two else every
+    block = {**(every["pairs"][0] if two else every), "beside": beside}
     if json_path == STANDARD_OUTPUT:
         print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
         json_path = None
-    elif two:
-        _print(block, config.analysis.alpha, Terminal())
     else:
-        _print_pairs(every, config.analysis.alpha, Terminal())
+        console = Terminal()
+        _print(block, config.analysis.alpha, console) if two else _print_pairs(every, config.analysis.alpha, console)
+        print_tables(beside, every["runs"], console)
     _write(block, json_path, figure)
+
+
+def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
+    """Return the tables of the runs' report sections, such as the page's numbers beside ours."""
+    from fp2.runs.side_by_side import run_sections, tables_of
+
+    sections = [one for run in runs if run.folder for one in run_sections(run.folder, config, run.run_id)]
+    return tables_of([run.results for run in runs], sections, config.report.suppress_below)
 
 
 class _Steps:

@@ -21,7 +21,6 @@ from fp2.errors import Fp2Error
 if TYPE_CHECKING:
     from fp2.config import Config
     from fp2.report.gate import Limits
-    from fp2.report.section import Section
 
 EXIT_FAILED = 1
 DIGESTS = ("config_hash", "response_set", "dataset_digest", "fp2_version")
@@ -61,6 +60,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     """
     from fp2.report.terminal import print_results
     from fp2.runs.reader import read_results
+    from fp2.runs.side_by_side import run_sections
 
     here = load_config(overrides)
     with _run(word, here) as folder:
@@ -72,18 +72,6 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
         if str(folder) == word:
             paths["results"] = folder / artifacts.RESULTS
         print_results(results, Console(), paths, run_sections(folder, here, results["run_id"]))
-
-
-def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
-    """Return the report sections of a run's protocol; none if the protocol is not installed here."""
-    from fp2.compose import build_protocol
-    from fp2.report.section import load_sections
-    from fp2.runs.recompute import logged_config
-
-    try:
-        return load_sections(build_protocol(logged_config(folder, here, run_id)).section_targets())
-    except Fp2Error:
-        return ()
 
 
 def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = False) -> int:

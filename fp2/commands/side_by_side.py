@@ -28,9 +28,9 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     Fp2Error
         If there is no such run, or its results cannot be read.
     """
-    from fp2.commands.runs import run_sections
     from fp2.report.reading import MIN_CELL, plain
     from fp2.runs.reader import distinct_names, read_results, run_folder
+    from fp2.runs.side_by_side import run_sections, tables_of
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         folders = [
@@ -41,18 +41,14 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
         if any(one["disparities"] for one in results):
             return None
         sections = run_sections(folders[0], config, results[0]["run_id"])
-    tables = [
-        table
-        for section in sections
-        if all(section.applies(one) for one in results)
-        for table in section.beside([one[section.name] for one in results], MIN_CELL)
-    ]
+    shared = [section for section in sections if all(section.applies(one) for one in results)]
+    tables = tables_of(results, shared, MIN_CELL)
     if not tables:
         return None
     named = distinct_names([(plain(one["dataset"]["name"]), one["run_id"]) for one in results])
     return {
         "runs": [{"name": name, "run_id": one["run_id"]} for name, one in zip(named, results, strict=True)],
-        "tables": [{"title": table.title, "rows": dict(table.rows)} for table in tables],
+        "tables": tables,
     }
 
 
@@ -72,25 +68,21 @@ def write_side_by_side(block: Mapping[str, Any], json_path: Path | None, figure:
         print(text)
         return
     console = Terminal()
-    for one in block["tables"]:
-        table = Table(title=one["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("", overflow="fold")
-        for run in block["runs"]:
-            table.add_column(Text(run["name"]), justify="right", overflow="fold")
-        for label, cells in one["rows"].items():
-            table.add_row(Text(label), *(Text(_cell(cell)) for cell in cells))
-        console.print(table)
+    print_tables(block["tables"], [run["name"] for run in block["runs"]], console)
     if json_path is not None:
         artifacts.write_text(json_path, text + "\n")
         print(f"{'json':<12} {json_path}")
 
 
-def _cell(cell: Any) -> str:
-    from fp2.report.reading import DASH
+def print_tables(tables: Sequence[Mapping[str, Any]], names: Sequence[str], console: Terminal) -> None:
+    """Print tables of several runs, a column for each run."""
+    from fp2.report.section import cell_words
 
-    if cell is None:
-        return DASH
-    if isinstance(cell, list | tuple):
-        value, low, high = (f"{number:.3g}" for number in cell)
-        return f"{value} ({low} to {high})"
-    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.1f}"
+    for one in tables:
+        table = Table(title=one["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("", overflow="fold")
+        for name in names:
+            table.add_column(Text(name), justify="right", overflow="fold")
+        for label, cells in one["rows"].items():
+            table.add_row(Text(label), *(Text(cell_words(cell)) for cell in cells))
+        console.print(table)

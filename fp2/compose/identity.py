@@ -159,6 +159,8 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("model", "id"):
         if isinstance(own.get(key), str) and _is_path(own[key]):
             own[key] = Path(own[key]).name
+    if own.get("measures", name) == name:
+        own.pop("measures", None)
     if own.get("target") == STEREOTYPE and "published" in own:
         if own["published"] is None:
             del own["published"]  # so that configs from before this option keep their hash

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.plugins import load_path
-from fp2.report.reading import plain
+from fp2.report.reading import DASH, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,17 +22,28 @@ DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 """The section that every run with disparities has."""
 Block = Mapping[str, Any]
 Results = Mapping[str, Any]
+Cell = float | tuple[float, float, float] | str | None
+
+
+def cell_words(cell: Cell) -> str:
+    """Return a cell of a table of several runs in words."""
+    if cell is None or isinstance(cell, str):
+        return plain(cell or DASH)
+    if isinstance(cell, Sequence):
+        value, low, high = (f"{one:.3g}" for one in cell)
+        return f"{value} ({low} to {high})"
+    return f"{cell:,}" if isinstance(cell, int) else f"{cell:.1f}"
 
 
 @dataclass(frozen=True)
 class Beside:
     """A table of several runs: `rows` are label -> one cell per run, in the order of the runs.
 
-    A cell is a number, an estimate with its interval (value, low, high), or None.
+    A cell is a number, an estimate with its interval (value, low, high), words, or None.
     """
 
     title: str
-    rows: Mapping[str, Sequence[float | tuple[float, float, float] | None]]
+    rows: Mapping[str, Sequence[Cell]]
 
 
 class Section:
@@ -85,7 +96,7 @@ class Section:
         return []
 
     def beside(self, blocks: Sequence[Block], min_cell: int) -> Sequence[Beside]:
-        """Return tables that set the blocks of several runs side by side, for `fp2 compare`; none by default."""
+        """Return tables that set the blocks of several runs side by side; none by default."""
         return []
 
 

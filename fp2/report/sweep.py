@@ -13,6 +13,7 @@ from fp2.report.figures.style import axis_end
 from fp2.report.page import render
 from fp2.report.radar import HEIGHT, WIDTH, overlay_of
 from fp2.report.reading import DASH, EFFECTS, number, probability, severity_legend, verdict_meanings
+from fp2.report.section import cell_words
 
 Block = Mapping[str, Any]
 _COLOURS = 6
@@ -47,7 +48,7 @@ def render_sweep(block: Block) -> str:
         ),
         "limitations": limitations_of(runs),
     }
-    return render("sweep.html.j2", context, filters=(chance_words, rank_words))
+    return render("sweep.html.j2", context, filters=(cell_words, chance_words, rank_words))
 
 
 def title_of(block: Block) -> str:

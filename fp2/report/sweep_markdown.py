@@ -17,6 +17,7 @@ from fp2.report.reading import (
     severity_legend,
     verdict_words,
 )
+from fp2.report.section import cell_words
 from fp2.report.sweep import chance_words, effect_legend, limitations_of, rank_words, title_of
 
 Block = Mapping[str, Any]
@@ -26,7 +27,7 @@ MOST_EFFECTS = 10
 def sweep_markdown(block: Block, figure: str | None = None) -> str:
     """Return the report as Markdown; `figure` is the name of the drawing beside it, if there is one.
 
-    Of each cut the first scorer that has disparities is shown, which is the primary one; the page has all.
+    Of each cut the first scorer that has disparities is shown, which is the primary one, and the others are named.
     """
     lines = [f"# {escape_markdown(title_of(block))}", ""]
     if any(run["calibration"] for run in block["runs"]):
@@ -37,9 +38,16 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
         lines.append("")
     if figure is not None:
         lines += [f"![Disparity by probe, a line per run]({figure})", ""]
-    first = {panel["cut"]: panel for panel in reversed(block["panels"])}
     for cut in block["cuts"]:
-        lines += [*_panel(first[cut], block), ""]
+        first, *others = [panel for panel in block["panels"] if panel["cut"] == cut]
+        lines += [*_panel(first, block), ""]
+        if others:
+            names = ", ".join(_text(scorer_label(panel["scorer"])) for panel in others)
+            lines += [f"Not shown here, but in the page and in `results.json`: {names} by {_text(cut_label(cut))}.", ""]
+    for table in block["beside"]:
+        lines += [f"## {_text(table['title']).capitalize()}", ""]
+        head = ("", *(run["label"] for run in block["runs"]))
+        lines += [*_table(head, ([label, *map(cell_words, cells)] for label, cells in table["rows"].items())), ""]
     if block["headlines"]:
         lines += [*_headlines(block), ""]
     lines += ["## Runs", ""]

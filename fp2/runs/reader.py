@@ -34,12 +34,13 @@ _SCORE_COLUMNS = ["image_id", "subject_id", "question_id", "probe", "scorer", "v
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One run: its results, and its people and scores with salted keys."""
+    """One run: its results, its people and scores with salted keys, and the folder of its files."""
 
     results: Mapping[str, Any]
     people: pd.DataFrame
     scores: pd.DataFrame
     cuts: Mapping[str, Cut]
+    folder: Path | None = None
     _wide: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -91,7 +92,7 @@ def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
     people, scores = _tables(folder, word, results)
-    return LoggedRun(results, people, scores, read_cuts(folder, people, results, word))
+    return LoggedRun(results, people, scores, read_cuts(folder, people, results, word), folder)
 
 
 def short_names(runs: Sequence[LoggedRun]) -> list[str]:

@@ -11,9 +11,11 @@ from fp2 import __version__
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Ranking, rank, summarise, with_places
 from fp2.report.reading import is_calibration, model_name, model_was_used, primary_scorer, variant_name
+from fp2.report.section import Section
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
 from fp2.runs.reader import LoggedRun, same_probes, shared_lines
+from fp2.runs.side_by_side import tables_of
 
 SCHEMA = 1
 N_PERMUTATIONS = 1000
@@ -23,11 +25,12 @@ Missing = dict[str, str]
 
 @dataclass(frozen=True)
 class SweepRun:
-    """A finished run: its results, and its tables or the reason why it has none that can be compared."""
+    """A finished run: its results, its tables or the reason why it has none that can be compared, and its sections."""
 
     results: Mapping[str, Any]
     tables: LoggedRun | None
     reason: str | None = None
+    sections: Sequence[Section] = ()
 
 
 def n_steps(runs: Sequence[SweepRun]) -> int:
@@ -62,7 +65,7 @@ def sweep_results(
     dict
         `runs`: who was compared, each with a `label`; `missing`; `probes` (labels by id), `cuts`, `scorers`;
         `leaderboard`: a row for each run and cut; `panels`: see `fp2.runs.panels.panels_of`, with `tallies` and
-        `effects`; `headlines`: what other protocols found; `notes`.
+        `effects`; `headlines`: what other protocols found; `beside`: tables of the runs' report sections; `notes`.
 
     Raises
     ------
@@ -93,6 +96,7 @@ def sweep_results(
         "leaderboard": [{"run": places[row.run_id], **asdict(row)} for row in rows],
         "panels": panels,
         "headlines": headlines_of(every),
+        "beside": tables_of(every, [section for run in runs for section in run.sections], min_cell),
         "notes": _notes(runs, ranked),
     }
 

@@ -15,6 +15,7 @@ from fp2.errors import Fp2Error
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.outputs import fresh_folder
 from fp2.runs.reader import read_results, read_run, run_folder
+from fp2.runs.side_by_side import run_sections
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
 
@@ -120,10 +121,11 @@ def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> l
     for word in words:
         folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
         results = read_results(folder)
+        sections = run_sections(folder, here, str(results["run_id"]))
         try:
-            run = SweepRun(results, read_run(str(folder), here, scratch))
+            run = SweepRun(results, read_run(str(folder), here, scratch), None, sections)
         except Fp2Error as error:
-            run = SweepRun(results, None, error.what)
+            run = SweepRun(results, None, error.what, sections)
         found.setdefault(str(results["run_id"]), run)
         step()
     return list(found.values())

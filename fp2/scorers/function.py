@@ -34,6 +34,8 @@ class FunctionScorer:
         Whether higher values are better for the group that is described.
     version : str
         To be changed whenever the same text could get another value; by default a digest of the function's source.
+    measures : str
+        The dimension, such as `valence`, if other scorers of the run measure it too; by default one of its own.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class FunctionScorer:
     smallest_effect: float = 0.0
     higher_is_better: bool = True
     version: str = ""
+    measures: str = ""
 
     yes_no: bool = False
     probes: tuple[str, ...] | None = None

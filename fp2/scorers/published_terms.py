@@ -13,7 +13,6 @@ the files is part of this package.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import Counter
@@ -86,12 +85,12 @@ def _read(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
             reader = _winobias
     try:
         yield from reader(path) if reader else ()
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Fp2Error(f"the file cannot be read: {type(error).__name__}: {error}", where=str(path)) from error
 
 
 def _stereoset(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
-    content: Any = json.loads(path.read_text(encoding="utf-8"))
+    content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, dict) or "intrasentence" not in data:
         return
@@ -104,21 +103,21 @@ def _stereoset(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _winobias(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
         named = (_ARTICLE.sub("", name.strip()) for name in _BRACKETS.findall(line))
         yield "winobias", _terms(name for name in named if name.casefold() not in _PRONOUNS)
 
 
 def _crows_pairs(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        if not {"sent_more", "sent_less", "stereo_antistereo", "bias_type"} <= set(rows.fieldnames or ()):
-            return
-        for row in rows:
-            if row["stereo_antistereo"] == "stereo" and row["bias_type"] in TRAITS:
-                shared = {word.casefold() for word in _WORD.findall(row["sent_less"])}
-                own = (word for word in _WORD.findall(row["sent_more"]) if word.casefold() not in shared)
-                yield "crows_pairs", _terms(word for word in own if word == word.casefold())
+    from fp2.data.readers.table import dialect, read_table
+
+    if not {"sent_more", "sent_less", "stereo_antistereo", "bias_type"} <= set(dialect(path).header):
+        return
+    for row in read_table(path).to_dict("records"):
+        if row["stereo_antistereo"] == "stereo" and row["bias_type"] in TRAITS:
+            shared = {word.casefold() for word in _WORD.findall(row["sent_less"])}
+            own = (word for word in _WORD.findall(row["sent_more"]) if word.casefold() not in shared)
+            yield "crows_pairs", _terms(word for word in own if word == word.casefold())
 
 
 def _terms(texts: Iterable[str]) -> set[str]:

@@ -21,6 +21,8 @@ from fp2.tables import SCORES
 if TYPE_CHECKING:
     import pandas as pd
 
+MEASURES = "measures"
+"""Key of a scorer's config: the dimension that it measures."""
 MEMBERS = tuple(name for name in vars(Scorer) if not name.startswith("_"))
 
 
@@ -45,8 +47,9 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     name : str
         Its key in the config; passed to the class if that takes a `name`.
     spec : mapping
-        `target` (`package.module:Class`, or an entry point; `name` by default) and the options of the class: the
-        fields of a dataclass, whose types are checked, or the parameters of any other class or function.
+        `target` (`package.module:Class`, or an entry point; `name` by default), `measures` (see `dimensions`) and the
+        options of the class: the fields of a dataclass, whose types are checked, or the parameters of any other class
+        or function.
 
     Raises
     ------
@@ -58,7 +61,8 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
     if not isinstance(spec, Mapping):
         raise Fp2Error("a scorer is a mapping of its options", where=where, fix="Write target: package.module:Class")
     factory = load(SCORERS, str(spec.get("target", name)), where)
-    arguments = {str(key): value for key, value in spec.items() if key != "target"}
+    arguments = {str(key): value for key, value in spec.items() if key not in ("target", MEASURES)}
+    _check_measures(spec, where)
     if is_dataclass(factory) and isinstance(factory, type):
         if "name" in {one.name for one in fields(factory)}:
             arguments.setdefault("name", name)
@@ -67,6 +71,25 @@ def build_scorer(name: str, spec: Mapping[str, Any]) -> Scorer:
         scorer = _call(factory, name, arguments, where)
     check_members(scorer, MEMBERS, "a scorer", where)
     return cast("Scorer", scorer)
+
+
+def _check_measures(spec: Mapping[str, Any], where: str) -> None:
+    named = spec.get(MEASURES, "")
+    if MEASURES in spec and not (isinstance(named, str) and named.strip()):
+        fix = f"Write {MEASURES}: valence, or leave it out"
+        raise Fp2Error(f"{MEASURES} is the name of a dimension, not {named!r}", where=f"{where}.{MEASURES}", fix=fix)
+
+
+def dimensions(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the scorers of each dimension, both in the order of the config.
+
+    A scorer measures what its `measures` names, by default what it is itself called. Scorers of one dimension are
+    compared with each other (block `scorer_agreement`).
+    """
+    found: dict[str, list[str]] = {}
+    for name, spec in specs.items():
+        found.setdefault(str(spec.get(MEASURES, name)), []).append(name)
+    return found
 
 
 def _call(factory: Any, name: str, arguments: dict[str, Any], where: str) -> Any:

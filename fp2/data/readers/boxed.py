@@ -129,8 +129,8 @@ def read_lines(file: Path) -> list[str]:
         raise Fp2Error(f"the labels cannot be read: {type(error).__name__}", where=str(file)) from None
 
 
-def read_json(file: Path) -> Any:
-    """Return what a JSON file holds.
+def read_json(file: Path, what: str = "labels") -> Any:
+    """Return what a JSON file holds; `what` it is called in messages.
 
     Raises
     ------
@@ -138,6 +138,8 @@ def read_json(file: Path) -> Any:
         If it cannot be read.
     """
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Fp2Error(f"the labels cannot be read: {type(error).__name__}", where=str(file)) from None
+        return json.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise Fp2Error(f"the {what} cannot be read: {error.strerror}", where=str(file)) from None
+    except ValueError as error:
+        raise Fp2Error(f"the {what} are not JSON: {error}", where=str(file)) from None

@@ -9,10 +9,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fp2.data.base import Dataset, people_table
@@ -26,6 +28,7 @@ _SET = "set_id"
 _RESERVED = {"image_id", "image_path", "is_primary", "n_people"}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _SEPARATOR = ";"
+_DELIMITER = "delimiter"
 _MISSING = frozenset({"nan", "<na>", "nat", "n/a", "#n/a"})
 """How programs write a missing value, in lower case. `NA` and `None` may be values: a country, an answer."""
 
@@ -130,15 +133,64 @@ def _read_delimited(path: Path, delimiter: str = ",") -> pd.DataFrame:
 
     A CSV file may be separated by semicolons or tabs, if its header is; a byte order mark makes it UTF-16.
     """
+    found = dialect(path)
+    mark = found.delimiter if delimiter == "," else delimiter
+    header: list[str] = []
+    rows = [row for _, row in read_rows(path, header.extend, delimiter=mark, encoding=found.encoding)]
+    frame = pd.DataFrame(rows, columns=header, dtype="object")
+    frame.attrs[_DELIMITER] = mark
+    return frame
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written, and its header."""
+
+    delimiter: str
+    encoding: str
+    header: tuple[str, ...]
+
+
+def dialect(path: Path) -> Dialect:
+    """Return the dialect of a CSV file by its first line and byte order mark.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
     with path.open("rb") as handle:
         encoding = "utf-16" if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-    if delimiter == ",":
-        with path.open(encoding=encoding, errors="replace", newline="") as handle:
-            first = handle.readline()
-        delimiter = max(",;\t", key=lambda mark: len(next(csv.reader([first], delimiter=mark), [])))
-    header: list[str] = []
-    rows = [row for _, row in read_rows(path, header.extend, delimiter=delimiter, encoding=encoding)]
-    return pd.DataFrame(rows, columns=header, dtype="object")
+    with path.open(encoding=encoding, errors="replace", newline="") as handle:
+        first = handle.readline()
+    headers = {mark: next(csv.reader([first], delimiter=mark), []) for mark in ",;\t"}
+    delimiter = max(headers, key=lambda mark: len(headers[mark]))
+    return Dialect(delimiter, encoding, tuple(name.strip() for name in headers[delimiter]))
+
+
+def number_column(frame: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+    """Return a column of a table that `read_table` read as numbers; an empty cell, `nan` and the like are NaN.
+
+    Where columns are separated by semicolons or tabs, a decimal comma is read as a point.
+
+    Raises
+    ------
+    ValueError
+        Naming the first cell that is no number.
+    """
+    if frame[name].dtype.kind in "fiu":
+        return frame[name].to_numpy(dtype=np.float64)
+    comma = frame.attrs.get(_DELIMITER, ",") != ","
+    out = np.full(len(frame), np.nan)
+    for place, cell in enumerate(frame[name].tolist()):
+        text = str(cell).strip() if isinstance(cell, str) else _text(cell)
+        if text and text.lower() not in _MISSING:
+            plain = text.replace(",", ".") if comma and text.count(",") == 1 and "." not in text else text
+            try:
+                out[place] = float(plain)
+            except ValueError:
+                raise ValueError(f"row {place + 1}: {name} is {text}, not a number") from None
+    return out
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:

@@ -139,7 +139,7 @@ def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
 
 
 def _read(path: Path) -> tuple[list[str], Floats]:
-    import pandas as pd
+    from fp2.data.readers.table import number_column, read_table
 
     where = "task.files.embeddings"
     try:
@@ -147,11 +147,15 @@ def _read(path: Path) -> tuple[list[str], Floats]:
             with np.load(path, allow_pickle=False) as held:
                 ids, vectors = [str(name) for name in held["image_id"]], np.asarray(held["embedding"], dtype=np.float64)
         else:
-            table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype={"image_id": str})
-            ids, vectors = table["image_id"].astype(str).tolist(), table.drop(columns="image_id").to_numpy(np.float64)
+            table = read_table(path)
+            ids = table["image_id"].astype(str).tolist()
+            columns = [number_column(table, name) for name in table.columns if name != "image_id"]
+            vectors = np.stack(columns, axis=1)
         if vectors.ndim != 2 or not vectors.size or len(vectors) != len(ids):
             raise ValueError(f"{len(ids)} image ids and vectors of shape {vectors.shape}")
         return ids, vectors
+    except Fp2Error as error:
+        raise Fp2Error(error.what, where=where, fix=error.fix or FIX) from error
     except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Fp2Error(f"{path.name} cannot be read: {reason}", where=where, fix=FIX) from error

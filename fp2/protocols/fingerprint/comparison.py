@@ -64,6 +64,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.intersections:Intersections",
         f"{PACKAGE}.adjusted:AdjustedDisparities",
         f"{PACKAGE}.multiverse.supplement:Multiverse",
+        f"{PACKAGE}.scorer_agreement:ScorerAgreement",
         f"{PACKAGE}.published:Published",
     )
 

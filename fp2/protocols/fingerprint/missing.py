@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.text import Text
 
+from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
-from fp2.scorers.outcomes import REFUSAL, entries_of, members, outcome_columns, yes_no_columns
+from fp2.scorers.outcomes import REFUSAL, outcome_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fp2.stats.rows import DisparityRow, Panel
-
-PERMUTATIONS = 4_000
-"""Step-down max-T needs no more for a larger family; the Monte-Carlo error of an adjusted p of 0.05 is 0.003."""
 SMALLEST = 0.02
 """Smallest effect of interest: a difference of two rates of missing values."""
 _MOST = 3  # outcomes named in the terminal
@@ -41,8 +38,7 @@ class Missing(Supplement):
         if not run.disparities or run.battery.people != 1:
             return None
         columns = _columns(run)
-        n = min(PERMUTATIONS, run.comparison.n_permutations)
-        rows = _rows(run, columns, n) if len(columns.columns) else []
+        rows = _rows(run, columns) if len(columns.columns) else []
         two_part = _two_part(run, rows)
         if not rows and not two_part:
             return None
@@ -50,7 +46,7 @@ class Missing(Supplement):
             "meaning": "share of answers without a value among those that were not refused",
             "family": "all rows of this block, step-down max-T",
             "correction": STEP_DOWN,
-            "n_permutations": n,
+            "n_permutations": n_permutations(run),
             "smallest_effect": SMALLEST,
             "rows": rows,
             "two_part": two_part,
@@ -89,62 +85,28 @@ def _columns(run: ComparedRun) -> pd.DataFrame:
     return pd.DataFrame(kept, index=wide.index)
 
 
-def _rows(run: ComparedRun, columns: pd.DataFrame, n_permutations: int) -> list[dict[str, Any]]:
+def _rows(run: ComparedRun, columns: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the tests of all outcomes by all cuts: one family, corrected by its joint permutations."""
-    from fp2.stats.adjustment import decide, step_down
-
-    panels: list[Panel] = []
-    out: list[dict[str, Any]] = []
-    for cut in run.cuts:
-        entries = entries_of(columns, members(run.people, cut))
-        panel = _panel(entries, run, n_permutations)
-        panels.append(panel)
-        for j, (probe, scorer) in enumerate(cast("list[tuple[str, str]]", list(columns.columns))):
-            row, values = panel.rows[j], entries.values[:, j]
-            out.append(
-                {
-                    "probe": str(probe),
-                    "scorer": str(scorer),
-                    "cut": cut.name,
-                    "n_missing": len(set(entries.images[values > 0])),
-                    "n_images": row.n_images,
-                    "raw": row.raw,
-                    "p_value": row.p_value,
-                    "worst_group": row.worst_group,
-                    "best_group": row.best_group,
-                    "groups": _rates(row),
-                }
-            )
-    every, alpha = range(len(out)), run.comparison.alpha
-    decided = decide(
-        [row for panel in panels for row in panel.rows],
-        step_down(panels, every),
-        step_down(panels, every, minimum_effect=True),
-        [alpha / len(out)] * len(out),
-        alpha=alpha,
-    )
-    for line, row in zip(out, decided, strict=True):
-        line.update(adjusted_p=row.adjusted_p, significant=row.significant, family_size=len(out), verdict=row.verdict)
-    return out
-
-
-def _panel(entries: Any, run: ComparedRun, n_permutations: int) -> Panel:
-    from fp2.stats.disparities import disparity_panel
-
-    return disparity_panel(
-        entries.values, entries.groups, entries.subjects, images=entries.images, higher_is_better=False,
-        value_ranges=(0.0, 1.0), bins=2, yes_no=yes_no_columns(entries.values, True), smallest_effects=SMALLEST,
-        n_permutations=n_permutations, n_bootstrap=0, seed=run.comparison.seed, alpha=run.comparison.alpha,
-        min_subjects=run.comparison.min_subjects,
-    )  # fmt: skip
-
-
-def _rates(row: DisparityRow) -> list[dict[str, Any]]:
-    """Return each group's rate over subjects, each one's images averaged first."""
+    names = cast("list[tuple[str, str]]", list(columns.columns))
+    every = tested(run, columns, [Outcome(SMALLEST)] * len(names))
     return [
-        {"group": group.group, "n_subjects": group.n_subjects, "rate": group.mean}
-        for group in row.groups
-        if group.mean is not None
+        {
+            "probe": str(names[one.column][0]),
+            "scorer": str(names[one.column][1]),
+            "cut": one.cut,
+            "n_missing": len(set(one.images[one.values > 0])),
+            "n_images": one.row.n_images,
+            "raw": one.row.raw,
+            "p_value": one.row.p_value,
+            "worst_group": one.row.worst_group,
+            "best_group": one.row.best_group,
+            "groups": group_means(one.row, "rate"),
+            "adjusted_p": one.row.adjusted_p,
+            "significant": one.row.significant,
+            "family_size": len(every),
+            "verdict": one.row.verdict,
+        }
+        for one in every
     ]
 
 

@@ -19,8 +19,8 @@ from rich.text import Text
 from fp2.data.derived import FIRST_REGION
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probe_labels
-from fp2.report.section import Block, Results, Section
+from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
+from fp2.report.section import Beside, Block, Cell, Results, Section
 from fp2.tables import ATTRIBUTE_PREFIX
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Published(Supplement):
             "steps": list(STEPS),
             "composites": composites,
             "rows": rows,
+            "headline": _headline(composites, rows, run.config.report.suppress_below),
             "metrics": {
                 f"composite.{cut}": one["value"] for cut, one in composites.items() if one["value"] is not None
             },
@@ -95,6 +96,19 @@ class Published(Supplement):
             (row["probe"], VALENCE, row["cut"]): {f"published_{name}": row[name] for name in names}
             for row in block["rows"]
         }
+
+
+def _headline(
+    composites: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], min_cell: int
+) -> dict[str, Any]:  # fmt: skip
+    """Return each cut's composite, None where it rests on a small group, and the numbers of significant probes."""
+    keys = ("value", "severity", "n_significant", "n_significant_ours")
+    out = {}
+    for cut, one in composites.items():
+        own = [row for row in rows if row["cut"] == cut and row["probe"] in one["probes"]]
+        hidden = any(rests_on_small(row, min_cell) for row in own)
+        out[cut] = {key: None if hidden and key in ("value", "severity") else one[key] for key in keys}
+    return out
 
 
 def effect_words(d: float) -> str:
@@ -272,6 +286,44 @@ class PublishedSection(Section):
             found = f"{one['n_significant']} of {len(rows)} probes significant, {one['n_significant_ours']} by ours"
             out.append(Text(f"by the page's rule, {plain(cut_label(cut))}: composite {value}, {found}"))
         return out
+
+    def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
+        """Return a table per cut: composites, significant probes and disparities by the page's rule and by ours."""
+        cuts = dict.fromkeys(cut for block in blocks for cut in block["composites"])
+        return [
+            Beside(f"by the page's rule and by ours, {cut_label(cut)} (* significant)", _beside(blocks, cut, min_cell))
+            for cut in cuts
+        ]
+
+
+def _beside(blocks: Sequence[Block], cut: str, min_cell: int) -> dict[str, list[Cell]]:
+    """Return the cells of each run for one cut; what rests on a small group is not shown. `*`: significant."""
+    found: dict[str, list[Cell]] = {}
+
+    def put(label: str, place: int, cell: Cell) -> None:
+        found.setdefault(label, [None] * len(blocks))[place] = cell
+
+    for place, block in enumerate(blocks):
+        one = block["composites"].get(cut)
+        rows = [row for row in block["rows"] if row["cut"] == cut]
+        counted = [row for row in rows if one and row["probe"] in one["probes"]]
+        ours = [row["ours"]["raw"] for row in counted if row["ours"]["raw"] is not None]
+        if one is not None and counted:
+            hidden = any(rests_on_small(row, min_cell) for row in counted)
+            put("composite, page", place, "small groups" if hidden else f"{number(one['value'])} ({one['severity']})")
+            put("composite, ours, same probes", place, number(sum(ours) / len(ours)) if ours else None)
+            put("significant, page", place, f"{one['n_significant']} of {len(counted)}")
+            put("significant, ours", place, f"{one['n_significant_ours']} of {len(counted)}")
+        for row in rows:
+            name = scorer_label(row["probe"])
+            theirs = "small groups" if rests_on_small(row, min_cell) else _marked(row["disparity"], row["significant"])
+            put(f"{name}, page", place, theirs)
+            put(f"{name}, ours", place, _marked(row["ours"]["raw"], row["ours"]["significant"]))
+    return found
+
+
+def _marked(value: float | None, significant: bool | None) -> str:
+    return f"{number(value)}{' *' if significant else ''}"
 
 
 def rests_on_small(row: Mapping[str, Any], min_cell: int) -> bool:

@@ -152,9 +152,10 @@ def read_probabilities(
 
 def _inference_file(path: Path, words: Sequence[str]) -> InferenceFile | None:
     """Return what a file's header and name say; None if it is no inference file."""
+    from fp2.data.readers.table import dialect
+
     try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            header = [name.strip() for name in handle.readline().split(",")]
+        header = dialect(path).header
     except (OSError, UnicodeError):
         return None
     numbers = sorted(int(match.group(1)) for name in header if (match := _OUTCOME.fullmatch(name)))
@@ -174,18 +175,17 @@ def _inference_file(path: Path, words: Sequence[str]) -> InferenceFile | None:
 
 def _by_trait(file: InferenceFile, known: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return trait -> the rows of a file, with image paths in one form and P(Yes) as numbers."""
-    import pandas as pd
+    from fp2.data.readers.table import number_column, read_table
 
-    wanted = [IMAGE, *file.columns, *([] if file.trait else [TRAIT])]
-    try:
-        table = pd.read_csv(file.path, usecols=wanted, dtype={IMAGE: "str", TRAIT: "str"}, encoding="utf-8-sig")
-    except (OSError, ValueError) as error:  # pandas' own errors are ValueErrors
-        raise Fp2Error(f"it cannot be read: {str(error).splitlines()[0]}", where=str(file.path)) from error
+    table = read_table(file.path)
+    table.columns = table.columns.str.strip()
     for name in file.columns:
-        numbers = pd.to_numeric(table[name], errors="coerce")
-        bad = (table[name].notna() & numbers.isna()) | (numbers < 0) | (numbers > 100)
-        if bad.any():
-            what = f"row {int(np.flatnonzero(bad)[0]) + 1}: {name} is {table.loc[bad, name].iloc[0]}, no probability"
+        try:
+            numbers = number_column(table, name)
+        except ValueError as error:
+            raise Fp2Error(str(error), where=str(file.path)) from None
+        if (bad := np.flatnonzero((numbers < 0) | (numbers > 100))).size:
+            what = f"row {int(bad[0]) + 1}: {name} is {table[name].iloc[bad[0]]}, no probability"
             raise Fp2Error(what, where=str(file.path))
         table[name] = numbers
     table[IMAGE] = [_plain(str(name)) for name in table[IMAGE]]

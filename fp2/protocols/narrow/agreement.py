@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from fp2.data.readers.boxed import read_json
 from fp2.data.readers.table import read_table
 from fp2.errors import Fp2Error, nearest
 from fp2.protocols.narrow.detection import coco_points, oks, overlaps
-from fp2.protocols.narrow.predictions import Prediction, encode_mask, listed, parse, read_json, read_parquet
+from fp2.protocols.narrow.predictions import Prediction, encode_mask, listed, parse, read_parquet
 from fp2.protocols.narrow.tasks import narrow_task
 from fp2.protocols.narrow.truth import Person, image_size, person_mask
 
@@ -96,7 +97,10 @@ def read_shapes(path: Path, kind: str, people: Sequence[Person], *, with_data: b
         If an entry is malformed, names no annotator or an unknown person, or an annotator has two for a person.
     """
     task = narrow_task(SHAPES[kind])
-    entries = read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else listed(read_json(path), task, path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        entries = read_parquet(path)
+    else:
+        entries = listed(read_json(path, "annotations"), task, path)
     known = _known(people)
     given: Given = defaultdict(dict)
     for number, entry in enumerate(entries, start=1):

@@ -44,7 +44,7 @@ class ComparisonSection(Section):
             Text(
                 f"{pair['title']}: {plain(pair['first'])} - {plain(pair['second'])} "
                 f"{number(pair['difference'], signed=True)} ({pair['metric']}, {pair['n_subjects']:,} shared subjects, "
-                f"adjusted p {probability(pair['adjusted_p'])})"
+                f"adjusted p {probability(pair['adjusted_p'])}{', approximate' if pair.get('approximate') else ''})"
             )
             for pair in _drawn(block, min_cell)
         ]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fp2.data.readers.boxed import read_json
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.predictions import (
     Pixels,
@@ -22,7 +23,6 @@ from fp2.protocols.narrow.predictions import (
     listed,
     parse,
     parse_entries,
-    read_json,
     read_parquet,
     read_rle,
 )
@@ -66,7 +66,7 @@ def read_predictions(
         return _folder(path, task, people)
     if path.suffix.lower() in (".parquet", ".pq"):
         return parse_entries(read_parquet(path), task, path)
-    found = read_json(path)
+    found = read_json(path, "predictions")
     if not _is_model_outputs(found):
         return parse_entries(listed(found, task, path), task, path)
     images = _Images(people, task)

@@ -266,22 +266,6 @@ def _run_lengths(text: bytes) -> list[int]:
 # -- reading files and fields
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
-
-    Raises
-    ------
-    Fp2Error
-        If it cannot be read.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise Fp2Error(f"the predictions cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError as error:
-        raise Fp2Error(f"the predictions are not JSON: {error}", where=str(path)) from None
-
-
 def listed(found: Any, task: NarrowTask, path: Path) -> list[Any]:
     """Return the entries of what a JSON file holds.
 

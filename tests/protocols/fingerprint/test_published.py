@@ -22,6 +22,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.disparities import composite
 from fp2.protocols.fingerprint.published import PROBES, Published, PublishedSection, effect_words, severity_words
 from fp2.protocols.fingerprint.settings import ComparedRun, with_columns
+from fp2.report.reading import number
 from fp2.results import Analysis
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "data"))
@@ -161,6 +162,9 @@ def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, C
     lines = [str(line) for line in PublishedSection().lines(block, results, 40)]
     assert "by the page's rule, skin: composite not shown (small groups)" in lines[0]
     assert "by the page's rule, age: composite 0." in lines[1]
+    skin, age = PublishedSection().beside([block, block], 40)
+    assert skin.rows["composite, page"] == skin.rows["occupation, page"] == ["small groups"] * 2
+    assert [cell == "small groups" for cell in age.rows["occupation, page"]] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -227,6 +231,18 @@ def test_the_six_regions_of_fhibe_reach_every_output_and_stay_after_a_purge(own_
     assert fp2("rescore", str(newest.parent), "analysis.published=true", *places) == 0
     again = max((own_root / "outputs").rglob("results.json"), key=lambda path: path.stat().st_mtime_ns)
     assert json.loads(again.read_text())["published"]["composites"]["region"]["grouped_by"] == ["region"]
+    # beside ours in the report of several runs, in all its forms
+    assert fp2("report", str(folder), str(again.parent), "--to", str(own_root / "both"), *places) == 0
+    block = results_of(own_root / "both")
+    (table,) = block["beside"]
+    rows = after["published"]["rows"]
+    for row in rows:
+        assert table["rows"][f"{row['probe']}, page"][0].startswith(number(row["disparity"]))
+    assert after["published"]["headline"]["region"]["value"] == after["published"]["composites"]["region"]["value"]
+    for name in ("report.md", "report.html"):
+        text = (own_root / "both" / name).read_text(encoding="utf-8")
+        assert "composite, page" in text
+        assert table["rows"]["occupation, page"][0].removesuffix(" *") in text
 
 
 def test_other_methods_do_not_take_it_and_no_answers_make_no_block(

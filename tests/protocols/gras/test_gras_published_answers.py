@@ -192,7 +192,7 @@ def broken(root: Path, change: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("change", "value", "error"),
     [
-        ("cell", "often", "row 1: yes_prob_0 is often, no probability"),
+        ("cell", "often", "row 1: yes_prob_0 is often, not a number"),
         ("cell", "-0.2", "row 1: yes_prob_0 is -0.2, no probability"),
         ("repeat", "", "1 image.s. are listed twice with different numbers"),
         ("templates", "", "templates"),

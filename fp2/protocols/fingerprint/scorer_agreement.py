@@ -1,0 +1,285 @@
+"""Agreement between scorers of one dimension, and which verdicts depend on the scorer.
+
+Scorers that name the same dimension (`measures: valence`) are compared in pairs, over the answers of which both have a
+value: how many there are, Spearman's rho, and where values have a sign or a class, how often it is the same, with
+Cohen's kappa. A scorer that errs more often about one group makes a disparity. So two outcomes of each pair and probe
+are tested by group, as one family: `same_class`, the share of answers with the same sign or class, and `difference`,
+the first value minus the second as shares of their scales. The latter is whether the gap between groups depends on the
+scorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, cast
+
+from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
+from fp2.scorers.outcomes import REFUSAL, outcome_columns
+from fp2.scorers.registry import KEYS, dimensions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fp2.scorers.base import Scorer
+
+RESAMPLES = 400
+"""The standard deviation over so many resamples has an error of 4 %."""
+SMALLEST = 0.05
+"""Smallest effect of interest: a difference of two shares of answers with the same class."""
+SAME, DIFFERENCE = "same_class", "difference"
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two scorers of a dimension, and the answers that either scored, with their values: columns `first`, `second`."""
+
+    dimension: str
+    first: Scorer
+    second: Scorer
+    values: pd.DataFrame
+
+    @property
+    def kind(self) -> str | None:
+        """What the classes are: `class` of two yes/no scorers, `sign` of two scales around 0, else None."""
+        both = (self.first, self.second)
+        if all(one.yes_no for one in both):
+            return "class"
+        return "sign" if all(one.value_range[0] < 0 < one.value_range[1] for one in both) else None
+
+    def both(self, probe: str | None = None) -> pd.DataFrame:
+        """Return the answers with both values, with their classes; of one probe, or of all."""
+        found = self.values if probe is None else self.values[self.values["probe"] == probe]
+        found = found.dropna(subset=["first", "second"])
+        return found.assign(
+            **{
+                f"{end}_class": _classes(found[end], scorer, self.kind)
+                for end, scorer in (("first", self.first), ("second", self.second))
+            }
+        )
+
+
+class ScorerAgreement(Supplement):
+    """Pairs of scorers of one dimension, tests of their agreement by group, and the verdicts of each scorer."""
+
+    name = "scorer_agreement"
+    section = "fp2.protocols.fingerprint.scorer_agreement_section:ScorerAgreementSection"
+
+    def block(self, run: ComparedRun) -> dict[str, Any] | None:
+        """Return the block `scorer_agreement`; without pairs where every scorer measures something of its own."""
+        if not run.disparities or run.battery.people != 1:
+            return None
+        scored = set(run.scores["scorer"])
+        found = {
+            dimension: kept
+            for dimension, names in dimensions(run.config.scorer).items()
+            if (kept := [name for name in names if name in scored and name in run.scorers])
+        }
+        block: dict[str, Any] = {"dimensions": found, "pairs": [], "tests": [], "verdicts": []}
+        several = {dimension: names for dimension, names in found.items() if len(names) > 1}
+        if not several:
+            return block
+        pairs = [pair for dimension, names in several.items() for pair in _pairs(run, dimension, names)]
+        verdicts = [
+            row for dimension, names in several.items() for row in _verdicts(run.disparities, dimension, names)
+        ]  # fmt: skip
+        return block | {
+            "unit": "answer; intervals and tests resample and permute subjects",
+            "alpha": run.comparison.alpha,
+            "n_bootstrap": RESAMPLES,
+            "n_permutations": n_permutations(run),
+            "correction": STEP_DOWN,
+            "family": "all tests of this block, step-down max-T",
+            "pairs": [line for pair in pairs for line in _agreement(pair, run)],
+            "tests": _tests(pairs, run),
+            "verdicts": verdicts,
+            "metrics": {
+                f"{dimension}.{name}": float(value)
+                for dimension in several
+                for name, value in summary(verdicts, dimension).items()
+            },
+        }
+
+
+def summary(verdicts: Sequence[Mapping[str, Any]], dimension: str) -> dict[str, int]:
+    """Return how many verdicts of a dimension there are and how many depend on the scorer.
+
+    Directions and worst groups are counted where a scorer finds a significant difference: elsewhere they are chance.
+    """
+    own = [row for row in verdicts if row["dimension"] == dimension]
+    real = [row for row in own if row["significant"]]
+    return {
+        "n_verdicts": len(own),
+        "n_verdict_depends": sum("verdict" in row["depends"] for row in own),
+        "n_significant": len(real),
+        "n_direction_depends": sum("direction" in row["depends"] for row in real),
+        "n_worst_group_depends": sum("worst_group" in row["depends"] for row in real),
+    }
+
+
+def _pairs(run: ComparedRun, dimension: str, names: Sequence[str]) -> Iterator[_Pair]:
+    """Yield the pairs of scorers of a dimension, with values in the direction of the first."""
+    import pandas as pd
+
+    scores = run.scores[run.scores["scorer"].isin(names)]
+    if REFUSAL not in names:
+        scores = scores[~scores["refused"].astype(bool)]
+    by_scorer = {name: own.set_index(KEYS)["value"] for name, own in scores.groupby("scorer")}
+    for one, other in combinations([name for name in names if name in by_scorer], 2):
+        first, second = run.scorers[one], run.scorers[other]
+        # of the probes that both score
+        table = pd.concat([by_scorer[one].rename("first"), by_scorer[other].rename("second")], axis=1).reset_index()
+        shared = set.intersection(
+            *(set(by_scorer[name].index.get_level_values("probe")) for name in (one, other))
+        )  # fmt: skip
+        table = table[table["probe"].isin(shared)]
+        if first.higher_is_better != second.higher_is_better:
+            table["second"] = sum(second.value_range) - table["second"]
+        if len(table):
+            yield _Pair(dimension, first, second, table.reset_index(drop=True))
+
+
+def _classes(values: pd.Series[float], scorer: Scorer, kind: str | None) -> pd.Series[float]:
+    """Return the class of each value: itself, or its sign where it is at least the smallest effect of interest."""
+    least = scorer.smallest_effect
+    return values if kind != "sign" else (values >= least).astype("float64") - (values <= -least).astype("float64")
+
+
+def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
+    """Yield the agreement of a pair over all probes (`probe` None) and on each."""
+    from fp2.stats.agreement import clustered_agreement
+
+    probes = list(dict.fromkeys(pair.values["probe"]))
+    for probe in [None, *probes] if len(probes) > 1 else probes:
+        every = pair.values if probe is None else pair.values[pair.values["probe"] == probe]
+        both = pair.both(probe)
+        found = clustered_agreement(
+            both["first"], both["second"], both["subject_id"],
+            classes=None if pair.kind is None else (both["first_class"], both["second_class"]),
+            n_bootstrap=RESAMPLES, seed=run.comparison.seed, alpha=run.comparison.alpha,
+        )  # fmt: skip
+        yield {
+            **_named(pair),
+            "probe": probe,
+            "classes": pair.kind,
+            "n_answers": len(every),
+            "n_both": found.n,
+            "n_subjects": found.n_subjects,
+            "coverage_first": float(every["first"].notna().mean()),
+            "coverage_second": float(every["second"].notna().mean()),
+            "rho": asdict(found.rho),
+            "same_class": found.same,
+            "kappa": None if found.kappa is None else asdict(found.kappa),
+        }
+
+
+def _named(pair: _Pair) -> dict[str, Any]:
+    return {"dimension": pair.dimension, "first": pair.first.name, "second": pair.second.name}
+
+
+def _tests(pairs: Sequence[_Pair], run: ComparedRun) -> list[dict[str, Any]]:
+    """Return the tests by group of each pair, probe and cut."""
+    import pandas as pd
+
+    parts, outcomes = [], {}
+    for number, pair in enumerate(pairs):
+        both = pair.both()
+        # as the values of a scorer are: several questions of a probe are averaged
+        both = both.assign(refused=False)
+        if pair.kind is not None:
+            same = (both["first_class"] == both["second_class"]).astype("float64")
+            parts.append(both.assign(value=same, scorer=f"{number} {SAME}"))
+            outcomes[f"{number} {SAME}"] = (pair, SAME, Outcome(SMALLEST, higher_is_better=True))
+        share = _share(both["first"], pair.first) - _share(both["second"], pair.second)
+        parts.append(both.assign(value=share, scorer=f"{number} {DIFFERENCE}"))
+        least = pair.first.smallest_effect / (pair.first.value_range[1] - pair.first.value_range[0])
+        whole = Outcome(least, (-1.0, 1.0), yes_no=False, higher_is_better=True)
+        outcomes[f"{number} {DIFFERENCE}"] = (pair, DIFFERENCE, whole)
+    columns = outcome_columns(pd.concat(parts, ignore_index=True)) if parts else pd.DataFrame()
+    names = cast("list[tuple[str, str]]", list(columns.columns))
+    if not names:
+        return []
+    every = tested(run, columns, [outcomes[key][2] for _, key in names])
+    out = []
+    for one in every:
+        probe, key = names[one.column]
+        pair, outcome, about = outcomes[key]
+        out.append(
+            {
+                **_named(pair),
+                "probe": probe,
+                "cut": one.cut,
+                "outcome": outcome,
+                "raw": one.row.raw,
+                "p_value": one.row.p_value,
+                "adjusted_p": one.row.adjusted_p,
+                "significant": one.row.significant,
+                "family_size": len(every),
+                "smallest_effect": about.smallest_effect,
+                "lowest_group": one.row.worst_group,
+                "highest_group": one.row.best_group,
+                "groups": group_means(one.row, "mean"),
+            }
+        )
+    return out
+
+
+def _share(values: pd.Series[float], scorer: Scorer) -> pd.Series[float]:
+    low, high = scorer.value_range
+    return (values - low) / (high - low)
+
+
+def _verdicts(rows: Sequence[Mapping[str, Any]], dimension: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what each scorer concludes of every probe and cut that several of them have, and what depends on it."""
+    by_key: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["scorer"] in names:
+            by_key.setdefault((row["probe"], row["cut"]), {})[row["scorer"]] = row
+    keys = ("raw", "p_value", "adjusted_p", "significant", "verdict", "worst_group", "best_group")
+    return [
+        {
+            "dimension": dimension,
+            "probe": probe,
+            "cut": cut,
+            "scorers": {name: {key: own[name][key] for key in keys} for name in names if name in own},
+            "significant": any(bool(row["significant"]) for row in own.values()),
+            "depends": _depends(list(own.values())),
+        }
+        for (probe, cut), own in by_key.items()
+        if len(own) > 1
+    ]
+
+
+def _depends(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which of `verdict`, `direction` and `worst_group` differ between the scorers' rows.
+
+    The direction: two scorers order the worst and the best group of either of them differently.
+    """
+    means = [{group["group"]: group["mean"] for group in row["groups"]} for row in rows]
+    turned = False
+    for row, own in zip(rows, means, strict=True):
+        worst, best = row["worst_group"], row["best_group"]
+        pairs = [one for one in means if one.get(worst) is not None and one.get(best) is not None]
+        if own in pairs:
+            # the sign of a scorer's own gap is that of its bad end; another's is compared through its own direction
+            signs = {
+                (other[best] - other[worst] > 0) == _upward(two)
+                for other, two in zip(means, rows, strict=True)
+                if other in pairs and other[best] != other[worst]
+            }
+            turned = turned or len(signs) > 1
+    found = {
+        "verdict": len({row["verdict"] for row in rows}) > 1,
+        "direction": turned,
+        "worst_group": len({row["worst_group"] for row in rows if row["worst_group"] is not None}) > 1,
+    }
+    return [name for name, differs in found.items() if differs]
+
+
+def _upward(row: Mapping[str, Any]) -> bool:
+    """Whether the best group of a row has the higher mean, as where higher values are better."""
+    means = {group["group"]: group["mean"] for group in row["groups"]}
+    low, high = means.get(row["worst_group"]), means.get(row["best_group"])
+    return low is None or high is None or high >= low
