@@ -107,7 +107,7 @@ def numbers(one: Agreement) -> dict[str, Any]:
 
 def error_line(gold: Gold, scorer: str, row: int) -> str:
     """Return an answer with its label, and what the scorer's class is read from."""
-    label = gold.labels[MAPPED[scorer].label][row]
+    label = gold.labels[MAPPED[scorer].name][row]
     return f"{gold.ids[row]} {gold.probes[row]} [{label:+.0f}] {gold.texts[row]!r}"
 
 
