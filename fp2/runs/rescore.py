@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RunTables, read_tables
+from fp2.ask.labels import with_labels
 from fp2.compose import config_hash, from_plain, parse_overrides
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
@@ -139,6 +140,8 @@ def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path,
     protocol, job = logged_protocol(config, tables.people)
     _check(protocol, config, before["run_id"])
     protocol.check_analysis(config)
+    given_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
+    tables = with_labels(tables, config, job.scorers, again=given_labels)
     before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
     places = write_config(folder, config, overrides)
     tags = {

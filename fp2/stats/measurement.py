@@ -74,7 +74,7 @@ class GroupEstimate:
     """One group; numbers are None where the group has too few labels.
 
     `n_labels` labels of `n_labelled` subjects, worth `effective` subjects of equal weight (Kish); `mean` with its
-    interval; `needed`: labelled subjects that are missing.
+    interval; `score`: the mean score; `needed`: labelled subjects that are missing.
     """
 
     group: str
@@ -83,6 +83,7 @@ class GroupEstimate:
     n_labelled: int
     effective: float
     needed: int
+    score: float | None
     mean: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -96,6 +97,8 @@ class Gap:
     ----------
     status
         `ok`; `too_few_labels`: fewer than two groups have enough.
+    scored
+        Largest less smallest mean score of these groups.
     gap, ci_low, ci_high
         Largest less smallest mean, and its interval: `ci_low` is above 0 exactly if p <= alpha.
     p_value, pair
@@ -110,6 +113,7 @@ class Gap:
 
     status: str
     groups: tuple[GroupEstimate, ...]
+    scored: float | None = None
     gap: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -151,11 +155,13 @@ class _Design:
     def by_subject(self, values: FloatArray) -> FloatArray:
         """Return the sums of `values` (n,) by subject and group, (S, G)."""
         line = self.subject * self.shape[1] + self.group
-        return np.bincount(line, weights=values, minlength=self.shape[0] * self.shape[1]).reshape(self.shape)
+        sums: FloatArray = np.bincount(line, values, self.shape[0] * self.shape[1]).astype(np.float64)
+        return sums.reshape(self.shape)
 
     def by_group(self, values: FloatArray) -> FloatArray:
         """Return the sums of `values` (n,) by group, (G,)."""
-        return np.bincount(self.group, weights=values, minlength=self.shape[1])
+        sums: FloatArray = np.bincount(self.group, values, self.shape[1]).astype(np.float64)
+        return sums
 
 
 def corrected_gap(
@@ -259,10 +265,11 @@ def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, t
     there = (design.by_subject(np.ones(len(score))) > 0).sum(axis=0)
     labelled = (design.by_subject(drawn.astype(float)) > 0).sum(axis=0)
     kept = (there >= max(min_subjects, 2)) & (effective >= least - 1e-9) & (labelled >= 2)
+    mean = design.by_group(share * score)
     found = tuple(
         GroupEstimate(
             name, int(there[g]), int(drawn[group == g].sum()), int(labelled[g]), float(effective[g]),
-            max(0, math.ceil(least - effective[g] - 1e-9)),
+            max(0, math.ceil(least - effective[g] - 1e-9)), float(mean[g]) if there[g] else None,
         )
         for g, name in enumerate(entries.names)
     )  # fmt: skip
@@ -344,6 +351,7 @@ def _compare(
     return Gap(
         OK,
         shown,
+        scored=float(np.ptp([one.score for one, here in zip(groups, kept, strict=True) if here])),
         gap=float(np.ptp(mean[kept])),
         ci_low=max(0.0, float(low)) if p <= alpha else 0.0,
         ci_high=float(high),
