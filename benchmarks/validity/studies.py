@@ -27,6 +27,7 @@ from benchmarks.validity.beyond import (
 from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.counts import COUNT_WORLDS, counts
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
+from benchmarks.validity.labelled import LABEL_WORLDS, labelled
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
@@ -306,4 +307,5 @@ STUDIES = (
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.25),
     Study("counts", COUNT_WORLDS, counts, 50, 0.25),
+    Study("labelled", LABEL_WORLDS, labelled, 200, 0.5),
 )

@@ -1,4 +1,4 @@
-"""The page of `fp2 label`: one answer at a time, with its question and the definition of the label, and nothing else."""
+"""The page of `fp2 label`: one answer at a time, with its question and the definition of the label."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ They are in `labels/RUN_ID/SCORER` among the outputs, because the run's own file
     labels-NAME.csv     a line per label as it was given; the last line of an answer counts
     labels.csv          all of it in the form of `fp2.ask.labels`, for the analysis
 
-The sample is stratified: by probe, by the group of one cut, and by what the scorer reads the answer as. Every stratum has
-an answer in it, so that every probability is above 0 and estimates for any cut are possible.
+The sample is stratified: by probe, by the group of one cut, and by what the scorer reads the answer as. Every stratum
+has an answer in it, so that every probability is above 0 and estimates for any cut are possible.
 """
 
 from __future__ import annotations
@@ -258,9 +258,9 @@ def _draw(
         )
     ]  # fmt: skip
     about = {
-        "scorer": name, "n": len(lines), "by": by, "seed": seed, "probes": list(dict.fromkeys(drawn["probe"])),
+        "scorer": name, "n": n, "drawn": len(lines), "by": by, "seed": seed, "probes": list(wanted.probes or known),
         "answers": len(rows), "strata": int(strata.max()) + 1,
-        "drawn": datetime.now(UTC).isoformat(timespec="seconds"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }  # fmt: skip
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -27,7 +27,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import read_entries
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, stream
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.rows import OK
@@ -37,7 +36,7 @@ LEAST_LABELLED = 10
 TOO_FEW_LABELS = "too_few_labels"
 DRAWS = 20_000
 """The Monte-Carlo error of a p-value of 0.05 is 0.0015."""
-V0 = 3.0
+V0 = 5.0
 """Degrees of freedom that the variance pooled over groups counts for in each group."""
 _EMPTY = 1e-12
 _POWER = 0.842  # normal quantile of 80 %
@@ -166,11 +165,11 @@ class _Design:
 
 def corrected_gap(
     data: Labelled, *, power: float | None = None, alpha: float = 0.05, min_subjects: int = 10,
-    least: float = LEAST_LABELLED,
+    least: float = LEAST_LABELLED, draws: int = DRAWS,
 ) -> Gap:  # fmt: skip
     """Return the prediction-powered means of the groups and the test that they are equal.
 
-    `power` sets lambda; None tunes it.
+    `power` sets lambda; None tunes it. `draws` are made of the largest |T| of three groups or more.
 
     Raises
     ------
@@ -191,7 +190,7 @@ def corrected_gap(
         size = _effective(design)
         power = _tuned(first, second, np.where(kept, size, 0.0))
     influence = first - power * second
-    found = _compare(design, labels + power * (means - scores), influence, groups, kept, data.step, alpha)
+    found = _compare(design, labels + power * (means - scores), influence, groups, kept, data.step, alpha, draws)
     alone = _variance(design, first, kept, data.step)[0]
     own = _variance(design, influence, kept, data.step)[0]
     gain = float(alone[kept].sum() / own[kept].sum()) if own[kept].sum() > 0 else None
@@ -200,7 +199,7 @@ def corrected_gap(
 
 def error_gap(
     data: Labelled, *, absolute: bool = False, alpha: float = 0.05, min_subjects: int = 10,
-    least: float = LEAST_LABELLED,
+    least: float = LEAST_LABELLED, draws: int = DRAWS,
 ) -> Gap:  # fmt: skip
     """Return the mean error (score - label, or its absolute value) of the groups and the test that it is equal."""
     score, label = np.asarray(data.score, dtype=np.float64), np.asarray(data.label, dtype=np.float64)
@@ -208,8 +207,9 @@ def error_gap(
     error = np.abs(error) if absolute else error
     known = np.where(np.isnan(score), np.nan, 0.0)
     return corrected_gap(
-        replace(data, score=known, label=error), power=0.0, alpha=alpha, min_subjects=min_subjects, least=least
-    )
+        replace(data, score=known, label=error), power=0.0, alpha=alpha, min_subjects=min_subjects, least=least,
+        draws=draws,
+    )  # fmt: skip
 
 
 def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_LABELLED) -> list[Rates]:
@@ -243,20 +243,24 @@ def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_
 
 def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, tuple[GroupEstimate, ...], BoolArray]:
     """Return weights, what is known of each group, and which groups have enough subjects and labels."""
-    columns = np.stack([np.asarray(c, dtype=np.float64) for c in (data.score, data.label, data.probability)], axis=1)
-    entries = read_entries(columns, data.groups, data.subjects, np.arange(len(columns)))
-    image = np.unique(np.asarray(data.images).astype(str), return_inverse=True)[1].reshape(-1)[entries.image]
-    used = np.isfinite(entries.values[:, 0])
-    score, label, probability = entries.values[used].T
-    group, subject, image = entries.group[used], entries.subject[used], image[used]
+    columns = [np.asarray(c, dtype=np.float64) for c in (data.score, data.label, data.probability)]
+    coded = [
+        np.unique(np.asarray(c).astype(str), return_inverse=True) for c in (data.groups, data.subjects, data.images)
+    ]
+    if len({len(c) for c in columns} | {len(code) for _, code in coded}) > 1:
+        raise ValueError("the columns differ in length")
+    used = np.isfinite(columns[0])
+    score, label, probability = (c[used] for c in columns)
+    (names, group), (people, subject), (_, image) = ((found, code[used]) for found, code in coded)
     drawn = np.isfinite(label)
     if not ((probability[drawn] > 0) & (probability[drawn] <= 1)).all():
         raise ValueError("every label needs a probability above 0 and at most 1")
     share = np.ones(len(score))
-    for line in (np.stack([group, subject, image]), np.stack([group, subject]), group[None]):
-        code = np.unique(line, axis=1, return_inverse=True)[1].reshape(-1)
+    shape = (len(people), len(names))
+    by_person = subject * shape[1] + group
+    by_image = np.unique(image * (shape[0] * shape[1]) + by_person, return_inverse=True)[1] if len(image) else image
+    for code in (by_image, by_person, group):
         share /= np.bincount(code, weights=share)[code] if len(code) else 1.0
-    shape = (int(entries.subject.max(initial=-1)) + 1, len(entries.names))
     raw = np.where(drawn, share / np.where(drawn, probability, 1.0), 0.0)
     total = np.bincount(group, weights=raw, minlength=shape[1])
     weight = raw / np.where(total > 0, total, 1.0)[group]
@@ -268,10 +272,10 @@ def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, t
     mean = design.by_group(share * score)
     found = tuple(
         GroupEstimate(
-            name, int(there[g]), int(drawn[group == g].sum()), int(labelled[g]), float(effective[g]),
+            str(name), int(there[g]), int(drawn[group == g].sum()), int(labelled[g]), float(effective[g]),
             max(0, math.ceil(least - effective[g] - 1e-9)), float(mean[g]) if there[g] else None,
         )
-        for g, name in enumerate(entries.names)
+        for g, name in enumerate(names)
     )  # fmt: skip
     return design, found, kept
 
@@ -314,7 +318,7 @@ def _variance(design: _Design, influence: FloatArray, kept: BoolArray, step: flo
 
 def _compare(
     design: _Design, mean: FloatArray, influence: FloatArray, groups: tuple[GroupEstimate, ...], kept: BoolArray,
-    step: float, alpha: float,
+    step: float, alpha: float, draws: int,
 ) -> Gap:  # fmt: skip
     """Return the means with their intervals, and the test of all pairs."""
     from scipy.special import stdtr, stdtrit
@@ -339,9 +343,9 @@ def _compare(
     if len(at) == 2:
         p, q = float(2 * stdtr(free, -t[best])), float(stdtrit(free, 1 - alpha / 2))
     else:
-        null = _null_range(variance[kept], df[kept], out)
+        null = _null_range(variance[kept], df[kept], out, draws)
         p = permutation_p(t[best], null)
-        q = float(null[-math.floor(alpha * (DRAWS + 1))])  # p <= alpha exactly if t exceeds it
+        q = float(null[-math.floor(alpha * (draws + 1))])  # p <= alpha exactly if t exceeds it
     low = max((t[k] - q) * one[3] for k, one in enumerate(tests))
     high = max(abs(one[2]) + float(stdtrit(one[4], 1 - alpha / 2)) * one[3] for one in tests)
     lower, higher = (g, h) if d <= 0 else (h, g)
@@ -361,16 +365,16 @@ def _compare(
     )
 
 
-def _null_range(variance: FloatArray, df: FloatArray, influence: FloatArray) -> FloatArray:
-    """Return draws of the largest |T| of all pairs, sorted, for groups with equal means, (DRAWS,).
+def _null_range(variance: FloatArray, df: FloatArray, influence: FloatArray, draws: int) -> FloatArray:
+    """Return draws of the largest |T| of all pairs, sorted, for groups with equal means, (draws,).
 
     Means are normal with the estimated covariance of the groups (which share subjects where an attribute has several
     values); variances are chi-squared with their degrees of freedom.
     """
     rng, n = stream(0, _STREAM), len(variance)
-    means = rng.standard_normal((DRAWS, n)) @ _root(variance, influence).T
-    drawn = variance * rng.chisquare(df, (DRAWS, n)) / df
-    largest = np.zeros(DRAWS)
+    means = rng.standard_normal((draws, n)) @ _root(variance, influence).T
+    drawn = variance * rng.chisquare(df, (draws, n)) / df
+    largest = np.zeros(draws)
     for g, h in combinations(range(n), 2):
         error = _squared_error(drawn[:, g], drawn[:, h], _shared(influence, g, h))
         np.maximum(largest, (means[:, g] - means[:, h]) ** 2 / error, out=largest)
