@@ -72,12 +72,13 @@ def test_the_page_shows_an_answer_and_hides_who_it_is_about(
     server: LabelServer, project: tuple[Bench, Path]
 ) -> None:  # fmt: skip
     page = fetch(server)
-    image, subject, question = server.order[0]
+    image, subject, _question = server.order[0]
     assert server.sheet.texts[server.order[0]][1] in page.replace("&#39;", "'").replace("&#34;", '"')
     people = pd.read_parquet(project[1] / "people.parquet")
     values = {str(v) for name in ("attr_gender", "attr_region") for cell in people[name] for v in cell if len(v) > 1}
     assert not [word for word in (image, subject, "img", *values) if word in page]
-    assert "kbd" in fetch(server, "style.css") and "keydown" in fetch(server, "label.js")
+    assert "kbd" in fetch(server, "style.css")
+    assert "keydown" in fetch(server, "label.js")
     for address in (server.address[:-2], server.address.replace(server.secret, "x"), server.address + "other"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(address)
@@ -147,7 +148,8 @@ def test_a_run_is_rescored_with_the_labels_of_two_and_a_purge_removes_theirs(pro
     assert set(one.differing()) == {a for k, (a, v) in enumerate(labels.items()) if k % 10 == 0 and v}
     assert set(one.order(RESOLVER)) == set(one.differing())
     (agreement,) = [found for *_, found in one.agreement()]
-    assert agreement.kappa is not None and 0.6 < agreement.kappa < 1
+    assert agreement.kappa is not None
+    assert 0.6 < agreement.kappa < 1
     for answer in one.differing():
         one.append(RESOLVER, answer, labels[answer])
     words = ("tracking=none", "report=none", "analysis.permutations=2999")
@@ -196,7 +198,8 @@ def test_a_file_of_ones_own_is_read_by_ids_and_wrong_ones_are_refused_in_one_lin
     assert fp2("label", *words) == 0
     (path,) = set(bench.outputs.rglob("results.json")) - known
     row = json.loads(path.read_text())["measurement_error"]["rows"][0]
-    assert row["gap"] == 0 and row["outcome"] != "confirmed"
+    assert row["gap"] == 0
+    assert row["outcome"] != "confirmed"
     capsys.readouterr()
     for change, said in (
         ({"label": 7.0}, "is no label of valence"),
