@@ -246,7 +246,8 @@ def sentences(block: Block, results: Results) -> list[str]:
     """Return the findings in sentences, without names of groups."""
     labels, out = probe_labels(results), []
     for one in block["labellers"]:
-        line = f"labels of {one['n_answers']} answers for {plain(one['scorer'])} by {len(one['n_labels'])} labeller(s)"
+        n = len(one["n_labels"])
+        line = f"labels of {one['n_answers']} answers for {plain(one['scorer'])} by {n} labeller{'s' if n > 1 else ''}"
         for pair in one["agreement"]:
             reach = f" ({number(pair['ci_low'], 2)} to {number(pair['ci_high'], 2)})"
             line += f"; kappa {number(pair['kappa'], 2)}{reach if pair['kappa'] is not None else ''} on {pair['n']}"
