@@ -47,6 +47,7 @@ NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPO
 NAME = re.compile(r"[A-Za-z0-9_\-]{1,40}")
 _COLUMNS = ("image", "subject", "question", "probe", "stratum", "probability")
 _GIVEN = ("image", "subject", "question", "label", "given")
+_MERGED = ("image", "subject", "question", "scorer", "labeller", "label", "probability")
 _UNDO = "undo"
 Answer = tuple[str, str, str]
 """Salted image, salted subject, question."""
@@ -150,8 +151,9 @@ class Sheet:
         out = []
         for one, two in combinations([name for name in self.labellers() if name != RESOLVER], 2):
             first, second = self.given(one), self.given(two)
-            both = [a for a in first if first[a] is not None and second.get(a) is not None]
-            if (found := agreement_of([first[a] for a in both], [second[a] for a in both])) is not None:
+            pairs = [(first[a], second[a]) for a in first if a in second]
+            both = [(x, y) for x, y in pairs if x is not None and y is not None]
+            if (found := agreement_of([x for x, _ in both], [y for _, y in both])) is not None:
                 out.append((one, two, found))
         return out
 
@@ -173,7 +175,7 @@ class Sheet:
         if not lines:
             raise Fp2Error("no answer is labelled", where=str(self.folder), fix="Label some: fp2 label RUN")
         path = self.folder / MERGED
-        _write(path, ("image", "subject", "question", "scorer", "labeller", "label", "probability"), lines)
+        _write(path, _MERGED, lines)
         return path
 
 
@@ -196,7 +198,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
     config = logged_config(source, here, run_id)
     _, job = logged_protocol(config, tables.people)
     name = wanted.scorer or str(results["analysis"].get("primary", ""))
-    if name not in job.scorers:
+    if name not in job.scorers or not NAME.fullmatch(name):
         raise Fp2Error(f"the run has no scorer {name!r}", where="--scorer", fix=nearest(name, list(job.scorers)))
     if (scale := scale_of(job.scorers[name])) is None:
         fix = "Give your own file of labels: fp2 label RUN --labels FILE"
@@ -322,10 +324,7 @@ def forget_images(outputs: Path, run_id: str, kept: Collection[str]) -> None:
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)
     for path in sorted(folder.glob("*/*.csv")):
-        if path.name == MERGED:
-            path.unlink()
-            continue
-        columns = _COLUMNS if path.name == SAMPLE else _GIVEN
+        columns = {SAMPLE: _COLUMNS, MERGED: _MERGED}.get(path.name, _GIVEN)
         _write(path, columns, [[row[name] for name in columns] for row in _lines(path) if row["image"] in kept])
 
 

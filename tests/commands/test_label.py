@@ -178,7 +178,9 @@ def test_a_run_is_rescored_with_the_labels_of_two_and_a_purge_removes_theirs(pro
     assert fp2("purge", "--subject", gone, "--yes", *bench.paths) == 0
     after = json.loads(path.read_text())["measurement_error"]
     left = set(pd.read_parquet(path.parent / "people.parquet")["image_id"])
-    assert {row["image"] for row in csv.DictReader((one.folder / "labels-a.csv").open())} <= left
+    for name in ("sample.csv", "labels-a.csv", "labels.csv"):
+        assert {row["image"] for row in csv.DictReader((one.folder / name).open())} <= left, name
+    assert fp2("check", str(path.parent), *bench.paths) == 0
     assert after["labellers"][0]["n_answers"] < block["labellers"][0]["n_answers"]
     assert set(pd.read_parquet(path.parent / "labels.parquet")["image_id"]) <= left
 
