@@ -59,8 +59,8 @@ READING = """## How to read it
 - **A scorer that errs** is corrected with labels of some answers (`fp2 label`): the gap between mean labels. Coverage
   and type-I error are those of the corrected gap; the scores alone claim a gap in most data sets where the scorer is
   biased against one group. With rare labels and few of them the test is conservative and finds little. Data sets in
-  which a group has fewer than 10 labelled subjects are refused. Labellers who misread at random shrink the gap: coverage
-  is that of the shrunken one.
+  which a group has fewer than 10 labelled subjects are refused. Labellers who misread at random shrink the gap:
+  coverage is that of the shrunken one.
 - **One family for a run**: neither correction scorer by scorer, nor composites first and the rows within those that are
   rejected, controls the error over the run; the rows "for reference" show by how much.
 - **What is not concluded**: a small group whose subjects (nearly) all answer the same is never called equivalent to
