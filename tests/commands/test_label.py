@@ -202,6 +202,14 @@ def test_a_file_of_ones_own_is_read_by_ids_and_wrong_ones_are_refused_in_one_lin
     row = json.loads(path.read_text())["measurement_error"]["rows"][0]
     assert row["gap"] == 0
     assert row["outcome"] != "confirmed"
+    first = bench.run(STRONG, "cut.each=[gender,region]", f"analysis.labels={own}", "analysis.permutations=99")
+    again = first.results["measurement_error"]["rows"][0]
+    assert {name: again[name] for name in ("gap", "error_gap", "n_labels")} == pytest.approx(
+        {name: row[name] for name in ("gap", "error_gap", "n_labels")}
+    )
+    assert set(pd.read_parquet(first.folder / "labels.parquet")["image_id"]) <= set(
+        pd.read_parquet(first.folder / "people.parquet")["image_id"]
+    )
     capsys.readouterr()
     for change, said in (
         ({"label": 7.0}, "is no label of valence"),
