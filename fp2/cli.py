@@ -179,6 +179,37 @@ def view(
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+def label(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    scorer: Annotated[str | None, typer.Option(help="Whose scores are compared (default: the primary).")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Answers to draw (default: 300).")] = None,
+    by: Annotated[str | None, typer.Option(help="The cut whose groups share the sample (default: the first).")] = None,
+    probe: Annotated[list[str] | None, typer.Option(help="Draw answers to this probe; may be repeated.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the draw and the order (default: the run's).")] = None,
+    labeller: Annotated[str, typer.Option(help="A name for who labels; it is kept with the labels.")] = "a",
+    disagreements: Annotated[
+        bool, typer.Option("--disagreements", help="Decide the answers on which others differ, as 'resolver'.")
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Print counts and Cohen's kappa.")] = False,
+    analyse: Annotated[bool, typer.Option("--analyse", help="Rescore the run with the labels given.")] = False,
+    labels: Annotated[Path | None, typer.Option(help="Rescore the run with a CSV file of labels.")] = None,
+    port: Annotated[int, typer.Option(help="The port (default: a free one).")] = 0,
+    json: Json = False,
+) -> None:
+    """Label a sample of a run's answers on this machine, and correct its disparities for the scorer's error."""
+    from fp2.ask.labels import RESOLVER
+    from fp2.commands.label import label as serve
+    from fp2.runs.labelling import Wanted
+
+    wanted = Wanted(scorer, n, by, seed, None if probe is None else tuple(probe))
+    who = RESOLVER if disagreements else labeller
+    raise typer.Exit(
+        serve(run, wanted, who, ctx.args, port=port, status=status, analyse=analyse, labels=labels, as_json=json)
+    )
+
+
+@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
 def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run

@@ -155,7 +155,8 @@ class AnalysisConfig:
 
     `permutations: null` is as many as the family's correction needs (at least 10,000). `adjust` names attributes and
     image facts that are held equal in the block `adjusted`; `looks` declares the looks of a sequential design;
-    `multiverse` adds the specification curve, `published` the numbers by the rule of the Fingerprint² page.
+    `multiverse` adds the specification curve, `published` the numbers by the rule of the Fingerprint² page, `labels` (a
+    CSV file of labelled answers) the measurement error of the scorers.
     """
 
     alpha: Level = 0.05
@@ -169,6 +170,7 @@ class AnalysisConfig:
     looks: Any = None
     multiverse: bool = False
     published: bool = False
+    labels: str | None = None
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.ask.answers import RunTables
+from fp2.ask.labels import with_labels
 from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.shard import Shard
 from fp2.compose import config_hash
@@ -163,7 +164,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "scorers": describe_scorers(inputs.scorers),
     }
     notes = [*dataset.notes, *protocol.notes(inputs), *inputs.engine.limitations]
-    tables = RunTables(people, answers, scores)
+    tables = with_labels(RunTables(people, answers, scores), config, inputs.scorers)
     return _Tables(
         tables, protocol.facts(inputs), about, protocol.attributes(config), notes, protocol.scoring != "none"
     )

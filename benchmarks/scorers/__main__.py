@@ -16,11 +16,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Mapped, Share, agreement, read_gold
+from benchmarks.scorers.measure import MAPPED, Agreement, Gold, Share, agreement, read_gold
 from benchmarks.scorers.own import own_scorers
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.scorers.base import Scorer
+from fp2.scorers.labels import LabelScale
 from fp2.scorers.registry import build_scorers
 
 GOLD = Path(__file__).parent / "gold"
@@ -55,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, Mapped]]:
+def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, LabelScale]]:
     """Return the default scorers, changed by `overrides`, with how they are read."""
     config = load_config(["scorer=[default,valence_context]", *overrides])
     scorers = build_scorers({name: spec for name, spec in config.scorer.items() if name in MAPPED})
@@ -63,7 +64,7 @@ def default_scorers(overrides: Sequence[str]) -> dict[str, tuple[Scorer, Mapped]
 
 
 def measure(
-    files: Sequence[Path], scorers: Mapping[str, tuple[Scorer, Mapped]]
+    files: Sequence[Path], scorers: Mapping[str, tuple[Scorer, LabelScale]]
 ) -> dict[str, tuple[Gold, list[Agreement]]]:
     """Return the labelled answers and the agreement of every scorer, for each file by its name."""
     golds = {path.stem: read_gold(path) for path in files}

@@ -14,55 +14,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fp2.errors import Fp2Error
 from fp2.scorers.base import Scorer
+from fp2.scorers.confidence import Confidence
+from fp2.scorers.economic import Economic
+from fp2.scorers.labels import Labels, LabelScale
+from fp2.scorers.refusal import Refusal
+from fp2.scorers.stereotype import Stereotype
+from fp2.scorers.valence import Valence
+from fp2.scorers.valence_context import ValenceContext
 from fp2.stats.proportions import wilson
 
-Labels = npt.NDArray[np.float64]
-"""One label an answer; NaN where the answer has none."""
 RESAMPLES, SEED = 2000, 20261122
-LABELS: Mapping[str, tuple[int, ...]] = {
-    "refusal": (0, 1), "valence": (-1, 0, 1), "stereotype": (0, 1), "confidence": (-1, 0, 1), "economic": (-1, 0, 1),
-}  # fmt: skip
-"""The labels of the gold set and their values."""
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """How a scorer's values are read as a label.
-
-    Parameters
-    ----------
-    label : str
-        The label of the gold set.
-    low, high : float
-        A value below `low` stands for -1, above `high` for 1, between them for 0.
-    missing : float
-        What a missing value stands for: a label, or NaN (the answer says nothing).
-    """
-
-    label: str
-    low: float
-    high: float
-    missing: float = float("nan")
-
-    def read(self, values: Labels) -> Labels:
-        """Return the labels that the values stand for."""
-        read = np.where(values > self.high, 1.0, np.where(values < self.low, -1.0, 0.0))
-        return np.where(np.isnan(values), self.missing, read)
-
-
-MAPPED: Mapping[str, Mapped] = {
-    "refusal": Mapped("refusal", -1.0, 0.5),
-    "valence": Mapped("valence", -0.05, 0.05),
-    "valence_context": Mapped("valence", -0.25, 0.25),
-    "stereotype": Mapped("stereotype", -1.0, 0.0),
-    "confidence": Mapped("confidence", 0.5, 0.49, missing=0.0),
-    "economic": Mapped("economic", -0.2, 0.2),
+MAPPED: Mapping[str, LabelScale] = {
+    scorer.name: scorer.labels for scorer in (Refusal, Valence, ValenceContext, Stereotype, Confidence, Economic)
 }
 """Scorer -> how it is read. A missing confidence is a plain statement, which the gold set labels 0."""
+LABELS: Mapping[str, tuple[int, ...]] = {
+    scale.name: tuple(int(value) for value in scale.values) for scale in MAPPED.values()
+}
+"""The labels of the gold set and their values."""
 
 
 @dataclass(frozen=True)
@@ -157,19 +129,19 @@ class Agreement:
     wrong: Sequence[int]
 
 
-def agreement(name: str, scorer: Scorer, gold: Gold, mapped: Mapped | None = None) -> Agreement:
+def agreement(name: str, scorer: Scorer, gold: Gold, scale: LabelScale | None = None) -> Agreement:
     """Score the answers and compare what the scores stand for (`MAPPED` by default) with the labels."""
-    mapped = mapped or MAPPED[name]
-    counts = np.full(len(gold.texts), True) if mapped.label == "refusal" else gold.labels["refusal"] == 0
+    mapped = scale or MAPPED[name]
+    counts = np.full(len(gold.texts), True) if mapped.name == "refusal" else gold.labels["refusal"] == 0
     values = scorer.score(gold.texts, gold.probes).values
-    read, true = mapped.read(values)[counts], gold.labels[mapped.label][counts]
+    read, true = mapped.read(values)[counts], gold.labels[mapped.name][counts]
     has_value, has_label = ~np.isnan(values[counts]), ~np.isnan(true)
-    classes = LABELS[mapped.label] if len(LABELS[mapped.label]) > 2 else (1,)
+    classes = LABELS[mapped.name] if len(LABELS[mapped.name]) > 2 else (1,)
     both = has_label & ~np.isnan(read)
     wrong = (read != true) & ~(np.isnan(read) & np.isnan(true))
     return Agreement(
         name,
-        mapped.label,
+        mapped.name,
         int(counts.sum()),
         Share(int(has_value.sum()), int(counts.sum())),
         Share(int((has_value & has_label).sum()), int(has_label.sum())),

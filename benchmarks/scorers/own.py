@@ -7,18 +7,20 @@ a label of two values; without `read_as` the label has the name of the rubric, o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.scorers.measure import LABELS, Mapped
+from benchmarks.scorers.measure import LABELS, MAPPED
 from fp2.compose import load_config
 from fp2.errors import Fp2Error, nearest
 from fp2.probes.battery import load_battery
 from fp2.progress import Progress
 from fp2.scorers.base import Scorer
+from fp2.scorers.labels import LabelScale
 from fp2.scorers.lexicon import read_yaml
 from fp2.scorers.registry import build_scorer, equip
 from fp2.scorers.resources import Resources
@@ -28,7 +30,7 @@ READ_AS = "read_as"
 
 
 @contextmanager
-def own_scorers(path: Path, store: Path | None) -> Iterator[dict[str, tuple[Scorer, Mapped]]]:
+def own_scorers(path: Path, store: Path | None) -> Iterator[dict[str, tuple[Scorer, LabelScale]]]:
     """Yield the scorers of a file, each with how its values are read.
 
     Parameters
@@ -65,18 +67,19 @@ def questions() -> dict[str, str]:
     return asked
 
 
-def _mapped(name: str, spec: Mapping[str, Any], scorer: Scorer) -> Mapped:
+def _mapped(name: str, spec: Mapping[str, Any], scorer: Scorer) -> LabelScale:
     where = f"{name}.{READ_AS}"
     given = dict(spec.get(READ_AS) or {"label": spec.get("rubric", name)})
-    label = str(given.get("label", ""))
+    label = str(given.pop("label", ""))
     if label not in LABELS:
         fix = f"{nearest(label, LABELS)}: {READ_AS}: {{label: NAME}}"
         raise Fp2Error(f"the gold set has no label {label!r}", where=where, fix=fix)
-    if unknown := set(given) - {"label", "low", "high", "missing"}:
+    if unknown := set(given) - {"low", "high", "missing"}:
         raise Fp2Error(f"unknown key {min(unknown)!r}", where=where, fix="It takes label, low, high and missing")
     low, high = scorer.value_range
     if len(LABELS[label]) == 2:
         bounds = {"low": low - 1, "high": (low + high) / 2}
     else:
         bounds = {"low": low + (high - low) / 3, "high": high - (high - low) / 3}
-    return Mapped(**{**bounds, **given})
+    scale = next(one for one in MAPPED.values() if one.name == label)
+    return replace(scale, **{**bounds, "missing": math.nan, **given})

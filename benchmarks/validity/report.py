@@ -56,6 +56,11 @@ READING = """## How to read it
   group itself where it is larger than elsewhere. A group of ten with an intraclass correlation far above that of the
   others is rejected a little too often: by chance 3 % of such groups are constant, and no test tells a constant group
   from a true rate of 0 without losing half of its power for one.
+- **A scorer that errs** is corrected with labels of some answers (`fp2 label`): the gap between mean labels. Coverage
+  and type-I error are those of the corrected gap; the scores alone claim a gap in most data sets where the scorer is
+  biased against one group. With rare labels and few of them the test is conservative and finds little. Data sets in
+  which a group has fewer than 10 labelled subjects are refused. Labellers who misread at random shrink the gap:
+  coverage is that of the shrunken one.
 - **One family for a run**: neither correction scorer by scorer, nor composites first and the rows within those that are
   rejected, controls the error over the run; the rows "for reference" show by how much.
 - **What is not concluded**: a small group whose subjects (nearly) all answer the same is never called equivalent to

@@ -27,6 +27,7 @@ from benchmarks.validity.beyond import (
 from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.counts import COUNT_WORLDS, counts
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
+from benchmarks.validity.labelled import LABEL_WORLDS, labelled
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
@@ -311,4 +312,5 @@ STUDIES = (
     Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.25),
     Study("scorers_by_group", SCORER_WORLDS, by_group, 100, 0.5),
     Study("scorer_intervals", INTERVAL_WORLDS, intervals, 100, 0.5),
+    Study("labelled", LABEL_WORLDS, labelled, 200, 0.5),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.validity.composites import BOUNDS, SPREAD
 from benchmarks.validity.counts import OUTCOMES, SHARED
+from benchmarks.validity.labelled import LabelWorld
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.paired_models import SCORES
 from benchmarks.validity.studies import ALPHA, FAMILY, MULTIPLES
@@ -514,6 +515,32 @@ def _paired(world: World) -> str:
     images = "6, 5, 3, 2, 1 images a person by group" if world.condition == "images" else "3 images a person"
     people = "/".join(map(str, world.sizes))
     return f"{world.outcome}, {people} people, {'1 to 7 images a person' if len(world.sizes) == 1 else images}"
+def _labelled(world: World, found: Arrays) -> list[Row]:
+    where, many = world.outcome, float(np.isnan(found["p"]).mean())
+    if many > 0:
+        where += f" (refused in {many:.0%})"
+    claim = "Coverage of the corrected gap's interval, a scorer that errs: at least 93 %"
+    rows = [rate_row(claim, where, "ci", found["covered"], 0.93, None)]
+    rejected = _rejected(found["p"])
+    if world.gap:
+        rows.append(rate_row("Power of the corrected gap", where, "p_value", rejected, None, None))
+    else:
+        claim = "Type-I error of the corrected gap, a scorer that errs: at most 7 %"
+        rows.append(rate_row(claim, where, "p_value", rejected, None, 0.07))
+    if np.isfinite(found["scores_p"]).any():
+        claim = "False claims of a gap by the scores alone, for reference"
+        rows.append(rate_row(claim, where, "scores alone", _rejected(found["scores_p"]), None, None))
+    if np.isfinite(found["width"]).any():
+        width = found["width"][np.isfinite(found["width"])]
+        value, error = float(width.mean()), float(width.std(ddof=1) / math.sqrt(len(width)))
+        claim, bound = (
+            "Width of the corrected interval with a useless scorer, over that of the labels alone",
+            "at most 1.02",
+        )
+        rows.append(Row(claim, where, "ratio", value, error, len(width), bound, judge(value, error, 0.0, 1.02)))
+    equal = isinstance(world, LabelWorld) and world.equal_error
+    claim = "Type-I error of the test of equal error: at most 7 %" if equal else "Power of the test of equal error"
+    return [*rows, rate_row(claim, where, "error p", _rejected(found["error_p"]), None, 0.07 if equal else None)]
 
 
 _SUMMARIES = {
@@ -550,4 +577,5 @@ _SUMMARIES = {
     "paired_models": _paired_models,
     "scorers_by_group": _scorers_by_group,
     "scorer_intervals": _scorer_intervals,
+    "labelled": _labelled,
 }

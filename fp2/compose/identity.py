@@ -111,6 +111,10 @@ def _analysis_identity(analysis: AnalysisConfig) -> dict[str, Any]:
     for name in ("adjust", "looks", "multiverse"):
         if own[name] == usual[name]:
             del own[name]
+    if analysis.labels is None:
+        del own["labels"]
+    else:
+        own["labels"] = file_digest(analysis.labels, "analysis.labels")
     return own
 
 

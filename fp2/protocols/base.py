@@ -252,7 +252,8 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For the first one.
         """
-        taken = {**dict.fromkeys(("adjust", "looks", "multiverse"), self.adjusts), "published": self.has_published}
+        names = ("adjust", "looks", "multiverse", "labels")
+        taken = {**dict.fromkeys(names, self.adjusts), "published": self.has_published}
         for name, takes in taken.items():
             if getattr(config.analysis, name) and not takes:
                 what = f"protocol {self.name!r} does not take it"

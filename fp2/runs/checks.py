@@ -217,12 +217,14 @@ def _config(run: _Run) -> Iterator[str]:
     try:
         found = config_hash(run.config)
     except Fp2Error:
-        if not run.elsewhere:
+        if not run.elsewhere and not run.results.get("purged"):
             raise
         found = ""
     if found == run.results["config_hash"]:
         return
-    if run.elsewhere:  # the content of a file enters the hash
+    if run.results.get("purged") and run.config.analysis.labels:
+        run.notes.append("labels were removed from their file with the people: the config hash is not checked")
+    elif run.elsewhere:  # the content of a file enters the hash
         run.notes.append("the run used files of another machine: its config hash is not checked")
     else:
         yield f"the config has the hash {found[:12]}…, {artifacts.RESULTS} states {run.results['config_hash'][:12]}…"

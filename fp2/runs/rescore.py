@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, RunTables, read_tables
+from fp2.ask.labels import with_labels
 from fp2.compose import config_hash, from_plain, parse_overrides
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
@@ -175,6 +176,8 @@ def _rescore(
     job: Job, overrides: Sequence[str], folder: Path, progress: Progress,
 ) -> Outcome:  # fmt: skip
     """Score and compare, and write the new run."""
+    given_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
+    tables = with_labels(tables, config, job.scorers, again=given_labels)
     before, tables = _whole_sets(before, tables, logged_cuts(config, tables.people))
     places = write_config(folder, config, overrides)
     tags = {

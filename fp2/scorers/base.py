@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
+from fp2.scorers.labels import LabelScale
 
 FloatArray = npt.NDArray[np.float64]
 Details = dict[str, npt.NDArray[Any]]
@@ -145,6 +146,7 @@ class BaseScorer:
     blank_value: ClassVar[float] = float("nan")
     n_people: ClassVar[int] = 1
     uses_subject_attributes: ClassVar[bool] = False
+    labels: ClassVar[LabelScale | None] = None
 
     def __post_init__(self) -> None:
         where = f"scorer.{self.name}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fp2.scorers.base import Flag, Number, Scored, ratio
+from fp2.scorers.labels import CONFIDENCE, LabelScale
 from fp2.scorers.lexicon import LexiconScorer
 
 
@@ -26,6 +27,7 @@ class Confidence(LexiconScorer):
 
     lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    labels: ClassVar[LabelScale] = CONFIDENCE
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from fp2.scorers.base import Flag, Number, Scored, ratio
+from fp2.scorers.labels import ECONOMIC, LabelScale
 from fp2.scorers.lexicon import LexiconScorer
 
 
@@ -30,6 +31,7 @@ class Economic(LexiconScorer):
     optional_lists: ClassVar[tuple[str, ...]] = ("middle_status",)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
+    labels: ClassVar[LabelScale] = ECONOMIC
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the balance; details: the count of each list, and `matched`, whether any is not 0."""

@@ -23,6 +23,7 @@ import numpy as np
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
+from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 from fp2.scorers.trust_rating import read_rating
 
@@ -116,6 +117,7 @@ class Refusal(BaseScorer):
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     yes_no: ClassVar[bool] = True
+    labels: ClassVar[LabelScale] = REFUSAL
 
     def __post_init__(self) -> None:
         super().__post_init__()

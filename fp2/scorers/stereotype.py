@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
+from fp2.scorers.labels import STEREOTYPE, LabelScale
 from fp2.scorers.lexicon import Hit, Lexicon, LexiconScorer, Matcher, matcher
 from fp2.scorers.published_terms import published_lexicon
 
@@ -52,6 +53,7 @@ class Stereotype(LexiconScorer):
     published: str | None = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    labels: ClassVar[LabelScale] = STEREOTYPE
 
     def __post_init__(self) -> None:
         super().__post_init__()

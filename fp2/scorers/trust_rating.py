@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, equal_bins, fold, is_blank, once_per_text
+from fp2.scorers.labels import RATING, LabelScale
 
 WIDEST_RANGE = 2.0
 """A wider range gives no rating."""
@@ -78,6 +79,7 @@ class TrustRating(BaseScorer):
     applies_to: tuple[str, ...] = ("trust",)
 
     scale: ClassVar[tuple[float, float]] = (1.0, 10.0)
+    labels: ClassVar[LabelScale] = RATING
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
+from fp2.scorers.labels import VALENCE, LabelScale
 
 _PACKAGE = "vaderSentiment"
 
@@ -34,6 +35,7 @@ class Valence(BaseScorer):
 
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin
+    labels: ClassVar[LabelScale] = VALENCE
 
     @property
     def lexicon(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from fp2.hashing import digest
 from fp2.scorers.base import Flag, Number, Scored, check_lengths, normalise
+from fp2.scorers.labels import VALENCE_CONTEXT, LabelScale
 from fp2.scorers.lexicon import LexiconScorer, Matcher, load_lexicon, matcher
 from fp2.scorers.trust_rating import read_rating
 from fp2.scorers.valence import new_analyser, vader_lexicon
@@ -56,6 +57,7 @@ class ValenceContext(LexiconScorer):
     lists: ClassVar[tuple[str, ...]] = tuple(_TOKENS)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
+    labels: ClassVar[LabelScale] = VALENCE_CONTEXT
 
     @property
     def lexicon(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from benchmarks.scorers.__main__ import GOLD, main
-from benchmarks.scorers.measure import MAPPED, Mapped, agreement, f1, read_gold
+from benchmarks.scorers.measure import MAPPED, agreement, f1, read_gold
 from fp2.scorers.confidence import Confidence
 
 FLOORS = {"refusal": 0.95, "valence_context": 0.85, "stereotype": 0.85, "confidence": 0.85, "economic": 0.85}
@@ -51,7 +51,7 @@ def test_precision_recall_and_coverage_of_known_answers(tmp_path: Path) -> None:
 
 def test_a_missing_value_is_a_miss_and_a_value_too_many_a_false_alarm() -> None:
     nan = float("nan")
-    read = Mapped("economic", -0.2, 0.2).read(np.array([1.0, nan, 0.0, nan, 0.5]))
+    read = MAPPED["economic"].read(np.array([1.0, nan, 0.0, nan, 0.5]))
     np.testing.assert_array_equal(read, [1, nan, 0, nan, 1])
     true = np.array([1.0, 1.0, 0.0, nan, nan])
     assert f1(read, true, (1,)) == pytest.approx(0.5)

@@ -15,7 +15,7 @@ import pytest
 from bench import Bench, fp2
 from PIL import Image
 
-from fp2.commands.view import ViewServer, server_of
+from fp2.commands.view import ViewServer
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.report.view import read_query, render
@@ -35,7 +35,7 @@ def viewed(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Viewed:
 
 @pytest.fixture
 def server(viewed: Viewed) -> Iterator[ViewServer]:
-    with server_of(viewed, 0) as one:
+    with ViewServer(viewed, 0) as one:
         threading.Thread(target=one.serve_forever, daemon=True).start()
         yield one
         one.shutdown()
@@ -102,8 +102,8 @@ def test_what_cannot_be_viewed_is_one_line(
 ) -> None:
     assert fp2("view", "a", "b", "c", *bench.paths) == 2
     assert "3 runs were given" in capsys.readouterr().err
-    with server_of(viewed, 0) as one, pytest.raises(Fp2Error, match="cannot be used"):
-        server_of(viewed, one.server_address[1])
+    with ViewServer(viewed, 0) as one, pytest.raises(Fp2Error, match="cannot be used"):
+        ViewServer(viewed, one.server_address[1])
     own = Bench(bench.root, Path(shutil.copytree(bench.pictures, tmp_path / "pictures")))  # theirs are all tests'
     folder = own.run().folder
     own.table.write_text(own.table.read_text().replace(".png", ".bmp"))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
 from fp2.plugins import load_path
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
@@ -66,6 +67,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.multiverse.supplement:Multiverse",
         f"{PACKAGE}.scorer_agreement:ScorerAgreement",
         f"{PACKAGE}.published:Published",
+        f"{PACKAGE}.measurement_error:MeasurementErrors",
     )
 
     def load_supplements(self) -> list[Supplement]:
@@ -87,6 +89,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         from fp2.protocols.fingerprint.adjusted import check_covariates
 
         check_covariates(inputs.config.analysis.adjust, inputs.people)
+        check_labels(inputs.config.analysis.labels, inputs.scorers, inputs.config.analysis.primary)
         looks_of(inputs.config)
         if not self.within_sets:
             for line in small_groups(inputs.people, inputs.cuts, inputs.config.analysis.min_subjects):
@@ -134,7 +137,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         assert isinstance(tables.answers, RowAnswers)
         return ComparedRun(
             job.config, job.battery, tables.answers.frame, tables.scores, tables.people, job.cuts, job.scorers,
-            self._comparison(job), tick=job.tick,
+            self._comparison(job), tick=job.tick, labels=tables.others.get(LABELS),
         )  # fmt: skip
 
     def later_block(

@@ -108,6 +108,8 @@ class ComparedRun:
         The rows of the fingerprint.
     tick : callable
         Called after each step of a long supplement (`Supplement.n_steps`).
+    labels : DataFrame or None
+        Labels of some answers (`fp2.ask.labels`).
     """
 
     config: Config
@@ -120,6 +122,7 @@ class ComparedRun:
     comparison: Comparison
     disparities: Sequence[Mapping[str, Any]] = ()
     tick: Callable[[], None] = lambda: None
+    labels: pd.DataFrame | None = None
 
 
 class Supplement:

@@ -1,0 +1,103 @@
+"""Pages served to a browser on this machine: below a secret path, on the loopback address, and to no other site.
+
+The name of the host is checked, so that no other site's page can reach the server through the browser. Nothing is
+logged: addresses hold the secret.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from fp2.errors import Fp2Error
+
+HOST = "127.0.0.1"
+HTML, CSS, SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+_POLICY = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'"
+_LONGEST = 10_000  # bytes of a form
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is sent back; `location` redirects there."""
+
+    kind: str
+    body: bytes
+    location: str | None = None
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """A server of pages; a subclass answers by `get` and `post`.
+
+    Raises
+    ------
+    Fp2Error
+        If the port cannot be used; port 0 takes a free one.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, port: int) -> None:
+        self.secret = secrets.token_urlsafe(16)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise Fp2Error(f"port {port} cannot be used", where="--port", fix="Omit it to take a free one") from error
+
+    @property
+    def address(self) -> str:
+        """The address of the first page."""
+        return f"http://{HOST}:{self.server_address[1]}/{self.secret}/"
+
+    def get(self, name: str, query: str) -> Reply | None:
+        """Return the page `name` (empty: the first); None if there is none."""
+        return None
+
+    def post(self, name: str, form: dict[str, str]) -> Reply | None:
+        """Take a form that was sent to the page `name`; None if it takes none."""
+        return None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LoopbackServer
+
+    def do_GET(self) -> None:
+        """Answer with a page; anything else is not found."""
+        name, query = self._asked()
+        self._reply(None if name is None else self.server.get(name, query))
+
+    def do_POST(self) -> None:
+        """Take a form."""
+        name, _ = self._asked()
+        length = self.headers.get("Content-Length", "")
+        if name is None or not length.isdecimal() or int(length) > _LONGEST:
+            return self._reply(None)
+        sent = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), keep_blank_values=True)
+        self._reply(self.server.post(name, {key: values[0] for key, values in sent.items()}))
+
+    def _asked(self) -> tuple[str | None, str]:
+        """Return the page that is asked for and the query; None for another host, or without the secret."""
+        address = urlsplit(self.path)
+        own, prefix = f"{HOST}:{self.server.server_address[1]}", f"/{self.server.secret}/"
+        asked = address.path[: len(prefix)].encode()
+        known = self.headers.get("Host") == own and secrets.compare_digest(asked, prefix.encode())
+        return (address.path.removeprefix(prefix) if known else None), address.query
+
+    def _reply(self, reply: Reply | None) -> None:
+        found = reply or Reply("text/plain", b"")
+        status = HTTPStatus.NOT_FOUND if reply is None else HTTPStatus.OK
+        self.send_response(HTTPStatus.SEE_OTHER if found.location is not None else status)
+        for key, value in {
+            **({} if found.location is None else {"Location": found.location}),
+            "Content-Type": found.kind, "Content-Length": str(len(found.body)), "Cache-Control": "no-store",
+            "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+        }.items():  # fmt: skip
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(found.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
