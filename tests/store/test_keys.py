@@ -33,7 +33,6 @@ BASE: dict[str, Any] = {
     "variant_params": {"radius": 3},
     "decoding": Decoding(),
     "task_identity": {"subject": "s"},
-    "sample_index": 0,
 }
 
 
@@ -68,7 +67,7 @@ def test_each_part_of_the_engines_identity_counts(path: tuple[str, ...]) -> None
         ("task_identity", {"subject": "t"}),
         ("method", {"name": "generate/2", "prompt": "chat"}),
         ("method", {"name": "generate/1", "prompt": "raw"}),
-        ("sample_index", 1),
+        ("question", Question("q", "work", "What is their job?", sample=1)),
     ],
 )
 def test_each_other_ingredient_counts(field: str, value: Any) -> None:

@@ -136,7 +136,7 @@ class PlantedEngine(BaseEngine):
 
     def _in_words(self, batch: Sequence[ImageTask]) -> list[Answer]:
         pairs = [(task, question) for task in batch for question in task.questions if question.kind != "yes_no"]
-        cases = [Case(task.subject_id, task.image_id, q.text, task.attributes) for task, q in pairs]
+        cases = [Case(task.subject_id, task.image_id, q.text, task.attributes, q.sample) for task, q in pairs]
         return [
             Answer(task.image_id, q.question_id, drawn.text, drawn.error, tokens=len((drawn.text or "").split()))
             for (task, q), drawn in zip(pairs, draw_text(self.truth, cases) if cases else (), strict=True)
