@@ -113,7 +113,7 @@ def components(world: World, n: int, seed: int) -> Arrays:
     if n_samples == 1:
         expected["residual"] = expected.pop("image x question") + expected.pop("sample")
     for k in range(n):
-        values, groups, subjects, images = _crossed(world, truth, n_samples, rng)
+        values, groups, subjects, images = crossed_data(world, truth, n_samples, rng)
         made = variance_components(values, groups, subjects, images=images, seed=seed + k)
         assert made is not None
         for one in made.components:
@@ -123,7 +123,7 @@ def components(world: World, n: int, seed: int) -> Arrays:
     return {name: np.array(values, dtype=float) for name, values in found.items()}
 
 
-def _crossed(
+def crossed_data(
     world: World, variance: dict[str, float], n_samples: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return values (lines, questions, samples), groups, subjects and images; a subject has one to five images."""
