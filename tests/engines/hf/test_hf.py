@@ -285,7 +285,8 @@ def test_each_sample_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_a
     found = table(collect(engine(tiny_llava, decoding=hot, batch_size=16).answer(sampled)))
     assert found == table(collect(engine(tiny_llava, decoding=hot, batch_size=2).answer(sampled[::-1])))
     assert {key: found[key] for key in single} == single
-    assert all(len({found[image, sample_id(name, n)] for n in range(3)}) == 3 for image, name in single)
+    different = [len({found[image, sample_id(name, n)] for n in range(3)}) for image, name in single]
+    assert min(different) == 3
 
 
 def test_identity_imports_nothing_heavy_and_holds_no_path(tiny_llava: Path) -> None:
