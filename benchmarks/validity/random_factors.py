@@ -23,6 +23,7 @@ WORDING_WORLDS = (
     *(World("normal", f"{n} questions, one group", FIVE) for n in (2, 3, 5, 10)),
     World("normal", "2 questions", (200, 200)),
     World("normal", "3 questions", (200, 200)),
+    World("normal", "4 questions", (200, 200)),
     World("normal", "3 questions"),
     World("normal", "3 questions, one group"),
     World("zero-heavy", "3 questions", THREE),

@@ -70,9 +70,9 @@ def beyond(table: GroupTable, alpha: float) -> Beyond | None:
     The variance of a difference is that of subjects in each group, plus the interaction of group and factor over the
     number of levels: its mean square over all groups, or the pair's own where that is larger (one group may react to
     a wording that leaves the others as they are). It includes the interaction of subject and factor, which is so
-    counted twice. Degrees of freedom by Satterthwaite (1946). With two levels they are too few for his approximation:
-    the pair's one degree of freedom is taken, and the margins of both parts are added in squares (as in Graybill and
-    Wang 1980).
+    counted twice. Degrees of freedom by Satterthwaite (1946). With two levels, or three and two groups, they are too
+    few for his approximation: the pair's own are taken, and the margins of both parts are added in squares (as in
+    Graybill and Wang 1980).
 
     Parameters
     ----------
@@ -86,20 +86,21 @@ def beyond(table: GroupTable, alpha: float) -> Beyond | None:
     rest = means - means.mean(axis=0) - means.mean(axis=1, keepdims=True) + means.mean()
     df_pooled = (len(names) - 1) * (levels - 1)
     pooled = 2 * float((rest**2).sum()) / df_pooled / levels
+    few = levels == 2 or df_pooled <= 2
     corrected = 1 - alpha / (len(names) * (len(names) - 1))
     found, ends = [], []
     for g, h in combinations(range(len(names)), 2):
         by_level = means[g] - means[h]
         single = float(by_level.var(ddof=1)) / levels
-        df = df_pooled if pooled >= single and levels > 2 else levels - 1
+        df = df_pooled if pooled >= single and not few else levels - 1
         between = max(pooled, single)
         parts = np.array([between, error[g], error[h]])
         if parts.sum() <= 0:
             continue
         dfs = np.array([df, len(own[g]) - 1, len(own[h]) - 1])
-        size, margin = abs(float(by_level.mean())), _margin(parts, dfs, corrected, levels)
+        size, margin = abs(float(by_level.mean())), _margin(parts, dfs, corrected, few)
         found.append((size / margin, size - margin, g, h, margin))
-        ends.append(size + _margin(parts, dfs, 1 - alpha / 2, levels))
+        ends.append(size + _margin(parts, dfs, 1 - alpha / 2, few))
     if not found:
         return None
     _, _, g, h, margin = max(found)
@@ -111,11 +112,14 @@ def beyond(table: GroupTable, alpha: float) -> Beyond | None:
     return Beyond(names[g], names[h], difference, low, high, bool(low > 0), least, max(ends))
 
 
-def _margin(parts: FloatArray, dfs: FloatArray, level: float, levels: int) -> float:
-    """Return the margin of a difference whose variance is the sum of `parts`, at a one-sided level."""
+def _margin(parts: FloatArray, dfs: FloatArray, level: float, few: bool) -> float:
+    """Return the margin of a difference whose variance is the sum of `parts`, at a one-sided level.
+
+    few: whether the first part has too few degrees of freedom for one t quantile of the sum.
+    """
     from scipy.special import stdtrit
 
-    if levels == 2:
+    if few:
         error, df = parts[1:].sum(), _satterthwaite(parts[1:], dfs[1:])
         return float(np.sqrt(stdtrit(dfs[0], level) ** 2 * parts[0] + stdtrit(df, level) ** 2 * error))
     return float(stdtrit(_satterthwaite(parts, dfs), level) * np.sqrt(parts.sum()))

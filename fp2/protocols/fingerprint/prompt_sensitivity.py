@@ -105,11 +105,17 @@ class PromptSensitivitySection(Section):
         return {"block": block, "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]}}
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the disparities that depend on the question."""
+        """Return the disparities that depend on the question, and those that hold for other questions."""
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} by {cut_label(row['cut'])}"
             for row in block["rows"]
             if row["interaction_adjusted_p"] is not None and row["interaction_adjusted_p"] <= block["alpha"]
         ]
-        return [Text(f"significant prompt sensitivity: {'; '.join(found)}", style="yellow")] if found else []
+        hold = [
+            f"{labels[row['probe']]} by {cut_label(row['cut'])}"
+            for row in block["rows"]
+            if row["wordings"] and row["wordings"]["holds"]
+        ]
+        lines = [Text(f"significant prompt sensitivity: {'; '.join(found)}", style="yellow")] if found else []
+        return [*lines, Text(f"a difference holds for other wordings: {'; '.join(hold) or 'in no comparison'}")]

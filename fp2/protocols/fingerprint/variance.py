@@ -21,6 +21,7 @@ from fp2.tables import question_of, sample_id, sample_of
 if TYPE_CHECKING:
     import pandas as pd
 
+NOTHING_SAMPLED = "all samples of every answer are equal: the engine ignores the temperature, and one would do"
 _MOST = 6
 ONE_QUESTION = "one question: whether another wording would say the same cannot be estimated"
 
@@ -44,6 +45,7 @@ class Variance(Supplement):
             "scorer": run.comparison.primary,
             "alpha": run.comparison.alpha,
             "n_samples": run.battery.decoding.samples,
+            "share_identical": _share_identical(run),
             "estimator": "method of moments from mean squares (Cornfield and Tukey 1956), negative estimates as 0; "
             "generalised confidence intervals (Weerahandi 1993)",
             "rows": rows,
@@ -59,6 +61,18 @@ class Variance(Supplement):
             for row in block["rows"]
             if row["samples"]
         }
+
+
+def _share_identical(run: ComparedRun) -> float | None:
+    """Return the share of answers whose samples have one text: 1 where an engine samples nothing; None without samples.
+
+    Answers with one known sample do not count.
+    """
+    answers = run.answers[run.answers["status"] == "answered"]
+    keys = [answers["image_id"], answers["subject_id"], answers["question_id"].map(question_of)]
+    texts = answers["text"].groupby(keys).agg(["size", "nunique"])
+    several = texts.loc[texts["size"] > 1, "nunique"]
+    return float((several == 1).mean()) if len(several) else None
 
 
 def _rows(run: ComparedRun) -> Iterator[dict[str, Any]]:
@@ -125,10 +139,12 @@ class VarianceSection(Section):
             ]
             names = list(dict.fromkeys(name for row in rows for name in row["parts"]))
             tables.append({"cut": cut, "rows": rows, "names": names})
-        return {"block": block, "tables": tables}
+        return {"block": block, "tables": tables, "warning": NOTHING_SAMPLED if block["share_identical"] == 1 else None}
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return how far the clearest difference of each probe varies between samples."""
+        """Return how far the clearest difference of each probe varies between samples, or that none was drawn."""
+        if block["share_identical"] == 1:
+            return [Text(NOTHING_SAMPLED, style="yellow")]
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} by {cut_label(row['cut'])} {number(row['samples']['sd'])}"

@@ -11,6 +11,7 @@ import pytest
 from bench import Bench, predicate_of, write_pictures
 
 from fp2.errors import Fp2Error
+from fp2.protocols.fingerprint.variance import VarianceSection
 from fp2.tables import question_of, sample_of
 
 WORDS = (
@@ -58,6 +59,14 @@ def test_a_disparity_is_of_the_means_over_samples(runs: dict[int, Any]) -> None:
     assert sum(part["share"] for part in variance["components"]) == pytest.approx(1)
     assert "cannot be estimated" in variance["other_wordings"]
     assert "variance" not in runs[1].results
+    assert 0 < runs[3].results["variance"]["share_identical"] < 1
+
+
+def test_an_engine_that_samples_nothing_is_reported(runs: dict[int, Any]) -> None:
+    block = {**runs[3].results["variance"], "share_identical": 1.0}
+    (line,) = VarianceSection().lines(block, runs[3].results, 10)
+    assert "ignores the temperature" in line.plain
+    assert VarianceSection().context(block, runs[3].results, 10)["warning"]
 
 
 def test_the_page_shows_both_intervals_and_the_passport_how_often_was_asked(runs: dict[int, Any]) -> None:
