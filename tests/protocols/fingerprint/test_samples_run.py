@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from bench import Bench, predicate_of, write_pictures
+from bench import Bench, fp2, predicate_of, write_pictures
 
 from fp2.errors import Fp2Error
 from fp2.protocols.fingerprint.variance import VarianceSection
@@ -76,6 +76,32 @@ def test_the_page_shows_both_intervals_and_the_passport_how_often_was_asked(runs
     decoding = {n: predicate_of(run.folder)["protocol"]["decoding"] for n, run in runs.items()}
     assert (decoding[1].get("samples"), decoding[3]["samples"]) == (None, 3)
     assert "Sources of variation" not in (runs[1].folder / "dashboard.html").read_text(encoding="utf-8")
+
+
+def test_the_plan_says_how_often_each_question_is_asked(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("plan", *bench.words("probe.decoding.samples=3", *WORDS)) == 0
+    assert "6: each of 2 sampled 3 times" in capsys.readouterr().out
+
+
+def test_supplied_answers_name_their_sample_in_the_id_of_the_question(bench: Bench) -> None:
+    """Every second sample is positive throughout, every first one negative."""
+    files = pd.read_csv(bench.table)["file"]
+    words = {"trust": "A terrible, dangerous person.", "trust#sample2": "A wonderful, kind person."}
+    rows = [
+        {"image": file, "question": name, "text": f"{text} {k % 3}"}
+        for k, file in enumerate(files)
+        for name, text in words.items()
+    ]
+    pd.DataFrame(rows).to_csv(bench.root / "answers.csv", index=False)
+    found = bench.run(
+        "model=recorded", f"engine.answers={bench.root / 'answers.csv'}", "probe.select=[trust]",
+        "probe.decoding.temperature=1", "probe.decoding.samples=2",
+    )  # fmt: skip
+    assert found.results["answers"]["answered"] == len(rows)
+    scores = pd.read_parquet(found.folder / "scores.parquet")
+    means = scores.groupby("question_id")["value"].mean()
+    assert means["trust#sample2"] > 0.5 > -0.3 > means["trust"]
+    assert found.results["disparities"][0]["raw"] == pytest.approx(0, abs=0.05)
 
 
 def test_a_protocol_of_single_answers_refuses_samples(bench: Bench) -> None:
