@@ -294,8 +294,9 @@ def _components(world: World, found: Arrays) -> list[Row]:
     for name, values in found.items():
         component, kind = name.split(", ")
         if kind == "covered":
-            claim = "Coverage of variance components: at least 93 %"
-            rows.append(rate_row(claim, where, component, values, 0.93, None))
+            skewed, least = ("", 0.93) if world.outcome == "normal" else (", skewed (exponential)", 0.9)
+            claim = f"Coverage of variance components{skewed}: at least {least:.0%}".replace("%", " %")
+            rows.append(rate_row(claim, where, component, values, least, None))
         else:
             error = float(values.std(ddof=1) / math.sqrt(len(values)))
             claim = "Bias of variance components (negative ones as 0)"
