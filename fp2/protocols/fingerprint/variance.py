@@ -31,6 +31,7 @@ class Variance(Supplement):
 
     name = "variance"
     section = "fp2.protocols.fingerprint.variance:VarianceSection"
+    methods = (("variance_components", 2, ("variance", "variance.*", "disparities.*.samples_*")),)
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `variance`, or None where every probe is one question that is asked once."""
