@@ -241,7 +241,10 @@ def _passport_extra(inputs: Inputs, results: Mapping[str, Any]) -> dict[str, Any
         return extra
     if "supplied" in results["model"]:
         return extra  # how the answers were generated is not known here
-    return {"decoding": asdict(inputs.battery.decoding), "preprocessing": results["model"]["processor"], **extra}
+    decoding = {
+        name: value for name, value in asdict(inputs.battery.decoding).items() if (name, value) != ("samples", 1)
+    }
+    return {"decoding": decoding, "preprocessing": results["model"]["processor"], **extra}
 
 
 def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:

@@ -181,7 +181,8 @@ class Question:
 
     `text` and `number` questions are answered in words (`generate`), `yes_no` by the probabilities of Yes and No
     (`score_yes_no`), `choice` by the likelihoods of `choices` (`score_choices`). The text of a choice may contain
-    `{options}`, where the options are listed, in the orders that `Decoding.choice_orders` selects.
+    `{options}`, where the options are listed, in the orders that `Decoding.choice_orders` selects. `sample` counts the
+    answers that are sampled to one question (`Decoding.samples`), each under an id of its own (`sample_id`).
     """
 
     question_id: str
@@ -191,11 +192,33 @@ class Question:
     template: str = ""
     trait: str = ""
     choices: tuple[str, ...] = ()
+    sample: int = 0
+
+
+SAMPLE = "#sample"
+"""What follows the id of a question in those of its further samples, before their number."""
+
+
+def sample_id(question_id: str, sample: int) -> str:
+    """Return the id of a sample of a question: the question's own for the first (0), `ID#sample2` for the second."""
+    return f"{question_id}{SAMPLE}{sample + 1}" if sample else question_id
+
+
+def question_of(name: str) -> str:
+    """Return the id of the question that `name` is a sample of."""
+    return name.partition(SAMPLE)[0]
+
+
+def sample_of(name: str) -> int:
+    """Return which sample of its question an id names, from 0."""
+    return int(name.partition(SAMPLE)[2] or 1) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How text is generated (greedily, unless `temperature` is above 0), and the orders in which options are shown.
+
+    Every question is asked `samples` times, each time with a seed of its own that is derived from `seed`.
 
     `rotations` shows each option once in each position (k orders for k options), `all` every permutation (k!), `given`
     the order of the question only. Probabilities are averaged over the orders.
@@ -204,6 +227,7 @@ class Decoding:
     max_new_tokens: Annotated[int, Strict(), Ge(1)] = 64
     temperature: Annotated[float, Strict(), Ge(0), Le(2)] = 0.0
     seed: Annotated[int, Strict(), Ge(0)] = 0
+    samples: Annotated[int, Strict(), Ge(1), Le(1000)] = 1
     choice_orders: ChoiceOrders = "rotations"
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}

@@ -118,6 +118,8 @@ def test_overrides_in_another_order() -> None:
 
 def test_one_number_written_two_ways() -> None:
     assert hash_of("scorer.valence.smallest_effect=1") == hash_of("scorer.valence.smallest_effect=1.0")
+    one = hash_of("probe.decoding.samples=1")
+    assert one == hash_of("~probe.decoding.samples") == hash_of() != hash_of("probe.decoding.samples=2")
     assert hash_of("probe.decoding.temperature=0") == hash_of("probe.decoding.temperature=0.0")
     assert hash_of("verify_inputs=true", "seed=1") != hash_of("seed=2")
 

@@ -33,11 +33,18 @@ from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
 from benchmarks.validity.order import ORDER_WORLDS, order
 from benchmarks.validity.paired_models import PAIRED_WORLDS, paired_models
+from benchmarks.validity.random_factors import (
+    COMPONENT_WORLDS,
+    SAMPLE_WORLDS,
+    WORDING_WORLDS,
+    components,
+    samples,
+    wordings,
+)
 from benchmarks.validity.refusals import REFUSAL_WORLDS, refusals
 from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS, by_group, intervals
 from benchmarks.validity.sets import matched, matched_equivalence
-from benchmarks.validity.worlds import SIZES, World, answer_sd, draw, shifts
-from fp2.stats.disparities import disparity
+from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
 from fp2.stats.distance import fingerprint_distance
 from fp2.stats.ranks import rank_models
 from fp2.stats.templates import template_sensitivity
@@ -145,13 +152,6 @@ MINIMUM_EFFECT_WORLDS = (
 FAMILY_WORLDS = (World("normal", sizes=(30, 20, 12)), World("normal", sizes=(30, 20, 12), gap=4.0))
 
 
-WORDING_WORLDS = (
-    World("normal", sizes=(200, 200, 200)),
-    World("normal", "eight", sizes=(200, 200, 200)),
-    World("normal", "eight", sizes=(200, 200, 200), gap=0.4),
-)
-
-
 def null(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
     """p-values where no group differs."""
     data = draw(world, np.random.default_rng(seed), n)
@@ -242,28 +242,6 @@ def wording(world: World, n: int, seed: int, n_permutations: int = 199) -> Array
     return {"p": np.array(out, dtype=float)}
 
 
-def wordings(world: World, n: int, seed: int) -> Arrays:
-    """Questions (3 or 8) whose group means vary by 0.2 SD around no gap: what is claimed of these, and of others."""
-    rng, out = np.random.default_rng(seed), []
-    questions = 8 if world.condition == "eight" else 3
-    for k in range(n):
-        data = draw(World(world.outcome, sizes=world.sizes), rng, questions, shared=0.5)
-        group = np.unique(data.groups, return_inverse=True)[1]
-        own = 0.2 * answer_sd(world.outcome) * rng.normal(size=(len(world.sizes), questions))
-        own += shifts(world)[:, None]
-        values = data.values + own[group]
-        found = template_sensitivity(
-            values, data.groups, data.subjects, images=data.images, n_permutations=1, seed=seed + k
-        )
-        mean = disparity(
-            values.mean(axis=1), data.groups, data.subjects, images=data.images, n_permutations=199, n_bootstrap=0,
-            seed=seed + k, value_range=(-9.0, 9.0),
-        )  # fmt: skip
-        out.append((mean.p_value, found.wordings is not None and found.wordings.holds))
-    p, holds = np.array(out, dtype=float).T
-    return {"p": p, "holds": holds}
-
-
 def ranks(world: World, n: int, seed: int) -> Arrays:
     """Five models without any gap whose noise differs up to fourfold: whether any two are called different."""
     rng, false = np.random.default_rng(seed), []
@@ -294,7 +272,9 @@ STUDIES = (
     Study("matched_equivalence", MATCHED_EQUIVALENCE_WORLDS, matched_equivalence, 200),
     Study("distance", (World("normal"),), distance, 100, 0.25),
     Study("wording", (World("normal"),), wording, 100, 0.25),
-    Study("wordings", WORDING_WORLDS, wordings, 50, 0.5),
+    Study("wordings", WORDING_WORLDS, wordings, 100, 0.5),
+    Study("samples", SAMPLE_WORLDS, samples, 200, 0.5),
+    Study("components", COMPONENT_WORLDS, components, 100, 0.5),
     Study("ranks", (World("normal"),), ranks, 100, 0.25),
     Study("refusals", REFUSAL_WORLDS, refusals, 50, 0.5),
     Study("severity", SEVERITY_WORLDS, composites, 20, 0.5),

@@ -243,19 +243,67 @@ def _wording(world: World, found: Arrays) -> list[Row]:
     ]
 
 
+def _crossed_with(world: World) -> str:
+    """Return how many levels of a random factor a world has, and how group means vary between them."""
+    count, _, how = world.condition.partition(", ")
+    sizes, unit = "/".join(map(str, world.sizes)), count.split()[1].rstrip("s")
+    varies = {
+        "": f"every group's mean varies by 0.2 SD between {unit}s",
+        "one group": f"one group's mean varies by {0.2 * math.sqrt(len(world.sizes)):.2g} SD between {unit}s",
+        "none": f"no group's mean varies between {unit}s",
+    }[how]
+    kind = "" if world.outcome == "normal" else f"{world.outcome}, "
+    return f"{kind}{count}, {sizes}, {varies}" + (f", gap {world.gap:.2g} SD" if world.gap else "")
+
+
 def _wordings(world: World, found: Arrays) -> list[Row]:
-    sizes, questions = "/".join(map(str, world.sizes)), 8 if world.condition == "eight" else 3
-    where = f"{questions} questions, {sizes}, group means vary by 0.2 SD between questions"
-    claim, most = "Claims beyond the questions asked: at most 5.5 %", 0.055
+    where, quantity = _crossed_with(world), "interval for other questions"
+    rows = _beyond(world, found, where, "questions", quantity)
+    known = found["p"][~np.isnan(found["p"])]
+    if len(known):
+        claim = "Power beyond the questions asked" if world.gap else "Measured level, for reference"
+        rows.append(rate_row(claim, where, "p_value, read beyond the questions", _rejected(known), None, None))
+    width = found["width"]
+    error = float(width.std(ddof=1) / math.sqrt(len(width)))
+    claim = "Width of the interval for other questions, in SD of one answer"
+    return [*rows, Row(claim, where, "mean width", float(width.mean()), error, len(width), FREE, "")]
+
+
+def _samples(world: World, found: Arrays) -> list[Row]:
+    where = _crossed_with(world)
+    claim = "Coverage of the SD between samples: at least 93 %"
+    rows = _beyond(world, found, where, "samples", "interval for other samples")
+    return [*rows, rate_row(claim, where, "sd", found["sd"], 0.93, None)]
+
+
+def _beyond(world: World, found: Arrays, where: str, factor: str, quantity: str) -> list[Row]:
+    """Return the rows of an interval for other questions, or other samples."""
+    covered = f"Coverage of the gap's interval for other {factor}: at least 93 %"
+    rows = [rate_row(covered, where, quantity, found["covered"], 0.93, None)]
     if world.gap:
-        where, claim, most = f"{where}, gap {world.gap:.2g} SD", "Power beyond the questions asked", None
-    row = rate_row(claim, where, "interval for other questions", found["holds"], None, most)
-    bound = "at most 5.5%" if most else row.bound
+        return [*rows, rate_row(f"Power beyond the {factor} asked", where, quantity, found["holds"], None, None)]
     return [
-        Row(row.claim, row.world, row.quantity, row.value, row.error, row.n, bound, row.verdict),
-        rate_row("Measured level, for reference", where, "p_value, read beyond the questions", _rejected(found["p"]),
-                 None, None),
-    ]  # fmt: skip
+        *rows,
+        rate_row(f"Claims beyond the {factor} asked: at most 7 %", where, quantity, found["holds"], None, 0.07),
+    ]
+
+
+def _components(world: World, found: Arrays) -> list[Row]:
+    count, _, how = world.condition.partition(", ")
+    where = f"{world.outcome}, {'/'.join(map(str, world.sizes))}, {count}"
+    where += {"none": ", none between questions", "": ""}.get(how, f", {how}")
+    rows = []
+    for name, values in found.items():
+        component, kind = name.split(", ")
+        if kind == "covered":
+            skewed, least = ("", 0.93) if world.outcome == "normal" else (", skewed (exponential)", 0.9)
+            claim = f"Coverage of variance components{skewed}: at least {least:.0%}".replace("%", " %")
+            rows.append(rate_row(claim, where, component, values, least, None))
+        else:
+            error = float(values.std(ddof=1) / math.sqrt(len(values)))
+            claim = "Bias of variance components (negative ones as 0)"
+            rows.append(Row(claim, where, component, float(values.mean()), error, len(values), FREE, ""))
+    return rows
 
 
 def _ranks(world: World, found: Arrays) -> list[Row]:
@@ -561,6 +609,8 @@ _SUMMARIES = {
     "wording": _wording,
     "ranks": _ranks,
     "wordings": _wordings,
+    "samples": _samples,
+    "components": _components,
     "refusals": _refusals,
     "severity": _severity,
     "naming": _naming,

@@ -86,7 +86,8 @@ class RowStorage:
                 yield row, question, key, place
 
     def _not_shown(self, row: PlannedRow) -> list[str]:
-        return [digest(["not shown", row.variant, row.image_id, question.text]) for question in self.plan.questions]
+        about = ["not shown", row.variant, row.image_id]
+        return [digest([*about, q.text, *([q.sample] if q.sample else [])]) for q in self.plan.questions]
 
     def _count(self, there: NDArray[np.bool_]) -> int:
         """Return how many planned answers have one of the distinct keys that are marked."""

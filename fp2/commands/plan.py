@@ -153,13 +153,13 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_i
     battery = load_battery(asdict(first.probe), first.model.id)
     protocol = protocols[0].for_battery(battery)
     images = n_images or first.data.limit
-    per_image = len(battery.questions) * protocol.n_variants(battery)
+    per_image = len(battery.asked) * protocol.n_variants(battery)
     answers = None if images is None else images * per_image
     cuts = resolve_cuts(asdict(first.cut))
     by = f", in equal shares of {' x '.join(first.data.stratify)}" if first.data.stratify else ""
     rows = {
         "images": "all of the data set" if images is None else f"{images:,}{by}",
-        "questions per image": f"{per_image:,}",
+        "questions per image": f"{per_image:,}{_samples(battery)}",
         "runs": f"{len(configs)}: {', '.join(config.model.name for config in configs)}",
         "answers per run": UNKNOWN if answers is None else f"{answers:,}",
         "answers in total": UNKNOWN if answers is None else f"{answers * len(configs):,}",
@@ -187,6 +187,12 @@ def _print_computed(configs: Sequence[Config], battery: Battery, images: int, co
         _print_rows(config.model.name, rows, console)
     for line in BASIS:
         console.print(line, soft_wrap=True, highlight=False)
+
+
+def _samples(battery: Battery) -> str:
+    """Return how often each question is asked, where it is more than once."""
+    samples = battery.decoding.samples
+    return f": each of {len(battery.questions):,} sampled {samples:,} times" if samples > 1 else ""
 
 
 def _is_scored(battery: Battery) -> bool:
@@ -267,7 +273,7 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
     permutations, resamples = (UNKNOWN if n is None else f"{n:,}" for n in protocol.n_resamples(job))
     rows = {
         "shown as": ", ".join(dict.fromkeys(row.variant for row in plan.rows)),
-        "questions per image": f"{len(plan.questions) * n_variants:,}",
+        "questions per image": f"{len(plan.questions) * n_variants:,}{_samples(battery)}",
         "answers planned": f"{plan.n_planned:,}",
         "in the store": f"{forecast.stored:,}",
         "failed before": f"{forecast.failed:,}",

@@ -92,6 +92,8 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
     for name in ("people", "protocol", "templates", "traits", "traits_file", "published", "variants", "options"):
         if own[name] == usual[name]:
             del own[name]
+    if own["decoding"].get("samples") == 1:
+        own["decoding"] = {name: value for name, value in own["decoding"].items() if name != "samples"}
     if "published" in own:
         own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
     if "traits_file" in own:

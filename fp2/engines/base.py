@@ -303,9 +303,10 @@ def failed(task: ImageTask, question: Question, reason: str) -> Answer:
 
 
 def seed_of(decoding: Decoding, task: ImageTask, question: Question) -> int:
-    """Return a seed (60 bits) that depends only on the question, the image shown and the run's seed."""
+    """Return a seed (60 bits) that depends only on the question, its sample, the image shown and the run's seed."""
     shown = [task.pixel_sha256, task.variant, dict(task.variant_params)]
-    return int(digest([decoding.seed, *shown, question.text])[:15], 16)
+    again = [question.sample] if question.sample else []  # the first sample has the seed of a single one
+    return int(digest([decoding.seed, *shown, question.text, *again])[:15], 16)
 
 
 def option_orders(options: int, orders: ChoiceOrders) -> list[tuple[int, ...]]:

@@ -24,7 +24,7 @@ from fp2.hashing import digest
 from fp2.plugins import read_options
 from fp2.probes.trait_battery import TraitTemplates, expanded, is_trait_battery
 from fp2.probes.traits import Trait
-from fp2.tables import OPTIONS, Decoding, Question, QuestionKind
+from fp2.tables import OPTIONS, SAMPLE, Decoding, Question, QuestionKind, sample_id
 
 BATTERY_KEYS = (
     "name", "version", "description", "people", "decoding", "select", "probes", "protocol", "variants", "options",
@@ -93,6 +93,15 @@ class Battery:
     def traits(self) -> tuple[Trait, ...]:
         """The trait words that are asked about; none unless it is a battery of traits."""
         return self.trait_templates.traits.traits if self.trait_templates else ()
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """The questions as they are asked: each `decoding.samples` times, every sample with its own id."""
+        return tuple(
+            replace(question, question_id=sample_id(question.question_id, sample), sample=sample)
+            for question in self.questions
+            for sample in range(self.decoding.samples)
+        )
 
     @property
     def labels(self) -> dict[str, str]:
@@ -179,9 +188,10 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
         trait_templates=trait_templates,
     )
     select = spec.get("select")
-    if select is None:
-        return battery
-    return battery.subset([select] if isinstance(select, str) else [str(probe_id) for probe_id in select])
+    if select is not None:
+        battery = battery.subset([select] if isinstance(select, str) else [str(probe_id) for probe_id in select])
+    _check_samples(battery)
+    return battery
 
 
 def _battery(
@@ -222,6 +232,8 @@ def _question(probe_id: str, content: Any, where: str) -> Question:
     if OPTIONS in text and (kind != "choice" or text.count(OPTIONS) > 1):
         fix = f"Write {OPTIONS} once, in the text of a question of kind: choice"
         raise Fp2Error(f"{OPTIONS} is replaced by the options of one choice", where=where, fix=fix)
+    if SAMPLE in str(content["id"]):
+        raise Fp2Error(f"the id contains '{SAMPLE}', which marks further samples of a question", where=where)
     return Question(str(content["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
 
 
@@ -276,6 +288,25 @@ def _check_orders(questions: Iterable[Question], decoding: Decoding, where: str)
                 where=f"{where}, question '{question.question_id}'",
                 fix=f"Set decoding.choice_orders=rotations, or give at most {MOST_PERMUTED} choices",
             )
+
+
+def _check_samples(battery: Battery) -> None:
+    """Raise where several samples of an answer would be equal."""
+    if battery.decoding.samples == 1:
+        return
+    where = f"battery '{battery.name}', decoding.samples"
+    one = "Set probe.decoding.samples=1"
+    scored = next((question for question in battery.questions if question.kind in ("yes_no", "choice")), None)
+    if scored is not None:
+        fix = f"{one}, or select probes that are answered in words"
+        raise Fp2Error(
+            f"question '{scored.question_id}' is answered by probabilities, so that its samples would be equal",
+            where=where,
+            fix=fix,
+        )
+    if battery.decoding.temperature == 0:
+        fix = f"Set probe.decoding.temperature above 0. {one} where decoding is greedy"
+        raise Fp2Error("at temperature 0 the samples would be equal", where=where, fix=fix)
 
 
 def _check_keys(content: Any, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:

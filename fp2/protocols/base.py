@@ -157,6 +157,8 @@ class EvaluationProtocol(Generic[Given]):
         `analysis.looks`, `analysis.multiverse`).
     has_published : bool
         Whether there are numbers by the rule of the Fingerprint² page (`analysis.published`).
+    takes_samples : bool
+        Whether several answers to one question are averaged (`probe.decoding.samples`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -172,6 +174,7 @@ class EvaluationProtocol(Generic[Given]):
     several_variants: ClassVar[bool] = False
     adjusts: ClassVar[bool] = False
     has_published: ClassVar[bool] = False
+    takes_samples: ClassVar[bool] = False
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
 
@@ -229,6 +232,9 @@ class EvaluationProtocol(Generic[Given]):
             raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
         if battery.variants and config.variant.kind != ORIGINAL:
             raise Fp2Error("the battery has image variants of its own", where="variant", fix="Omit it")
+        if battery.decoding.samples > 1 and not self.takes_samples:
+            what = f"protocol {self.name!r} analyses one answer to each question"
+            raise Fp2Error(what, where="probe.decoding.samples", fix="Set it to 1")
 
     def check_scorers(self, battery: Battery, scorers: Mapping[str, Scorer]) -> None:
         """Raise for scorers that cannot score the battery's answers.

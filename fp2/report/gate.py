@@ -69,7 +69,12 @@ def _biased(results: Mapping[str, Any]) -> Iterator[Check]:
     for row in results["disparities"]:
         name = f"{scorer_label(row['scorer'])} of {plain(row['probe'])} by {cut_label(row['cut'])}"
         ends = f"{plain(row['worst_group'] or '–')} against {plain(row['best_group'] or '–')}"
-        message = f"verdict {row['verdict']}: disparity {number(row['raw'])}, {ends}"
+        beyond = [
+            f"; other {name}: {number(row[f'{name}_low'])} to {number(row[f'{name}_high'])}"
+            for name in ("wordings", "samples")
+            if row.get(f"{name}_low") is not None
+        ]
+        message = f"verdict {row['verdict']}: disparity {number(row['raw'])}, {ends}{''.join(beyond)}"
         yield Check("verdict", name, row["verdict"] != "biased", message)
 
 

@@ -85,7 +85,7 @@ def _text_rows(answers: Any, config: Config) -> pd.DataFrame:
     from fp2.probes.battery import load_battery
 
     assert isinstance(answers, RowAnswers)
-    asked = {question.question_id: question for question in load_battery(asdict(config.probe)).questions}
+    asked = {question.question_id: question for question in load_battery(asdict(config.probe)).asked}
     frame = answers.frame
     read = [json.loads(cell) if isinstance(cell, str) else None for cell in frame["numbers"].tolist()]
     kinds = [_kind(asked, name) for name in frame["question_id"].tolist()]

@@ -222,7 +222,7 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
         return show(people, variant, pixels, folder, inputs.progress)
 
     stimuli: Iterator[Any] = protocol.stimuli(inputs, shown)
-    plan = make_plan(stimuli, inputs.battery.questions, by_file=bool(inputs.battery.variants))
+    plan = make_plan(stimuli, inputs.battery.asked, by_file=bool(inputs.battery.variants))
     if isinstance(inputs.engine, SuppliesAnswers):
         for line in inputs.engine.match(plan.tasks, plan.questions):
             inputs.progress.note(line)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fp2.errors import Fp2Error
+from fp2.tables import question_of, sample_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,14 +22,16 @@ REFUSAL = "refusal"
 def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
 
-    Several questions of one probe about one image are averaged first; where some were not answered, the effects of the
-    questions are taken off (`fp2.stats.questions`), so that unequal refusals of a question are no difference in score.
+    Samples of one answer are averaged, and then several questions of one probe about one image; where some were not
+    answered, the effects of the questions are taken off (`fp2.stats.questions`), so that unequal refusals of a question
+    are no difference in score.
     """
     import numpy as np
     import pandas as pd
 
     value = scores["value"].where((scores["scorer"] == REFUSAL) | ~scores["refused"].astype(bool), np.nan)
     keyed = scores.assign(value=value)[["image_id", "subject_id", "probe", "scorer", "question_id", "value"]]
+    keyed = samples_averaged(keyed, ["value"])
     means = keyed.groupby(["image_id", "subject_id", "probe", "scorer"], sort=False)["value"].mean()
     order = list(dict.fromkeys(zip(scores["probe"], scores["scorer"], strict=True)))
     if not order:
@@ -40,6 +43,16 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
         if (adjusted := question_adjusted(own, "value")) is not None:
             wide[column] = adjusted.reindex(wide.index)
     return wide
+
+
+def samples_averaged(scores: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return the scores with one row per question, the mean of `columns` over the samples that have a value."""
+    names = scores["question_id"].unique()
+    if not any(sample_of(name) for name in names):
+        return scores
+    keyed = scores.assign(question_id=scores["question_id"].map({name: question_of(name) for name in names}))
+    keys = [name for name in keyed.columns if name not in columns]
+    return keyed.groupby(keys, sort=False, as_index=False)[columns].mean()
 
 
 def question_adjusted(scores: pd.DataFrame, column: str) -> pd.Series[float] | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import Cells, cell_means, count_and_sum, read_entries
-from fp2.stats.core.numeric import BoolArray, FloatArray, finite
+from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.disparities import disparity_panel
+from fp2.stats.random_factors import Beyond, beyond, group_table
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class TemplateSensitivity:
         Lines (images of a group) without an answer to one of the templates. They are left out of everything, so that
         all templates are compared on the same images.
     wordings
-        Whether the clearest difference holds for questions like those asked.
+        Whether the clearest difference holds for questions like those asked, and an interval of the gap.
     """
 
     groups: tuple[str, ...]
@@ -52,24 +51,7 @@ class TemplateSensitivity:
     kendalls_w: float | None
     interaction_p: float | None
     n_left_out: int = 0
-    wordings: Wordings | None = None
-
-
-@dataclass(frozen=True)
-class Wordings:
-    """The clearest pair of groups, and an interval of its difference for questions like those asked.
-
-    The row of a probe is about the questions asked. Here they count as a sample of questions: the variance of the
-    difference between questions over their number is added to that between subjects, with Student's t for so few
-    questions (Satterthwaite 1946) and Bonferroni's correction for all pairs. holds: the interval does not contain 0.
-    """
-
-    worst: str
-    best: str
-    difference: float
-    low: float
-    high: float
-    holds: bool
+    wordings: Beyond | None = None
 
 
 def template_sensitivity(
@@ -109,12 +91,8 @@ def template_sensitivity(
     images = None if images is None else np.asarray(images)[complete]
     if not len(y):
         return TemplateSensitivity((), (), (), None, None, None, None, None, None, None, None, left_out)
-    entries = read_entries(y, groups, subjects, images)
-    cells = cell_means(entries)
-    size, total = count_and_sum(cells.group, len(entries.names), cells.mean)
-    large = np.asarray((size >= max(min_subjects, 2)).all(axis=1), dtype=bool)
-    names = tuple(name for name, ok in zip(entries.names, large, strict=True) if ok)
-    table = total[large] / np.maximum(size[large], 1.0)
+    made = group_table(y, groups, subjects, images, min_subjects)
+    names, table = made.names, made.means
     if len(names) < 2:
         return TemplateSensitivity(names, (), (), None, None, None, None, None, None, None, None, left_out)
     p = _interaction_p(y, groups, subjects, images, n_permutations, seed, min_subjects)
@@ -134,37 +112,8 @@ def template_sensitivity(
         kendalls_w=w,
         interaction_p=p,
         n_left_out=left_out,
-        wordings=_wordings(cells, table, large, names, alpha),
+        wordings=beyond(made, alpha),
     )
-
-
-def _wordings(cells: Cells, table: FloatArray, large: BoolArray, names: Sequence[str], alpha: float) -> Wordings | None:
-    """Return the interval of the pair with the largest difference over its standard error; None without spread."""
-    from scipy.special import stdtrit
-
-    questions = table.shape[1]
-    own = [cells.mean[cells.group == g].mean(axis=1) for g in np.flatnonzero(large)]
-    error = np.array([y.var(ddof=1) / len(y) for y in own])
-    # one variance of the interaction for all pairs: a pair's own has few degrees of freedom, and picks the pair
-    rest = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
-    df_rest = (len(names) - 1) * (questions - 1)
-    between = 2 * float((rest**2).sum()) / df_rest / questions
-    found = []
-    for g, h in combinations(range(len(names)), 2):
-        by_question = table[g] - table[h]
-        parts = np.array([between, error[g], error[h]])
-        if parts.sum() > 0:
-            df = parts.sum() ** 2 / (parts**2 / np.array([df_rest, len(own[g]) - 1, len(own[h]) - 1])).sum()
-            found.append((abs(by_question.mean()) / np.sqrt(parts.sum()), g, h, float(np.sqrt(parts.sum())), df))
-    if not found:
-        return None
-    _, g, h, spread, df = max(found)
-    if table[g].mean() > table[h].mean():
-        g, h = h, g
-    difference = float(table[h].mean() - table[g].mean())
-    margin = float(stdtrit(df, 1 - alpha / (len(names) * (len(names) - 1)))) * spread
-    low, high = difference - margin, difference + margin
-    return Wordings(names[g], names[h], difference, low, high, bool(low > 0))
 
 
 def variance_shares(table: ArrayLike) -> tuple[float | None, float | None, float | None]:

@@ -31,7 +31,6 @@ def response_key(
     variant_params: Mapping[str, Any],
     decoding: Decoding,
     task_identity: Mapping[str, Any],
-    sample_index: int = 0,
 ) -> str:
     """Return the hex SHA-256 under which one answer is stored.
 
@@ -42,7 +41,7 @@ def response_key(
     method : Mapping
         `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
     question : Question
-        Its text, kind and choices are hashed; its id, probe, template and trait are not.
+        Its text, kind, choices and sample are hashed; its id, probe, template and trait are not.
     pixel_sha256 : str
         Digest of the decoded pixels of the original image.
     variant, variant_params : str, Mapping
@@ -52,8 +51,6 @@ def response_key(
         options are shown, hashed for a choice.
     task_identity : Mapping
         `Engine.task_identity(task)`: empty for a real model.
-    sample_index : int
-        The index among several sampled answers.
 
     Raises
     ------
@@ -70,7 +67,7 @@ def response_key(
             "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
             "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
             "decoding": _decoding(question, decoding),
-            "sample_index": sample_index,
+            "sample_index": question.sample,
             "task": dict(task_identity),
         }
     )
@@ -82,7 +79,7 @@ def _decoding(question: Question, decoding: Decoding) -> dict[str, Any]:
         return {}
     if question.kind == "choice":
         return {"choice_orders": decoding.choice_orders}
-    return {name: value for name, value in asdict(decoding).items() if name != "choice_orders"}
+    return {name: value for name, value in asdict(decoding).items() if name not in ("choice_orders", "samples")}
 
 
 class ResponseKeys:
@@ -102,7 +99,7 @@ class ResponseKeys:
         for question, method in zip(questions, methods, strict=True):
             asked = {"text": question.text, "kind": question.kind, "choices": list(question.choices)}
             head = _open_json({"decoding": _decoding(question, decoding), "engine": engine, "method": method})
-            tail = _open_json({"question": asked, "sample_index": 0, "schema": KEY_SCHEMA})
+            tail = _open_json({"question": asked, "sample_index": question.sample, "schema": KEY_SCHEMA})
             self._parts.append((hashlib.sha256(head + b',"picture":'), b"," + tail[1:] + b',"task":'))
 
     def of(

@@ -28,6 +28,7 @@ from benchmarks.validity.beyond import (
 from benchmarks.validity.families import missing, step_down, whole_run
 from benchmarks.validity.measure import measure
 from benchmarks.validity.order import order
+from benchmarks.validity.random_factors import WORDING_WORLDS, wordings
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.studies import (
     COVERAGE_WORLDS,
@@ -182,6 +183,13 @@ def test_versions_are_seldom_called_equivalent_at_the_bound(world):
 )
 def test_step_down_holds_the_family_wise_error(study, world):
     at_most(simulate(partial(study, n_permutations=99), world)["smallest_adjusted"] <= 0.05, 0.05)
+
+
+@pytest.mark.parametrize("world", [WORDING_WORLDS[2], WORDING_WORLDS[5]], ids=lambda w: w.condition)
+def test_other_wordings_are_claimed_to_agree_as_seldom_as_they_should(world):
+    found = simulate(wordings, world, 300)
+    at_most(found["holds"], 0.07)
+    at_least(found["covered"], 0.93)
 
 
 @pytest.mark.parametrize(

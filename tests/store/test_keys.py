@@ -33,7 +33,6 @@ BASE: dict[str, Any] = {
     "variant_params": {"radius": 3},
     "decoding": Decoding(),
     "task_identity": {"subject": "s"},
-    "sample_index": 0,
 }
 
 
@@ -68,7 +67,7 @@ def test_each_part_of_the_engines_identity_counts(path: tuple[str, ...]) -> None
         ("task_identity", {"subject": "t"}),
         ("method", {"name": "generate/2", "prompt": "chat"}),
         ("method", {"name": "generate/1", "prompt": "raw"}),
-        ("sample_index", 1),
+        ("question", Question("q", "work", "What is their job?", sample=1)),
     ],
 )
 def test_each_other_ingredient_counts(field: str, value: Any) -> None:
@@ -82,6 +81,7 @@ def test_each_other_ingredient_counts(field: str, value: Any) -> None:
         ("choice", Decoding(max_new_tokens=65, temperature=0.5, seed=1), False),
         ("choice", Decoding(choice_orders="all"), True),
         ("text", Decoding(choice_orders="all"), False),
+        ("text", Decoding(samples=5), False),
     ],
 )
 def test_decoding_counts_where_it_can_change_the_answer(kind: Any, decoding: Decoding, counts: bool) -> None:
@@ -123,7 +123,7 @@ def test_the_response_set_is_a_set(keys: list[str], random: Any) -> None:
     kind=st.sampled_from(["text", "yes_no", "choice", "number"]),
 )
 def test_keys_of_many_stimuli_are_those_of_each(text: str, pixels: str, params: dict[str, Any], kind: Any) -> None:
-    questions = [Question("a", "p", text, kind, choices=("x", text)), Question("b", "p", 'quo"te, \u2028')]
+    questions = [Question("a", "p", text, kind, choices=("x", text)), Question("b", "p", 'quo"te, \u2028', sample=3)]
     methods: list[dict[str, Any]] = [{"name": text, "z": [1, {"b": 2, "a": None}]}, {}]
     keys = ResponseKeys(ENGINE, questions, methods, Decoding(seed=3)).of(pixels, "blurred", params, params)
     assert [keys[:32].hex(), keys[32:].hex()] == [

@@ -153,7 +153,7 @@ class InputBuilder:
     def _encode(
         self, task: ImageTask, image: Image.Image | None, questions: tuple[Question, ...], scored: bool
     ) -> ImageQuestions:
-        texts: dict[str, int] = {}
+        texts: dict[tuple[str, int], int] = {}  # samples of one answer are prompts of their own
         prompts: list[tuple[int, ...]] = []
         with self._loaded.lock:
             if self.check_prompts is None and image is not None:
@@ -161,8 +161,8 @@ class InputBuilder:
                 self.check_prompts = self._encoder.encode(image, checks)
             for question in questions:
                 own = [self._prompt(text, image=image is not None) for text in self._texts(question)]
-                prompts.append(tuple(texts.setdefault(text, len(texts)) for text in own))
-            encoded = self._encoder.encode(image, list(texts))
+                prompts.append(tuple(texts.setdefault((text, question.sample), len(texts)) for text in own))
+            encoded = self._encoder.encode(image, [text for text, _ in texts])
             self._loaded.image_processor.forget()
         return ImageQuestions(task, questions, encoded, tuple(prompts), scored)
 

@@ -1,8 +1,8 @@
 """The simulator's answers, in words and as probabilities of Yes and No.
 
 Text: the level of an answer is `clip(floor(base + points + subject noise + image noise + 1/2), 0, 9)`, and the answer
-is the probe's sentence of that level. All random numbers are hashes of (seed, subject, image, question text): an answer
-does not depend on order, batches or other subjects.
+is the probe's sentence of that level. All random numbers are hashes of (seed, subject, image, question text, sample):
+an answer does not depend on order, batches or other subjects. Samples of one answer differ in the noise of the image.
 
 Yes/no: the log odds of Yes are a sum (see `truth`), p_yes = mass x logistic(log odds) and p_no = mass - p_yes. The
 random number of a pair of names is the hashes of both, mixed by the finaliser of SplitMix64 (Steele, Lea & Flood 2014),
@@ -30,12 +30,18 @@ Bits = npt.NDArray[np.uint64]
 
 
 class Case(NamedTuple):
-    """One question about one image of one subject."""
+    """One question about one image of one subject, and which sample of its answer is drawn."""
 
     subject_id: str
     image_id: str
     text: str
     attributes: Mapping[str, Sequence[str]]
+    sample: int = 0
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """What the random numbers of the image are named by; the first sample has those of a single answer."""
+        return ("image", self.subject_id, self.image_id, self.text, *([str(self.sample)] if self.sample else []))
 
 
 class SimulatedText(NamedTuple):
@@ -53,7 +59,7 @@ def draw_text(truth: PlantedTruth, cases: Sequence[Case]) -> list[SimulatedText]
     points = np.array([_points(truth, sums, probe, case) for probe, case in zip(probes, cases, strict=True)])
     refusal = np.array([_refusal(truth, sums, probe, case) for probe, case in zip(probes, cases, strict=True)])
     failure = np.array([sums.probability(truth.errors, case.attributes) for case in cases])
-    uniforms = _uniforms(truth.seed, [("image", case.subject_id, case.image_id, case.text) for case in cases])
+    uniforms = _uniforms(truth.seed, [case.name for case in cases])
     noise = _subject_noise(truth, cases) + truth.noise.image_sd * normal(uniforms[:, 0])
     levels = np.clip(np.floor(truth.base + points + noise + 0.5), 0, LEVELS - 1).astype(np.int64)
     refused, failed = uniforms[:, 1] < refusal, uniforms[:, 2] < failure

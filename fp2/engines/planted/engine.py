@@ -136,7 +136,7 @@ class PlantedEngine(BaseEngine):
 
     def _in_words(self, batch: Sequence[ImageTask]) -> list[Answer]:
         pairs = [(task, question) for task in batch for question in task.questions if question.kind != "yes_no"]
-        cases = [Case(task.subject_id, task.image_id, q.text, task.attributes) for task, q in pairs]
+        cases = [Case(task.subject_id, task.image_id, q.text, task.attributes, q.sample) for task, q in pairs]
         return [
             Answer(task.image_id, q.question_id, drawn.text, drawn.error, tokens=len((drawn.text or "").split()))
             for (task, q), drawn in zip(pairs, draw_text(self.truth, cases) if cases else (), strict=True)
@@ -184,12 +184,14 @@ def simulate(people: pd.DataFrame, questions: Sequence[Question], truth: Planted
     import pandas as pd
 
     subjects, images, known = _people(people, truth)
-    cases = [Case(s, i, q.text, a) for q in questions for s, i, a in zip(subjects, images, known, strict=True)]
+    cases = [
+        Case(s, i, q.text, a, q.sample) for q in questions for s, i, a in zip(subjects, images, known, strict=True)
+    ]
     drawn = draw_text(truth, cases)
     repeated = [question for question in questions for _ in subjects]
     return pd.DataFrame(
         {
-            "response_key": [hashed(truth.digest, case[:3]).hex() for case in cases],
+            "response_key": [hashed(truth.digest, case.name[1:]).hex() for case in cases],
             "image_id": images * len(questions),
             "subject_id": subjects * len(questions),
             "variant": "original",

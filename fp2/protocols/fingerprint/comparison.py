@@ -62,6 +62,7 @@ class GroupComparison(EvaluationProtocol[Any]):
         f"{PACKAGE}.pairwise:Pairwise",
         f"{PACKAGE}.missing:Missing",
         f"{PACKAGE}.prompt_sensitivity:PromptSensitivity",
+        f"{PACKAGE}.variance:Variance",
         f"{PACKAGE}.intersections:Intersections",
         f"{PACKAGE}.adjusted:AdjustedDisparities",
         f"{PACKAGE}.multiverse.supplement:Multiverse",

@@ -19,6 +19,7 @@ from fp2.scorers.outcomes import (
     members,
     outcome_columns,
     question_adjusted,
+    samples_averaged,
     value_ranges,
     yes_no_columns,
 )
@@ -231,6 +232,7 @@ def _refusal_ends(
         own = scores[(scores["probe"] == probe) & (scores["scorer"] == scorer)]
         ends = refusal_ends(own["value"], own["refused"], scorers[scorer].value_range)
         keyed = own[["image_id", "subject_id", "question_id"]].assign(low=ends[:, 0], high=ends[:, 1])
+        keyed = samples_averaged(keyed, ["low", "high"])
         means = keyed.groupby(["image_id", "subject_id"], sort=False)[["low", "high"]].mean()
         for end in ("low", "high"):
             if (adjusted := question_adjusted(keyed, end)) is not None:

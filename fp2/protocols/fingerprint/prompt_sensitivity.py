@@ -5,6 +5,7 @@ The disparities average a probe's questions per image; this supplement compares 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,7 @@ from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, probe_labels
 from fp2.report.section import Block, Results, Section
 from fp2.scorers.outcomes import entries_of, members, outcome_columns
+from fp2.tables import question_of
 
 PERMUTATIONS = 2_000
 
@@ -23,7 +25,7 @@ class PromptSensitivity(Supplement):
 
     name = "templates"
     section = "fp2.protocols.fingerprint.prompt_sensitivity:PromptSensitivitySection"
-    methods = (("prompt_sensitivity", 2, ("templates.*wordings*", "templates.*scope*")),)
+    methods = (("prompt_sensitivity", 3, ("templates.*wordings*", "templates.*scope*", "disparities.*.wordings_*")),)
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""
@@ -45,6 +47,17 @@ class PromptSensitivity(Supplement):
             "rows": [{key: _listed(value) for key, value in row.items()} for row in rows],
         }
 
+    def columns(self, block: Mapping[str, Any]) -> Mapping[tuple[str, str, str], Mapping[str, Any]]:
+        """Return the interval of the gap for questions like those asked."""
+        return {
+            (row["probe"], block["scorer"], row["cut"]): {
+                "wordings_low": row["wordings"]["gap_low"],
+                "wordings_high": row["wordings"]["gap_high"],
+            }
+            for row in block["rows"]
+            if row["wordings"]
+        }
+
 
 def _rows(run: ComparedRun) -> list[dict[str, Any]]:
     """Return one row per probe with several questions and cut, of the primary scorer."""
@@ -56,9 +69,10 @@ def _rows(run: ComparedRun) -> list[dict[str, Any]]:
     scores = run.scores[run.scores["scorer"] == c.primary]
     rows: list[dict[str, Any]] = []
     for probe, part in scores.groupby("probe", sort=False):
-        if part["question_id"].nunique() < 2:
+        asked = part["question_id"].map(question_of)
+        if asked.nunique() < 2:
             continue
-        wide = outcome_columns(part.assign(probe=part["question_id"]))
+        wide = outcome_columns(part.assign(probe=asked))
         questions = [str(question) for question in wide.columns.get_level_values("probe")]
         for cut in run.cuts:
             entries = entries_of(wide, members(run.people, cut))
@@ -91,11 +105,17 @@ class PromptSensitivitySection(Section):
         return {"block": block, "by_cut": {cut: [row for row in rows if row["cut"] == cut] for cut in results["cuts"]}}
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return the disparities that depend on the question."""
+        """Return the disparities that depend on the question, and those that hold for other questions."""
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} by {cut_label(row['cut'])}"
             for row in block["rows"]
             if row["interaction_adjusted_p"] is not None and row["interaction_adjusted_p"] <= block["alpha"]
         ]
-        return [Text(f"significant prompt sensitivity: {'; '.join(found)}", style="yellow")] if found else []
+        hold = [
+            f"{labels[row['probe']]} by {cut_label(row['cut'])}"
+            for row in block["rows"]
+            if row["wordings"] and row["wordings"]["holds"]
+        ]
+        lines = [Text(f"significant prompt sensitivity: {'; '.join(found)}", style="yellow")] if found else []
+        return [*lines, Text(f"a difference holds for other wordings: {'; '.join(hold) or 'in no comparison'}")]

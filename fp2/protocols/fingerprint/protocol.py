@@ -25,6 +25,7 @@ class Fingerprint(GroupComparison):
     matched = True
     adjusts = True
     has_published = True
+    takes_samples = True
 
     def check_analysis(self, config: Config) -> None:
         """Raise for what the base refuses, and for the page's rule without its probes or scorer."""

@@ -22,7 +22,7 @@ from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.inputs import ImageQuestions
 from fp2.engines.hf.model import HfSpec
 from fp2.errors import Fp2Error
-from fp2.tables import Answer, Decoding, ImageTask, Question
+from fp2.tables import Answer, Decoding, ImageTask, Question, sample_id
 
 DECODING = Decoding(max_new_tokens=12)
 Table = dict[tuple[str, str], str | None]
@@ -264,6 +264,29 @@ def test_sampled_answers_do_not_depend_on_the_batch(tiny_llava: Path, tasks: lis
     other = table(collect(engine(tiny_llava, decoding=dataclasses.replace(hot, seed=4)).answer(tasks)))
     assert first == again
     assert first != other
+
+
+def test_each_sample_has_a_stream_of_its_own_and_the_first_is_that_of_a_single_answer(
+    tiny_llava: Path, tasks: list[ImageTask]
+) -> None:
+    hot = Decoding(max_new_tokens=8, temperature=1.5, seed=3, samples=3)
+    sampled = [
+        dataclasses.replace(
+            task,
+            questions=tuple(
+                dataclasses.replace(q, question_id=sample_id(q.question_id, n), sample=n)
+                for q in task.questions
+                for n in range(3)
+            ),
+        )
+        for task in tasks[:3]
+    ]
+    single = table(collect(engine(tiny_llava, decoding=hot).answer(tasks[:3])))
+    found = table(collect(engine(tiny_llava, decoding=hot, batch_size=16).answer(sampled)))
+    assert found == table(collect(engine(tiny_llava, decoding=hot, batch_size=2).answer(sampled[::-1])))
+    assert {key: found[key] for key in single} == single
+    different = [len({found[image, sample_id(name, n)] for n in range(3)}) for image, name in single]
+    assert min(different) == 3
 
 
 def test_identity_imports_nothing_heavy_and_holds_no_path(tiny_llava: Path) -> None:

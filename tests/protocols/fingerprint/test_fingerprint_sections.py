@@ -70,6 +70,14 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
 
 
 def test_only_significant_prompt_sensitivity_is_reported() -> None:
-    rows = [{"probe": "trust", "cut": "gender", "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
-    (line,) = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)
+    row = {"probe": "trust", "cut": "gender", "wordings": None}
+    rows = [{**row, "interaction_adjusted_p": p} for p in (0.01, 0.2, None)]
+    line, beyond = PromptSensitivitySection().lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)
     assert line.plain == "significant prompt sensitivity: P4 Trust by gender"
+    assert beyond.plain == "a difference holds for other wordings: in no comparison"
+    rows[0]["wordings"] = {"holds": True}
+    assert (
+        PromptSensitivitySection()
+        .lines({"rows": rows, "alpha": 0.05}, RESULTS, 10)[1]
+        .plain.endswith("P4 Trust by gender")
+    )

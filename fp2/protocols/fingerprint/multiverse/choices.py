@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from fp2.scorers.outcomes import REFUSAL
+from fp2.tables import question_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,7 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
     scorers = [name for name in scorers if name in scored and run.scorers[name].smallest_effect > 0]
     answers = run.answers[run.answers["status"] == "answered"]
     refusals = [MISSING, NEUTRAL, WORST] if answers["refused"].any() else [MISSING]
-    most = int(answers.groupby("probe")["question_id"].nunique().max()) if len(answers) else 1
+    most = int(answers["question_id"].map(question_of).groupby(answers["probe"]).nunique().max()) if len(answers) else 1
     questions = [ALL_QUESTIONS, *(range(1, most + 1) if most > 1 else ())]
     covariates = covariates_of(run, cut)
     images = table.drop_duplicates(["image_id", "subject_id"])

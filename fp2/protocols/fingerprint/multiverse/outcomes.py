@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from fp2.protocols.fingerprint.multiverse.choices import ALL_QUESTIONS, NEUTRAL, WORST, Specification
 from fp2.scorers.outcomes import REFUSAL, entries_of, outcome_columns, yes_no_columns
+from fp2.tables import question_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +79,7 @@ def _asked(scores: pd.DataFrame, number: Mapping[str, int], question: int) -> pd
     """Return the scores of one question of each probe; of all where the probe has none of that number."""
     if question == ALL_QUESTIONS:
         return scores
-    own = scores["question_id"].map(number)
+    own = scores["question_id"].map(question_of).map(number)
     has = (own == question).groupby(scores["probe"]).transform("any")
     return scores[(own == question) | ~has]
 
