@@ -134,6 +134,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "cuts": outcome.results["cuts"],
         "composite": outcome.results["composite"],
         "severity": outcome.results["severity"],
+        "complete": outcome.results["complete"],
     }
 
 
@@ -177,12 +178,15 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
 
 
 def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
+    from fp2.report.reading import severity_words
+
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         what = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
-        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {status['severity'] or '–'}")
+        severity = severity_words(status["severity"], status["composite"], status["complete"])
+        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
     if len(done) > 1 and done[0]["experiment_id"] is not None:
         from fp2.tracking.ui import compare_url
 

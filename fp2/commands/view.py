@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fp2.runs.viewer import Viewed
 
 HOST = "127.0.0.1"
-_POLICY = "default-src 'none'; img-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'"
+_POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; form-action 'self'; base-uri 'none'"
 
 
 def view(words: Sequence[str], overrides: Sequence[str], port: int) -> None:

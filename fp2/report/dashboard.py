@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fp2.report import reading
-from fp2.report.leaderboard import rank
+from fp2.report.leaderboard import boards_of, marks_of, rank
 from fp2.report.page import render, write_page
 from fp2.report.reading import MIN_CELL, suppress_small_cells
 from fp2.report.section import Section, heading, present
@@ -39,7 +39,8 @@ def write_dashboard(
         Distinct answers with their counts. The most frequent of each probe are shown, and none that occurs fewer than
         `MIN_EXAMPLE_COUNT` times.
     leaderboard : sequence of dicts
-        Summaries of the runs in the store, as `fp2.report.leaderboard.summarise` returns them (one per run and cut).
+        Summaries of the runs in the store, as `fp2.report.leaderboard.summarise` returns them (one per run and cut);
+        those by other cuts than the run's are not shown.
     path : Path
         The HTML file, written atomically.
     min_cell : int
@@ -95,14 +96,14 @@ def render_dashboard(
         "primary": reading.primary_scorer(results),
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
-        "leaderboard": rank(leaderboard),
+        "boards": [board for board in boards_of(rank(leaderboard)) if board["cut"] in results["cuts"]],
         "sample": [{**row, "text": _shorten(row["text"])} for row in sample],
         "min_cell": min_cell,
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),
     }
     own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in applying}
-    return render("dashboard.html.j2", context, own)
+    return render("dashboard.html.j2", context, own, [marks_of])
 
 
 def _embedded(parts: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:
