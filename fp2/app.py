@@ -198,7 +198,8 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
 def _report(folder: Path, sweep_id: str, config: Config) -> None:
     """Write the report of a sweep; if that fails, its runs are finished nevertheless, and a line says why."""
     from fp2.progress import Progress
-    from fp2.runs.sweep_report import FOLDER, make_report, print_report
+    from fp2.runs.sweep_report import FOLDER, make_report
+    from fp2.runs.sweep_report import places_of as report_places
 
     again = f"fp2 report {folder}"
     if not config.report.dashboard:
@@ -210,4 +211,5 @@ def _report(folder: Path, sweep_id: str, config: Config) -> None:
         reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
         print(printable(f"the report of the sweep was not made: {reason}. Make it with: {again}"), file=sys.stderr)
         return
-    print_report(folder / FOLDER)
+    for name, path in report_places(folder / FOLDER).items():
+        print(f"{name:<12} {path}")

@@ -149,10 +149,9 @@ def write_report(block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, 
     write_page(folder / PAGE, render_sweep(block))
 
 
-def print_report(folder: Path) -> None:
-    """Print where the files of a report are."""
-    for name, file in (("report", PAGE), ("markdown", MARKDOWN), ("results", artifacts.RESULTS)):
-        print(f"{name:<12} {folder / file}")
+def places_of(folder: Path) -> dict[str, Path]:
+    """Return the files of a report by the name to print before them."""
+    return {"report": folder / PAGE, "markdown": folder / MARKDOWN, "results": folder / artifacts.RESULTS}
 
 
 def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:
