@@ -63,6 +63,16 @@ def plain(text: object) -> str:
     return " ".join(printable(text, None).split())
 
 
+MOST_CHARACTERS = 400
+"""Of an answer that is shown."""
+
+
+def shorten(text: object) -> str:
+    """Return an answer on one line, cut to a readable length."""
+    line = plain(text)
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
+
+
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
     """Format a number, or a dash where there is none; `signed` adds a plus sign unless it is negative."""
     if value is None:

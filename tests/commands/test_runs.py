@@ -37,7 +37,7 @@ def test_a_run_is_shown_as_at_its_end(runs: tuple[Bench, Any, Any], capsys: pyte
         out = printed(capsys, "show", word, *bench.paths)
         assert "biased" in out
         assert "by gender" in out
-            assert "severity" in out
+        assert "severity" in out
         assert strong.run_id in out
     assert json.loads(printed(capsys, "show", strong.run_id, "--json", *bench.paths)) == results_of(strong.folder)
 
