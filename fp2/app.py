@@ -21,7 +21,7 @@ from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
-PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,6 +45,9 @@ def _main(argv: list[str]) -> int:
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
+    if {"--help", "-h"} & set(flags):
+        _print_help(expanded)
+        return 0
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
         return 0
@@ -64,6 +67,24 @@ def _main(argv: list[str]) -> int:
         for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id, config)
+
+
+def _print_help(overrides: list[str]) -> None:
+    """Print what can be chosen, and the config. Hydra's own page copies every known config once for each group."""
+    from omegaconf import OmegaConf
+
+    from fp2.compose import compose_config
+    from fp2.config import choices, conf_folders
+
+    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
+    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
+    print(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
+    print("== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
+    for group in groups:
+        print(f"{group}: {', '.join(choices(group))}")
+    print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
+    print(OmegaConf.to_yaml(compose_config(overrides)))
+    print("Use --hydra-help to view Hydra specific help")
 
 
 def _hydra_main(argv: list[str]) -> None:
