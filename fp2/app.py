@@ -21,7 +21,7 @@ from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
-PASS_THROUGH = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
+PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,6 +45,9 @@ def _main(argv: list[str]) -> int:
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
+    if {"--help", "-h"} & set(flags):
+        _print_help(expanded)
+        return 0
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
         return 0
@@ -64,6 +67,24 @@ def _main(argv: list[str]) -> int:
         for name in variables:
             os.environ.pop(name, None)
     return _summarise(folder, sweep_id, config)
+
+
+def _print_help(overrides: list[str]) -> None:
+    """Print what can be chosen, and the config. Hydra's own page copies every known config once for each group."""
+    from omegaconf import OmegaConf
+
+    from fp2.compose import compose_config
+    from fp2.config import choices, conf_folders
+
+    folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
+    groups = sorted({path.name for path in folders if not path.name.startswith("_")})
+    print(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
+    print("== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
+    for group in groups:
+        print(f"{group}: {', '.join(choices(group))}")
+    print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
+    print(OmegaConf.to_yaml(compose_config(overrides)))
+    print("Use --hydra-help to view Hydra specific help")
 
 
 def _hydra_main(argv: list[str]) -> None:
@@ -134,6 +155,7 @@ def _one(cfg: Any, folder: Path, overrides: list[str], sweep: bool) -> dict[str,
         "cuts": outcome.results["cuts"],
         "composite": outcome.results["composite"],
         "severity": outcome.results["severity"],
+        "complete": outcome.results["complete"],
     }
 
 
@@ -177,12 +199,15 @@ def _summarise(folder: Path, sweep_id: str, config: Config) -> int:
 
 
 def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
+    from fp2.report.reading import severity_words
+
     done = [status for status in statuses if "run_id" in status]
     print(f"\nsweep {sweep_id}: {len(done)} of {len(statuses)} runs finished")
     for status in done:
         value = "–" if status["composite"] is None else f"{status['composite']:.3f}"
         what = status["model"] if status["variant"] == "original" else f"{status['model']}, {status['variant']}"
-        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {status['severity'] or '–'}")
+        severity = severity_words(status["severity"], status["composite"], status["complete"])
+        print(f"  {status['run_id']}  {what:<30} {'+'.join(status['cuts']):<28} {value}  {severity}")
     if len(done) > 1 and done[0]["experiment_id"] is not None:
         from fp2.tracking.ui import compare_url
 
@@ -194,7 +219,8 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
 def _report(folder: Path, sweep_id: str, config: Config) -> None:
     """Write the report of a sweep; if that fails, its runs are finished nevertheless, and a line says why."""
     from fp2.progress import Progress
-    from fp2.runs.sweep_report import FOLDER, make_report, print_report
+    from fp2.runs.sweep_report import FOLDER, make_report
+    from fp2.runs.sweep_report import places_of as report_places
 
     again = f"fp2 report {folder}"
     if not config.report.dashboard:
@@ -206,4 +232,5 @@ def _report(folder: Path, sweep_id: str, config: Config) -> None:
         reason = str(error) if isinstance(error, Fp2Error) else f"{type(error).__name__}: {error}"
         print(printable(f"the report of the sweep was not made: {reason}. Make it with: {again}"), file=sys.stderr)
         return
-    print_report(folder / FOLDER)
+    for name, path in report_places(folder / FOLDER).items():
+        print(f"{name:<12} {path}")

@@ -22,7 +22,10 @@ app.add_typer(data_app, name="data", rich_help_panel="Maintain")
 store_app = typer.Typer(no_args_is_help=True, help="Merge and check response stores.")
 app.add_typer(store_app, name="store", rich_help_panel="Maintain")
 RUN_HELP = "A run's id or config hash (the first characters will do), or a folder with its files."
-Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write JSON to this file; - prints it, and nothing else.")
+]
 EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
 """Headings of the commands in the help."""
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -59,16 +62,16 @@ def plan(
     groups: Annotated[int | None, typer.Option(help="Number of groups of a cut (default: the pilot's).")] = None,
     target: Annotated[float, typer.Option(help="The power to reach.")] = 0.8,
     images: Annotated[str, typer.Option(help="Numbers of images per subject.")] = "1,3,6",
-    json: Annotated[Path | None, typer.Option(help="Write the sample sizes to this file.")] = None,
+    json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the power curve to this PNG or SVG.")] = None,
 ) -> None:
     """Print what a run would ask (answers, stored answers, time, disk), without a model; --power: its sample size."""
     if not power:
         from fp2.commands.plan import plan_run
 
-        if given := [name for name in ("pilot", "icc", "sd", "gap", "groups", "json", "figure") if ctx.params[name]]:
+        if given := [name for name in ("pilot", "icc", "sd", "gap", "groups", "figure") if ctx.params[name]]:
             raise Fp2Error(f"--{given[0]} needs --power", where="fp2 plan")
-        plan_run(ctx.args)
+        plan_run(ctx.args, json)
         return
     from fp2.commands.sample_size import Wanted, plan_power
 
@@ -86,12 +89,13 @@ def pin(
         str | None,
         typer.Argument(metavar="[MODEL]... [KEY=VALUE]...", help="Models, or a run's settings."),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write down the commit of each hub model in the local cache, for all later runs: fp2 pin experiment=page"""
     from fp2.commands.pin import pin as write
 
     words = [*([model] if model else []), *ctx.args]
-    raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word]))
+    raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word], json))
 
 
 @app.command("list", context_settings=OVERRIDES, rich_help_panel=EVALUATE)
@@ -114,22 +118,24 @@ def list_choices(
 def rerun(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
+    json: Json = False,
 ) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
     from fp2.commands.rerun import rerun as again
 
-    raise typer.Exit(again(run_id, ctx.args))
+    raise typer.Exit(again(run_id, ctx.args, json))
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def rescore(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
+    json: Json = False,
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
     from fp2.commands.rerun import rescore as again
 
-    raise typer.Exit(again(run_id, ctx.args))
+    raise typer.Exit(again(run_id, ctx.args, json))
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
@@ -249,18 +255,34 @@ def diff(
 def gate(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(help=RUN_HELP)],
-    max_disparity: Annotated[float | None, typer.Option(help="Largest disparity of the primary scorer.")] = None,
-    min_subjects: Annotated[int | None, typer.Option(help="Fewest subjects of a group.")] = None,
-    max_refusal_gap: Annotated[
-        float | None, typer.Option(help="Largest difference of refusal rates between groups of a cut.")
+    max_disparity: Annotated[
+        float | None, typer.Option(help="Fail if the primary scorer has a disparity above this, in any probe and cut.")
     ] = None,
-    allow_biased: Annotated[bool, typer.Option("--allow-biased", help="Accept the verdict 'biased'.")] = False,
-    allow_partial: Annotated[bool, typer.Option("--allow-partial", help="Accept a partial run.")] = False,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write a Markdown summary to this file.")] = None,
+    min_subjects: Annotated[int | None, typer.Option(help="Fail if a group has fewer subjects than this.")] = None,
+    max_refusal_gap: Annotated[
+        float | None,
+        typer.Option(
+            help="Fail if the refusal rates of two groups of a cut differ by more than this (0.05 is 5 points)."
+        ),
+    ] = None,
+    allow_biased: Annotated[
+        bool, typer.Option("--allow-biased", help="Do not fail for rows with the verdict 'biased'.")
+    ] = False,
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="Do not fail because planned answers are missing.")
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option(help="Write the conditions as JUnit XML, which CI servers show as tests.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write the conditions that are not met as a Markdown table.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check a run against conditions, for CI: exit status 0 if all are met. By default: complete, and no row biased."""
+    """Fail in CI if a run does not meet conditions: exit status 0 if all are met, 1 if not, 2 if it cannot be read.
+
+    Without options two are checked: the run is complete, and no row of any scorer has the verdict "biased".
+    """
     from fp2.commands.runs import gate as check
     from fp2.report.gate import Limits
 
@@ -286,12 +308,15 @@ def export(
         str | None, typer.Option(help="Form of the answers, where the suffix does not say: lmms_eval, openai_batch.")
     ] = None,
     keys: Annotated[bool, typer.Option("--keys", help="Answers with salted keys in place of ids.")] = False,
+    json: Json = False,
 ) -> None:
     """Write the disparities of a run in other formats, or its answers."""
     from fp2.commands.runs import Exports
     from fp2.commands.runs import export as write
 
-    write(run, Exports(csv, parquet, latex, model_card, ml_bom, answers), ctx.args, form=format, keys=keys)
+    write(
+        run, Exports(csv, parquet, latex, model_card, ml_bom, answers), ctx.args, form=format, keys=keys, as_json=json
+    )
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
@@ -299,7 +324,7 @@ def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
     second: Annotated[str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.")],
-    json: Annotated[Path | None, typer.Option(help="Write the whole comparison to this file; - prints it.")] = None,
+    json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
 ) -> None:
     """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
@@ -335,22 +360,29 @@ def report(
         str | None, typer.Argument(metavar="SWEEP|RUN...", help="The folder of a sweep, its id, or any runs.")
     ] = None,
     to: Annotated[Path | None, typer.Option(help="The folder for the files (default: beside the runs).")] = None,
+    json: Json = False,
 ) -> None:
     """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
     from fp2.commands.report import report as write
 
     words = [*([run] if run else []), *ctx.args]
-    write([word for word in words if "=" not in word], [word for word in words if "=" in word], to)
+    write([word for word in words if "=" not in word], [word for word in words if "=" in word], to, json)
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
-def log(ctx: typer.Context, folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")]) -> None:
+def log(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    json: Json = False,
+) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
+    from fp2.commands.output import Output
     from fp2.compose import load_config
     from fp2.runs.late_logging import log_folder
 
-    run_id, experiment = log_folder(folder, load_config(ctx.args))
-    print(f"run         {run_id}\nexperiment  {experiment}")
+    with Output(json) as out:
+        for name, value in zip(("run", "experiment"), log_folder(folder, load_config(ctx.args)), strict=True):
+            out.path(name, value)
 
 
 @app.command(rich_help_panel=PUBLISH)
@@ -358,11 +390,12 @@ def verify(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
     threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
+    json: Json = False,
 ) -> None:
     """Verify the signature of a passport, and the digest of every file beside it."""
     from fp2.commands.passports import verify as check
 
-    raise typer.Exit(check(passport, key, threshold))
+    raise typer.Exit(check(passport, key, threshold, json))
 
 
 @app.command(rich_help_panel=PUBLISH)
@@ -370,11 +403,12 @@ def sign(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[Path, typer.Option(help="Your private key (PEM).")],
     passphrase: Annotated[bool, typer.Option(help="Ask for the key's passphrase.")] = False,
+    json: Json = False,
 ) -> None:
     """Add a signature to a passport, such as an auditor's, after checking the files beside it."""
     from fp2.commands.passports import sign as add
 
-    add(passport, key, typer.prompt("Passphrase", hide_input=True) if passphrase else None)
+    add(passport, key, typer.prompt("Passphrase", hide_input=True, err=True) if passphrase else None, json)
 
 
 @app.command("passport", rich_help_panel=PUBLISH)
@@ -386,11 +420,12 @@ def readable_passport(
         list[Path] | None, typer.Option(help="A public key (PEM) to verify it with; may be repeated.")
     ] = None,
     threshold: Annotated[int, typer.Option(help="How many of the keys must have signed.")] = 1,
+    json: Json = False,
 ) -> None:
     """Write a passport as a page to read: what it states, who signed it, how to verify it."""
     from fp2.commands.passports import readable
 
-    raise typer.Exit(readable(passport, key or [], threshold, html, pdf))
+    raise typer.Exit(readable(passport, key or [], threshold, html, pdf, json))
 
 
 @app.command(rich_help_panel=PUBLISH)
@@ -398,11 +433,13 @@ def keygen(
     path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],
     passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing key.")] = False,
+    json: Json = False,
 ) -> None:
     """Create an Ed25519 key for signing passports."""
     from fp2.commands.passports import keygen as make
 
-    make(path, typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None, overwrite)
+    chosen = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if passphrase else None
+    make(path, chosen, overwrite, json)
 
 
 @app.command(rich_help_panel=MAINTAIN)
@@ -410,11 +447,12 @@ def new(
     kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
     folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
+    json: Json = False,
 ) -> None:
     """Write a package of your own with a scorer, data set or protocol that runs, and its test."""
     from fp2.commands.new import new as write
 
-    write(kind, name, folder)
+    write(kind, name, folder, json)
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
@@ -426,12 +464,15 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
-def relocate(ctx: typer.Context) -> None:
+def relocate(ctx: typer.Context, json: Json = False) -> None:
     """Correct the artifact addresses of the MLflow store after the project was moved to another folder."""
+    from fp2.commands.output import Output
     from fp2.compose import load_config
     from fp2.tracking.client import relocate as move
 
-    print(f"{move(load_config(ctx.args))} addresses changed")
+    with Output(json) as out:
+        changed = move(load_config(ctx.args))
+        out.say(f"{changed} addresses changed", changed=changed)
 
 
 @app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
@@ -446,11 +487,12 @@ def purge(
         bool, typer.Option("--drop-reports", help="Also where runs cannot be recomputed, and lose their reports.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    json: Json = False,
 ) -> None:
     """Remove everything derived from a subject, an image or a release; recompute and sign what is left."""
     from fp2.commands.purge import run as remove
 
-    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args))
+    raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args, json))
 
 
 @data_app.command("verify", context_settings=OVERRIDES)
@@ -459,28 +501,31 @@ def data_verify(
     pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
     newer: Annotated[Path | None, typer.Option(help="The folder of a newer release: count what it lacks.")] = None,
     ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
+    json: Json = False,
 ) -> None:
     """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""
     from fp2.commands.data_verify import verify as check
 
-    raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to))
+    raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to, as_json=json))
 
 
 @store_app.command("merge")
 def store_merge(
     stores: Annotated[list[Path], typer.Argument(help="Two response stores or more; they are only read.")],
     into: Annotated[Path, typer.Option(help="The new store.")],
+    json: Json = False,
 ) -> None:
     """Merge the answers, failures and origins of several stores, such as those of shards, in a new one."""
     from fp2.commands.store import merge
 
-    merge(stores, into)
+    merge(stores, into, json)
 
 
 @store_app.command("check", context_settings=OVERRIDES)
 def store_check(
     ctx: typer.Context,
     path: Annotated[Path | None, typer.Argument(help="A response store (default: the configured one).")] = None,
+    json: Json = False,
 ) -> None:
     """Check the database of a response store, and the checksum of every row in it."""
     from fp2.commands.store import check as check_store
@@ -492,7 +537,7 @@ def store_check(
         from fp2.compose import load_config
 
         path = Path(load_config(words).paths.store)
-    raise typer.Exit(check_store(path))
+    raise typer.Exit(check_store(path, json))
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ SUPPLIED = (
 )
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = (
-    "The model is simulated, or effects were planted in it on purpose: the run is calibration, not a finding about "
-    "people."
+    "The model is simulated, or effects were planted in it on purpose: the run is a positive control, not a finding "
+    "about people."
 )
 NO_MODEL = "nobody asked"
 """The model's name in results without a model; reports do not show it."""

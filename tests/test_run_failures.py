@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,46 @@ def test_an_interruption_leaves_a_partial_passport_and_the_answers(bench: Bench,
     whole = bench.run(STRONG).results
     assert whole["answers"]["cached"] == results["answers"]["answered"]
     assert whole["complete"] is True
+
+
+STAGES = """
+import sys
+from fp2.progress import Progress
+def told(method):
+    def wrapped(self, title, *rest):
+        print(title, flush=True)
+        return method(self, title, *rest)
+    return wrapped
+for name in ("steps", "counter", "count_up", "answers"):
+    setattr(Progress, name, told(getattr(Progress, name)))
+from fp2.app import main
+sys.exit(main(sys.argv[1:]))
+"""
+LONG = ("analysis.permutations=200000", "scorer=[valence,refusal,stereotype]")
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("Drawing the people", ("data=peeps", "data.n_subjects=2000")),
+        ("Comparing groups", LONG),
+        ("Writing the report", ("report=default", "cut.each=[gender,region]")),
+    ],
+)
+def test_an_interruption_ends_every_stage_within_two_seconds(bench: Bench, stage: str, words: tuple[str, ...]) -> None:
+    """Two seconds of a processor: the machine may be busy with other tests. Asking: the test above."""
+    script = bench.root / "stages.py"
+    script.write_text(STAGES, encoding="utf-8")
+    with bench.process(*words, script=script) as child:
+        assert child.stdout is not None
+        assert any(stage in line for line in child.stdout), child.stderr.read() if child.stderr else ""
+        time.sleep(0.3)
+        before = sum(float(part) for part in Path(f"/proc/{child.pid}/stat").read_text().rsplit(")")[1].split()[11:13])
+        child.send_signal(signal.SIGINT)
+        _, status, usage = os.wait4(child.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == EXIT_INTERRUPTED
+    assert usage.ru_utime + usage.ru_stime - before / os.sysconf("SC_CLK_TCK") < 2
 
 
 @pytest.mark.usefixtures("mlflow_store")

@@ -563,6 +563,8 @@ def _paired(world: World) -> str:
     images = "6, 5, 3, 2, 1 images a person by group" if world.condition == "images" else "3 images a person"
     people = "/".join(map(str, world.sizes))
     return f"{world.outcome}, {people} people, {'1 to 7 images a person' if len(world.sizes) == 1 else images}"
+
+
 def _labelled(world: World, found: Arrays) -> list[Row]:
     where, many = world.outcome, float(np.isnan(found["p"]).mean())
     if many > 0:

@@ -78,7 +78,7 @@ class Run:
 
     @property
     def severity(self) -> str | None:
-        """Label of the composite's excess over its null mean; None for a partial run."""
+        """Label of the composite's magnitude; None where the composite is not significant, and for a partial run."""
         found: str | None = self.results["severity"]
         return found
 
@@ -329,7 +329,12 @@ class Disparity:
 
 def _html(frame: pd.DataFrame) -> str:
     """Return a table as HTML, its text escaped and its numbers with three decimals."""
-    return str(frame.to_html(index=False, escape=True, float_format=lambda value: f"{value:.3f}"))
+    return _scrolled(str(frame.to_html(index=False, escape=True, float_format=lambda value: f"{value:.3f}")))
+
+
+def _scrolled(table: str) -> str:
+    """Return a table that is scrolled where it is wider than the page, with the keyboard too."""
+    return f"<div style='overflow-x: auto' tabindex='0' role='region' aria-label='Table'>{table}</div>"
 
 
 def _pair(block: Mapping[str, Any]) -> dict[str, str]:
@@ -357,7 +362,7 @@ def _picture(run: Run) -> str:
     drawn.savefig(buffer, format="png", dpi=110)
     data = base64.b64encode(buffer.getvalue()).decode()
     label = escape(f"Radar of the disparities by {reading.cut_label(run.cuts[0])}")
-    return f"<img alt='{label}' width='480' src='data:image/png;base64,{data}'>"
+    return f"<img alt='{label}' width='480' style='max-width: 100%' src='data:image/png;base64,{data}'>"
 
 
 def _verdicts(results: Mapping[str, Any]) -> str:
@@ -374,4 +379,4 @@ def _verdicts(results: Mapping[str, Any]) -> str:
             )  # fmt: skip
             lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in names)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return _scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>")

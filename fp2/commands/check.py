@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fp2.commands.runs import print_json
+from fp2.commands.output import print_json
 from fp2.compose import load_config
 from fp2.text import printable
 

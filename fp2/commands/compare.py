@@ -26,12 +26,14 @@ MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
 READING = (
     "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
-    "under the null hypothesis too: compare it with its null mean. p: {test}, "
-    "Holm-corrected over the cuts of a scorer, for single probes over its probes x cuts."
+    "by chance alone: compare it with its null mean. 95 %: interval of the distance. p: {test}, Holm-corrected over "
+    "the cuts of a scorer, for single probes over its probes x cuts. corr.: correlation of the two runs' group means, "
+    "1 where the same groups are described better and worse."
 )
 READING_PAIRS = (
-    "Distance: root mean square difference of two runs' group means, each centred within its probe; compare it with "
-    "its null mean. p: {test}, Holm-corrected over the pairs of runs and the cuts of a scorer."
+    "Distance: root mean square difference of two runs' group means, each centred within its probe. It is above 0 by "
+    "chance alone: compare it with its null mean. 95 %: interval of the distance. p: {test}, Holm-corrected over the "
+    "pairs of runs and the cuts of a scorer. corr.: correlation of the two runs' group means."
 )
 TESTS = {
     "shared": "group labels are permuted across subjects",
@@ -117,11 +119,11 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
     others = [row for row in block["distances"] if row["scorer"] != block["primary"]]
     telling = [row for row in others if row["distance"] is not None and (row["null_mean"] or row["distance"])]
-    console.print(_distances(headline, f"fingerprint distance: {block['primary']}", alpha))
+    console.print(_distances(headline, f"Distance between the fingerprints, {scorer_label(block['primary'])}", alpha))
     if headline:
         console.print(_probes(headline, block["probes"], alpha))
     if telling:
-        console.print(_distances(telling, "other scorers", alpha, scorer=True))
+        console.print(_distances(telling, "Other scorers", alpha, scorer=True))
     if len(telling) < len(others):
         quiet = sorted({f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in others if r not in telling})
         console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
@@ -145,7 +147,7 @@ def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> N
             if row["scorer"] != every["primary"]:
                 others.setdefault((row["scorer"], row["cut"]), []).append(_differs(row, alpha))
                 continue
-            title = f"fingerprint distance: {scorer_label(every['primary'])} by {cut_label(row['cut'])}"
+            title = f"Distance between the fingerprints, {scorer_label(every['primary'])} by {cut_label(row['cut'])}"
             if row["cut"] not in tables:
                 right = ("distance", "95 %", "null mean", "p", "corr.")
                 tables[row["cut"]] = _new(title, ("runs",), right, "difference")
@@ -208,7 +210,7 @@ def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha:
     """Return the probes in which the runs differ most, relative to the null mean."""
     from fp2.report.reading import cut_label, number, plain, probability
 
-    table = _new("where they differ most", ("probe", "cut"), ("distance", "null mean", "p"), "difference")
+    table = _new("Probes with the largest distances", ("probe", "cut"), ("distance", "null mean", "p"), "difference")
     entries = [(row["cut"], entry) for row in rows for entry in row["by_probe"]]
     entries.sort(key=lambda item: (item[1]["adjusted_p"], (item[1]["null_mean"] or 0.0) - item[1]["distance"]))
     for cut, entry in entries[:MOST_PROBES]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from fp2.commands.output import Output
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.progress import Progress, Terminal
+from fp2.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,9 @@ def _first_few(ids: Sequence[str]) -> str:
 _MOST_GROUPS = 40  # an attribute with more values is not counted by itself
 
 
-def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to: Path | None) -> int:
+def verify(
+    overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to: Path | None, as_json: bool = False
+) -> int:
     """Print the findings; return 0 if there is no error, else 1.
 
     Parameters
@@ -121,40 +124,48 @@ def verify(overrides: Sequence[str], *, pixels: bool, newer: Path | None, ids_to
     ids_to : Path, optional
         Where to write the ids that the newer release lacks, one per line.
     """
+    with Output(as_json) as out:
+        return _verify(load_config(overrides), pixels, newer, ids_to, out)
+
+
+def _verify(config: Config, pixels: bool, newer: Path | None, ids_to: Path | None, out: Output) -> int:
     from fp2.data.base import configured_source, load_configured
 
-    config = load_config(overrides)
     progress = Progress()
     dataset = load_configured(config, progress)
-    _summary(dataset)
+    _summary(dataset, out)
     findings = check_files(dataset.image_files())
     if pixels:
         _decode(config, dataset, findings, progress)
-    _report(findings)
-    _groups(config, dataset.people)
+    _report(findings, out)
+    _groups(config, dataset.people, out)
     ok = not findings.errors
     if newer is not None:
-        _compare(config, dataset, newer, ids_to, progress)
+        _compare(config, dataset, newer, ids_to, progress, out)
     source = configured_source(config)
     if source.has_withdrawals and source.lists_everyone:  # a table of face crops does not list everybody
-        ok &= _derived(config, dataset.people)
-    print("no errors were found" if ok else "errors were found")
+        ok &= _derived(config, dataset.people, out)
+    out.say("no errors were found" if ok else "errors were found", sound=ok)
     return 0 if ok else 1
 
 
-def _summary(dataset: Dataset) -> None:
+def _summary(dataset: Dataset, out: Output) -> None:
     people = dataset.people
     pairs = people.loc[people["n_people"] > 1, "image_id"].nunique()
     most = people.groupby("subject_id")["image_id"].nunique().max()
     form = f", {dataset.settings['form']}" if "form" in dataset.settings else ""
-    print(f"{dataset.name}{form}: release {dataset.release or 'not named'}")
-    print(
-        f"{people['image_id'].nunique()} images of {people['subject_id'].nunique()} subjects, at most "
-        f"{most} per subject; {pairs} images of two people (excluded from single-person probes)"
+    out.say(
+        f"{dataset.name}{form}: release {dataset.release or 'not named'}", data=dataset.name, release=dataset.release
     )
+    images, subjects = (int(people[key].nunique()) for key in ("image_id", "subject_id"))
+    out.say(
+        f"{images} images of {subjects} subjects, at most {most} per subject; {pairs} images of two people (excluded "
+        "from single-person probes)",
+        images=images, subjects=subjects, most_images=int(most), pairs=int(pairs), notes=list(dataset.notes),
+    )  # fmt: skip
     for note in dataset.notes:
         if note not in dataset.schema_lines:  # those were reported while the data were read
-            print(f"note: {note}")
+            out.say(f"note: {note}")
 
 
 def _decode(config: Config, dataset: Dataset, findings: Findings, progress: Progress) -> None:
@@ -171,14 +182,17 @@ def _decode(config: Config, dataset: Dataset, findings: Findings, progress: Prog
     check_pixels(dataset.people, files, found, findings)
 
 
-def _report(findings: Findings) -> None:
+def _report(findings: Findings, out: Output) -> None:
     read = "decoded" if findings.decoded else "headers only"
-    print(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}")
+    counts = [{message: len(ids) for message, ids in kind.items()} for kind in (findings.errors, findings.warnings)]
+    size = {"files": findings.n_files, "bytes": findings.n_bytes, "decoded": findings.decoded}
+    out.say(f"{findings.n_files} files, {findings.n_bytes / 1e9:.2f} GB, {read}", **size)
+    out.say(errors=counts[0], warnings=counts[1])
     for line in findings.lines():
-        print(line)
+        out.say(line)
 
 
-def _groups(config: Config, people: pd.DataFrame) -> None:
+def _groups(config: Config, people: pd.DataFrame, out: Output) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
     from fp2.data.group_sizes import group_sizes
 
@@ -186,12 +200,15 @@ def _groups(config: Config, people: pd.DataFrame) -> None:
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
     for name in ("cut", "group", "subjects", "images"):
         table.add_column(name)
+    found = []
     for cut, groups in group_sizes(*_cuts_to_count(config, people)).items():
         for group, size in groups.items():
             small = size["n_subjects"] < smallest
             shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
             table.add_row(cut, group, *shown)
-    Terminal().print(table)
+            found.append({"cut": cut, "group": group, **(dict.fromkeys(size) if small else size)})
+    out.show(table)
+    out.say(groups=found, suppressed_below=smallest)
 
 
 def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Cut, ...]]:
@@ -208,7 +225,9 @@ def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, 
         return people, tuple(Cut(name, (name,)) for name in names if 1 < n_values[name] <= _MOST_GROUPS)
 
 
-def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress) -> None:
+def _compare(
+    config: Config, dataset: Dataset, newer: Path, ids_to: Path | None, progress: Progress, out: Output
+) -> None:
     """Count the subjects and images of this release that the newer one lacks."""
     from fp2.data.base import configured_source, folder_option, load_configured, with_releases
 
@@ -223,16 +242,17 @@ def _compare(config: Config, dataset: Dataset, newer: Path, ids_to: Path | None,
     subjects, images = (
         sorted(set(dataset.people[name]) - set(other.people[name])) for name in ("subject_id", "image_id")
     )
-    print(f"{len(subjects)} subjects and {len(images)} images are not in {other.release or newer.name}")
+    lacks = {"subjects": len(subjects), "images": len(images)}
+    out.say(f"{len(subjects)} subjects and {len(images)} images are not in {other.release or newer.name}", newer=lacks)
     if ids_to is not None:
         ids_to.write_text("".join(f"{line}\n" for line in (*subjects, *images)), encoding="utf-8")
         ids_to.chmod(0o600)
-        print(f"their ids were written to {ids_to}")
+        out.say(f"their ids were written to {ids_to}")
     if subjects or images:
-        print(f"then: fp2 purge --absent data={config.data.name} data.{option}={newer}")
+        out.say(f"then: fp2 purge --absent data={config.data.name} data.{option}={newer}")
 
 
-def _derived(config: Config, people: pd.DataFrame) -> bool:
+def _derived(config: Config, people: pd.DataFrame, out: Output) -> bool:
     """Print whether anything here was derived from people that this release lacks; return whether nothing was."""
     from fp2.data.base import folder_option
     from fp2.runs.purge import purge
@@ -241,13 +261,14 @@ def _derived(config: Config, people: pd.DataFrame) -> bool:
     source = config.data.source
     found = purge(config, lambda salt, known: Absent.from_release(source, people, salt), dry=True)
     if not found.anything:
-        print("nothing was derived from subjects or images that this release lacks")
+        out.say("nothing was derived from subjects or images that this release lacks")
         return True
     option = folder_option(type(config.data))
     folder = f" data.{option}={getattr(config.data, option)}" if option else ""
-    print(
+    out.say(
         f"ERROR {found.people} subjects or their images are not in this release, and there are rows derived from them "
         f"({found.store.get('answers', 0)} stored answers, {len(found.runs)} runs): "
-        f"fp2 purge --absent data={config.data.name}{folder}"
+        f"fp2 purge --absent data={config.data.name}{folder}",
+        derived={"people": found.people, "answers": found.store.get("answers", 0), "runs": len(found.runs)},
     )
     return False

@@ -25,12 +25,13 @@ WIDTH = 150  # numbers and ids are never truncated; a narrow terminal wraps the 
 MOST_RUNS = 40
 NAME_A_SWEEP = "no rank intervals: name a sweep (fp2 leaderboard SWEEP_ID) whose runs have the same subjects"
 LEGEND = (
-    "Ordered by difference (root mean square difference of two groups over probes, corrected for noise), smallest "
-    "first. Ranks: simultaneous intervals at {level}; models that share a letter cannot be distinguished."
+    "Tables with ranks: ordered by difference (root mean square difference of two groups over probes, corrected for "
+    "noise), smallest first. Ranks: simultaneous confidence intervals at {level}; models that share a letter cannot be "
+    "distinguished."
 )
 PLAIN_LEGEND = (
-    "Ordered by the magnitude of the composite (by its excess where a run has none); neighbours may not differ "
-    "significantly."
+    "Tables without ranks: ordered by magnitude, the composite corrected for noise (by composite minus null mean where "
+    "a run has none); neighbours may not differ significantly."
 )
 
 
@@ -52,7 +53,7 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
     Fp2Error
         If there is no store, or no finished run in it (of that sweep), or a file cannot be written.
     """
-    from fp2.report.leaderboard import rank, with_places
+    from fp2.report.leaderboard import boards_of, rank, with_places
     from fp2.tracking.client import summaries
 
     config = load_config(overrides)
@@ -69,9 +70,9 @@ def show(sweep_id: str | None, overrides: Sequence[str], outputs: Outputs | None
         return
     console = Terminal()
     wide = Terminal(width=max(console.width, WIDTH))
-    for title, part in _parts(rows, f"sweep {sweep_id}" if sweep_id else "all finished runs"):
-        wide.print(_table(title, part))
-        wide.print(_legend(part, ranked), style="dim", highlight=False)
+    for board in boards_of(rows):
+        wide.print(_table(board["title"], board["rows"]))
+    wide.print(_legend(rows, ranked), style="dim", highlight=False)
     for line in notes:
         console.print(line, style="yellow", highlight=False)
     _write(rows, ranked, notes, outputs)
@@ -104,57 +105,37 @@ def _rankings(run_ids: Sequence[str], config: Config) -> tuple[list[Ranking], li
     return found, list(dict.fromkeys(notes))
 
 
-def _parts(rows: Sequence[LeaderboardRow], title: str) -> list[tuple[str, list[LeaderboardRow]]]:
-    """Return the rows with rank intervals and those without, whose columns and order differ."""
-    boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
-    ranked = [row for row in rows if (row.cut, row.variant) in boards]
-    others = [row for row in rows if (row.cut, row.variant) not in boards]
-    return [(name, part) for name, part in ((title, ranked), (title, others)) if part]
-
-
 def _table(title: str, rows: Sequence[LeaderboardRow]) -> Table:
-    """Return the table; ranked runs have rank interval, ties and difference instead of magnitude and excess."""
-    from fp2.report.leaderboard import rank_interval
-    from fp2.report.reading import cut_label, number, plain, probability
+    """Return the table; ranked runs have rank interval, ties and difference instead of the magnitude."""
+    from fp2.report.leaderboard import marks_of, rank_interval
+    from fp2.report.reading import number, plain, probability, severity_words
 
     ranked = any(row.rank_low is not None for row in rows)
-    own = ("ranks", "ties", "difference") if ranked else ("magnitude", "excess")
-    table = Table(title=title)
+    table = Table(title=Text(title), title_justify="left")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("model", overflow="fold")
-    table.add_column("cut", overflow="fold")
-    for name in (*own, "composite", "null mean", "p"):
+    for name in (*(("ranks", "ties", "difference") if ranked else ("magnitude",)), "composite", "null mean", "p"):
         table.add_column(name, justify="left" if name in ("ranks", "ties") else "right", no_wrap=True)
     table.add_column("severity", no_wrap=True)
     for name in ("refused", "subjects"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("run", no_wrap=True)
-    for row, after in zip(rows, [*rows[1:], None], strict=True):
+    for row in rows:
+        own = (rank_interval(row), row.ties or "–", number(row.difference)) if ranked else (number(row.magnitude),)
         cells = [
             "–" if row.rank is None else str(row.rank),
-            _name(row),
-            cut_label(row.cut),
-            *((rank_interval(row), row.ties or "–", number(row.difference)) if ranked else ()),
-            *(() if ranked else (number(row.magnitude), number(row.excess, signed=True))),
+            " ".join([row.model, *(f"({mark})" for mark in marks_of(row))]),
+            *own,
             number(row.composite),
             number(row.chance),
             probability(row.p_value),
-            row.severity or "–",
+            severity_words(row.severity, row.composite, row.complete),
             "–" if row.refused is None else f"{row.refused:.0%}",
             f"{row.n_subjects:,}",
             row.run_id,
         ]
-        last = after is None or (after.cut, after.variant) != (row.cut, row.variant)
-        table.add_row(*(Text(plain(cell)) for cell in cells), end_section=last)
+        table.add_row(*(Text(plain(cell)) for cell in cells))
     return table
-
-
-def _name(row: LeaderboardRow) -> str:
-    from fp2.report.reading import PRIMARY_SCORER, scorer_label
-
-    scorer = None if row.scorer == PRIMARY_SCORER else f"({scorer_label(row.scorer)})"
-    marks = [row.variant, scorer, "partial" if not row.complete else None, "*" if row.calibration else None]
-    return " ".join([row.model, *(mark for mark in marks if mark)])
 
 
 def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
@@ -163,8 +144,9 @@ def _legend(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking]) -> str:
     boards = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
     alphas = {r.alpha for r in ranked if (r.cut, r.variant) in boards and r.alpha is not None}
     levels = " or ".join(f"{100 * (1 - alpha):g} %" for alpha in sorted(alphas))
-    legend = LEGEND.format(level=levels) if boards else PLAIN_LEGEND
-    return legend + (f"\n* {CALIBRATION_SHORT}" if any(row.calibration for row in rows) else "")
+    lines = [LEGEND.format(level=levels)] if boards else []
+    lines += [PLAIN_LEGEND] if any((row.cut, row.variant) not in boards for row in rows) else []
+    return "\n".join([*lines, *([CALIBRATION_SHORT] if any(row.calibration for row in rows) else [])])
 
 
 def _write(rows: Sequence[LeaderboardRow], ranked: Sequence[Ranking], notes: Sequence[str], outputs: Outputs) -> None:

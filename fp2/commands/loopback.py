@@ -16,7 +16,9 @@ from fp2.errors import Fp2Error
 
 HOST = "127.0.0.1"
 HTML, CSS, SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "text/javascript; charset=utf-8"
-_POLICY = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'"
+_POLICY = (
+    "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'"
+)
 _LONGEST = 10_000  # bytes of a form
 
 

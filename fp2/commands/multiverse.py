@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fp2 import artifacts
-from fp2.commands.runs import print_json
+from fp2.commands.output import print_json
 from fp2.compose import load_config
 from fp2.progress import Progress, Terminal
 

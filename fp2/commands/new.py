@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fp2 import __version__
 from fp2.artifacts import as_user_error
+from fp2.commands.output import Output
 from fp2.errors import Fp2Error, nearest
 
 _TEMPLATES = Path(__file__).parent / "scaffold"
@@ -22,7 +23,7 @@ KINDS = {
 }
 
 
-def new(kind: str, name: str, folder: Path) -> None:
+def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     """Write the package `fp2_NAME` into `folder/fp2_NAME` and print its files.
 
     Raises
@@ -49,6 +50,7 @@ def new(kind: str, name: str, folder: Path) -> None:
         variable_start_string="[[ ", variable_end_string=" ]]", block_start_string="[%", block_end_string="%]",
         comment_start_string="[##", comment_end_string="##]",
     )  # fmt: skip
+    files = []
     with as_user_error(target):
         for part in (_COMMON, kind):
             for source in sorted((_TEMPLATES / part).rglob("*.tmpl")):
@@ -57,8 +59,10 @@ def new(kind: str, name: str, folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 text = made.get_template(source.relative_to(_TEMPLATES).as_posix()).render(words)
                 path.write_text(text, encoding="utf-8")
-                print(path)
-    print(f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {words['command']}")
+                files.append(str(path))
+    with Output(as_json) as out:
+        out.say("\n".join(files), files=files)
+        out.say(f"\nnext: pip install -e {target} && python -m pytest {target / 'tests'}\nthen: {words['command']}")
 
 
 def _refuse_taken(group: str, name: str) -> None:

@@ -7,24 +7,27 @@ import sys
 from pathlib import Path
 
 from fp2.artifacts import as_user_error
+from fp2.commands.output import Output
 from fp2.errors import Fp2Error
 from fp2.text import printable
 
 
-def verify(passport: Path, keys: list[Path], threshold: int) -> int:
+def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = False) -> int:
     """Print what was verified and what failed; return 0 if everything is valid, else 1."""
     from fp2.report.verify import verify_passport
 
     outcome = verify_passport(passport, keys, threshold)
-    for note in outcome.notes:
-        print(printable(note))
-    for failure in outcome.failures:
-        print(f"failed: {printable(failure)}", file=sys.stderr)
-    print("passport valid" if outcome.ok else "passport NOT valid")
+    with Output(as_json) as out:
+        for note in outcome.notes:
+            out.say(note)
+        for failure in outcome.failures:
+            print(f"failed: {printable(failure)}", file=sys.stderr)
+        out.say("passport valid" if outcome.ok else "passport NOT valid", valid=outcome.ok)
+        out.say(failures=list(outcome.failures), notes=list(outcome.notes))
     return 0 if outcome.ok else 1
 
 
-def sign(passport: Path, key: Path, passphrase: str | None) -> None:
+def sign(passport: Path, key: Path, passphrase: str | None, as_json: bool = False) -> None:
     """Add a signature over the same statement to a passport; a second one by the same key is refused.
 
     Raises
@@ -54,10 +57,14 @@ def sign(passport: Path, key: Path, passphrase: str | None) -> None:
             write_atomically(passport, draft.read_text(encoding="utf-8"))
         finally:
             draft.unlink(missing_ok=True)
-    print(f"signed by {signer.keyid}: {len(signed['signatures'])} signatures")
+    with Output(as_json) as out:
+        n = len(signed["signatures"])
+        out.say(f"signed by {signer.keyid}: {n} signatures", keyid=signer.keyid, signatures=n)
 
 
-def readable(passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None) -> int:
+def readable(
+    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, as_json: bool = False
+) -> int:
     """Write a passport as a page to read; return 0, or 1 if it was verified with keys and is not valid.
 
     Raises
@@ -74,18 +81,21 @@ def readable(passport: Path, keys: list[Path], threshold: int, html: Path | None
     if outcome.statement is None:
         raise Fp2Error(outcome.failures[0], where=str(passport))
     page = document(outcome, len(keys))
-    for path, data in ((html, to_html(page).encode()), (pdf, to_pdf(page) if pdf else b"")):
-        if path is not None:
-            with as_user_error(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-            print(path)
+    with Output(as_json) as out:
+        for kind, path, data in (("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b"")):
+            if path is not None:
+                with as_user_error(path.parent):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
+                out.say(str(path), **{kind: str(path)})
     return 0 if outcome.ok else 1
 
 
-def keygen(path: Path, passphrase: str | None, overwrite: bool) -> None:
+def keygen(path: Path, passphrase: str | None, overwrite: bool, as_json: bool = False) -> None:
     """Create a key pair and print its paths."""
     from fp2.report.keys import generate_key
 
     key = generate_key(path, passphrase, overwrite)
-    print(f"private key (keep it secret): {key.private_path}\npublic key (publish it): {key.public_path}")
+    with Output(as_json) as out:
+        out.say(f"private key (keep it secret): {key.private_path}", private=str(key.private_path))
+        out.say(f"public key (publish it): {key.public_path}", public=str(key.public_path))

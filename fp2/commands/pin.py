@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from fp2.commands.output import Output
 from fp2.commands.plan import config_of
 from fp2.compose import is_from_hub, jobs_of, prepare
 from fp2.config import Config
 from fp2.engines.checkpoint import Checkpoint, is_repository
 from fp2.engines.pins import cached_checkpoint, read_pins, write_pins
 from fp2.errors import Fp2Error
-from fp2.text import printable
 
 EXIT_MISSING = 1
 
 
-def pin(models: Sequence[str], overrides: Sequence[str]) -> int:
+def pin(models: Sequence[str], overrides: Sequence[str], as_json: bool = False) -> int:
     """Pin the models, print a line on each, and return 0 if none is missing, else 1.
 
     Parameters
@@ -37,7 +38,8 @@ def pin(models: Sequence[str], overrides: Sequence[str]) -> int:
         raise Fp2Error("no model is named", where="fp2 pin", fix=fix)
     named = dict(_named(models, overrides))
     lock = Path(config_of(prepare([word for word in overrides if word.startswith("paths.")]))[0].paths.pins)
-    pins, missing = read_pins(lock), False
+    pins, missing, out = read_pins(lock), False, Output(as_json)
+    said_of: dict[str, dict[str, Any]] = {}
     for repository, names in _by_repository(named).items():
         found, said = _look_up(repository)
         missing |= found is None
@@ -46,12 +48,17 @@ def pin(models: Sequence[str], overrides: Sequence[str]) -> int:
             pins[repository] = str(found.revision)
             if before not in (None, found.revision):
                 said += f"; was {before}"
-        print(printable(said if names == [repository] else f"{', '.join(names)}: {said}"))
+        out.say(said if names == [repository] else f"{', '.join(names)}: {said}")
+        commit = None if found is None else found.revision
+        said_of |= {name: {"repository": repository, "commit": commit, "message": said} for name in names}
     for name, reason in ((name, reason) for name, (repository, reason) in named.items() if repository is None):
-        print(printable(f"{name}: {reason}"))
+        out.say(f"{name}: {reason}")
+        said_of[name] = {"repository": None, "commit": None, "message": reason}
     if pins:
         write_pins(lock, pins)
-        print(f"{'pins':<12} {lock}")
+        out.path("pins", lock)
+    with out:
+        out.say(models=said_of)
     return EXIT_MISSING if missing else 0
 
 

@@ -9,6 +9,7 @@ questions, `vision` the vision encoder only.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from fp2.artifacts import write_text
 from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost, expected_scorings
+from fp2.commands.output import Output
 from fp2.compose import build_protocol, compose_config, jobs_of
 from fp2.engines.base import SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
-from fp2.progress import Terminal
 from fp2.report.reading import plain
 from fp2.runs.inputs import load_inputs, plan_answers
 
@@ -47,33 +49,47 @@ TRAITS_MISSING = "The questions are part of the data: bundled words are counted 
 UNKNOWN = "unknown without the data"
 
 
-def plan_run(overrides: Sequence[str]) -> None:
+def plan_run(overrides: Sequence[str], json_path: Path | None = None) -> None:
     """Print the size of each run that `overrides` describe: answers, how many are stored, time, disk.
 
-    Where the user's data are missing, the sizes follow from `data.limit`, and a line says so.
+    Where the user's data are missing, the sizes follow from `data.limit`, and a line says so. `json_path`: the file of
+    the plans as JSON; "-" prints them in place of tables.
 
     Raises
     ------
     Fp2Error
         For every mistake that `fp2 run` would refuse, except that data are missing.
     """
-    console = Terminal()
     jobs = jobs_of(_without_flags(overrides))
-    configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
+    with Output(as_json=str(json_path) == "-") as out:
+        out.say(plans=[], notes=[])
+        configs, lacking = zip(*(config_of(job) for job in jobs), strict=True)
+        _plan_jobs(configs, lacking, out)
+    if json_path is not None and not out.as_json:
+        write_text(json_path, json.dumps(out.facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        print(f"{'json':<12} {json_path}")
+
+
+def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], out: Output) -> None:
     if missing := _missing(configs[0]):
-        _print_sizes(configs, missing, console)
+        _print_sizes(configs, missing, out)
         if lacking[0]:
-            console.print(TRAITS_MISSING, soft_wrap=True)
+            _note(TRAITS_MISSING, out)
         return
     for config in configs:
         try:
-            _print_plan(config, console)
+            _print_plan(config, out)
         except CheckpointMissingError as error:
-            _print_sizes([config], str(error), console, _count_images(config))
+            _print_sizes([config], str(error), out, _count_images(config))
         except Fp2Error as error:
             if len(configs) == 1:
                 raise
-            console.print(f"{config.model.name}: {error}", soft_wrap=True)
+            _note(f"{config.model.name}: {error}", out)
+
+
+def _note(line: str, out: Output) -> None:
+    out.show(line, soft_wrap=True, highlight=False)
+    out.facts["notes"].append(line)
 
 
 def _without_flags(words: Sequence[str]) -> list[str]:
@@ -140,7 +156,7 @@ def _count_images(config: Config) -> int:
     return int(dataset.people["image_id"].nunique())
 
 
-def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_images: int | None = None) -> None:
+def _print_sizes(configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None) -> None:
     """Print what is known without the data, or without the model (`n_images`: of the data)."""
     from fp2.compose import config_hash
     from fp2.cuts import resolve_cuts
@@ -168,14 +184,19 @@ def _print_sizes(configs: Sequence[Config], missing: str, console: Terminal, n_i
         **_merged(cuts),
         "config hash": ", ".join(config_hash(config)[:16] for config in configs),
     }
-    _print_rows(f"{first.experiment or first.probe.name} on {first.data.name}", rows, console)
+    _print_rows(
+        f"{first.experiment or first.probe.name} on {first.data.name}",
+        rows,
+        out,
+        {"images": images, "answers": answers, "runs": len(configs)},
+    )
     if images is not None and _is_scored(battery):
-        _print_computed(configs, battery, images, console)
+        _print_computed(configs, battery, images, out)
     lacking = missing.removesuffix(".")
-    console.print(f"{lacking}: sizes are computed from the config alone", soft_wrap=True, highlight=False, markup=False)
+    _note(f"{lacking}: sizes are computed from the config alone", out)
 
 
-def _print_computed(configs: Sequence[Config], battery: Battery, images: int, console: Terminal) -> None:
+def _print_computed(configs: Sequence[Config], battery: Battery, images: int, out: Output) -> None:
     """Print operations and time of each model, computed from its published size."""
     known, texts = sizes(), _texts(battery)
     for config in configs:
@@ -184,9 +205,9 @@ def _print_computed(configs: Sequence[Config], battery: Battery, images: int, co
         operations, took = computed_time(size, texts, images, config.model.name, sharing)
         saved = saved_words(images * len(texts.texts), images, sharing)
         rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
-        _print_rows(config.model.name, rows, console)
+        _print_rows(config.model.name, rows, out)
     for line in BASIS:
-        console.print(line, soft_wrap=True, highlight=False)
+        _note(line, out)
 
 
 def _samples(battery: Battery) -> str:
@@ -204,15 +225,16 @@ def _texts(battery: Battery) -> QuestionTexts:
     return QuestionTexts(tuple(question.text for question in battery.questions))
 
 
-def _print_rows(title: str, rows: dict[str, str], console: Terminal) -> None:
-    """Print names and values as a table of two columns."""
+def _print_rows(title: str, rows: dict[str, str], out: Output, counts: dict[str, int | None] | None = None) -> None:
+    """Print names and values as a table of two columns; the JSON has them as printed, and `counts` as numbers."""
+    out.facts["plans"].append({"title": title, "rows": rows, "counts": counts or {}})
     table = Table(title=title, show_header=False)
     for name, value in rows.items():
         table.add_row(name, value)
-    console.print(table)
+    out.show(table)
 
 
-def _print_plan(config: Config, console: Terminal) -> None:
+def _print_plan(config: Config, out: Output) -> None:
     """Print what one run would ask, how much of it is stored, and what the rest will take."""
     from fp2.compose import config_hash
     from fp2.progress import Progress
@@ -221,18 +243,29 @@ def _print_plan(config: Config, console: Terminal) -> None:
     with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
         protocol, inputs, pixels = load_inputs(config, store, Progress())
         people = inputs.people
-        rows = {"images": f"{people['image_id'].nunique():,} of {people['subject_id'].nunique():,} subjects"}
+        counts: dict[str, int | None] = {
+            "images": people["image_id"].nunique(),
+            "subjects": people["subject_id"].nunique(),
+        }
+        rows = {"images": f"{counts['images']:,} of {counts['subjects']:,} subjects"}
         if protocol.asks:
             plan = plan_answers(protocol, inputs, pixels)
             storage = protocol.storage(plan, inputs)
-            rows |= _asking_rows(protocol, inputs, plan, storage.forecast())
+            forecast = storage.forecast()
+            rows |= _asking_rows(protocol, inputs, plan, forecast)
+            counts |= {
+                "answers": plan.n_planned,
+                "stored": forecast.stored,
+                "failed": forecast.failed,
+                "to_ask": forecast.left,
+            }
             rows["response set"] = storage.response_set[:16]
         else:
             rows["answers planned"] = f"none: task={config.task.name} asks no model"
     rows |= {"cuts": ", ".join(cut.name for cut in inputs.cuts), **_groups(people, inputs.cuts)}
     rows["config hash"] = config_hash(config)[:16]
     name = config.model.name if protocol.asks else config.task.name
-    _print_rows(f"{name} on {config.data.name}", rows, console)
+    _print_rows(f"{name} on {config.data.name}", rows, out, counts)
 
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
@@ -277,7 +310,7 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
         "answers planned": f"{plan.n_planned:,}",
         "in the store": f"{forecast.stored:,}",
         "failed before": f"{forecast.failed:,}",
-        "cannot be shown": f"{plan.n_not_shown // n_variants:,}",
+        "images that cannot be shown": f"{plan.n_not_shown // n_variants:,}",
         "answers to ask": f"{forecast.left:,}",
         **config.engine.summary(),
         "disk": forecast.disk,

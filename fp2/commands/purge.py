@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
 
+from fp2.commands.output import Output
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
@@ -21,17 +23,16 @@ if TYPE_CHECKING:
 
 def run(
     subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
-    drop_reports: bool, overrides: Sequence[str],
+    drop_reports: bool, overrides: Sequence[str], as_json: bool = False,
 ) -> int:  # fmt: skip
     """Print what would be removed, ask, remove it, and print what was removed; return the exit status.
 
     Raises
     ------
     Fp2Error
-        If nothing is selected, or several kinds of selection are mixed; or, unless `drop_reports`, if a run cannot be
-        recomputed, which would cost it its results, figures and passport.
+        If nothing is selected, or several kinds of selection are mixed; if `as_json` without `dry` or `yes`; or, unless
+        `drop_reports`, if a run cannot be recomputed, which would cost it its results, figures and passport.
     """
-    from fp2.runs.purge import purge
     from fp2.tracking.client import refuse_foreign_artifacts
 
     ways = [bool(subjects or images), release is not None, absent]
@@ -40,6 +41,8 @@ def run(
             "select one of: --subject ID and --image ID (may be repeated), --release VERSION, --absent",
             fix="--absent needs the newer release: fp2 purge --absent data=NAME, with the option that names its folder",
         )
+    if as_json and not (dry or yes):
+        raise Fp2Error("--json asks nothing", where="fp2 purge", fix="Add --dry-run, or --yes to remove")
     config = load_config(overrides)
     refuse_foreign_artifacts(config)
     absentees = _absentees(config) if absent else None
@@ -51,23 +54,36 @@ def run(
             return Absent.from_release(config.data.source, absentees, salt)
         return ByIds.of(subjects, images, salt, known) if release is None else ByRelease(release)
 
+    with Output(as_json) as out:
+        return _purge(config, select, out, dry=dry, yes=yes, drop_reports=drop_reports)
+
+
+def _purge(
+    config: Config, select: Callable[[bytes, list[RecordedImage]], Selection], out: Output, *, dry: bool, yes: bool,
+    drop_reports: bool,
+) -> int:  # fmt: skip
+    from fp2.runs.purge import purge
+
     found = purge(config, select, dry=True)
+    out.say(removed=False, **asdict(found))
     if not found.anything:
-        print("nothing derived from them is stored here")
+        out.say("nothing derived from them is stored here")
         return 0
-    _report(found, "to remove")
+    _report(found, "to remove", out)
     for line in found.lost:
-        print(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
+        out.say(f"cannot be recomputed, and would lose its results, figures and passport: {line}")
     if dry:
         return 0
     if found.lost and not drop_reports:
         fix = "Install or restore what they used, or add --drop-reports to remove their reports too"
         raise Fp2Error(f"{len(found.lost)} run(s) cannot be recomputed; nothing was removed", fix=fix)
     if not yes and not typer.confirm("Remove all of this permanently?"):
-        print("nothing was removed")
+        out.say("nothing was removed")
         return 1
-    _report(purge(config, select), "removed")
-    print("The release itself was not changed: delete it yourself if needed.")
+    done = purge(config, select)
+    out.say(**asdict(done) | {"lost": found.lost, "removed": True})
+    _report(done, "removed", out)
+    out.say("The release itself was not changed: delete it yourself if needed.")
     return 0
 
 
@@ -100,8 +116,8 @@ WORDS = {
 """Tables of the store -> what their rows are. Tables of other packages are shown by their names."""
 
 
-def _report(found: Purged, what: str) -> None:
+def _report(found: Purged, what: str, out: Output) -> None:
     for line in found.runs:
-        print(line)
+        out.say(line)
     rows = ", ".join(f"{count} {WORDS.get(table, table)}" for table, count in found.store.items() if count)
-    print(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")
+    out.say(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

@@ -17,10 +17,10 @@ from typing import Any
 from rich.table import Table
 
 from fp2 import artifacts
+from fp2.commands.output import Output
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.progress import Terminal
 from fp2.results import changed_methods, owned
 from fp2.runs.differences import differences, equal
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
@@ -35,7 +35,7 @@ SECTIONS = ("answers.", "engine.", "paths.", "report.", "scorer.", "tracking.", 
 KEYS = ("model.id", "model.truth", "model.api_key_env", "verify_inputs", *BATTERY_PATHS, *PLACE_KEYS)
 
 
-def rerun(run_id: str, overrides: Sequence[str]) -> int:
+def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
     """Repeat `run_id` (an MLflow run, or a folder with its files); return 0 if every number is the same.
 
     `overrides` may change where files are and how the run is executed (`paths.*`, `engine.*`, `data.root=`), not what
@@ -49,7 +49,7 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
     from fp2.runs.reader import run_folder
 
     here = load_config([o for o in overrides if o.startswith(("paths.", "tracking."))])
-    console = Terminal()
+    out = Output(as_json)
     with tempfile.TemporaryDirectory(prefix="fp2-rerun-") as scratch:
         source = run_folder(run_id, here, Path(scratch), FILES)
         before, logged = _read(source)
@@ -57,15 +57,19 @@ def rerun(run_id: str, overrides: Sequence[str]) -> int:
         config = _logged_config(source, here, places, overrides)
     if config_hash(config) != before["config_hash"]:
         raise Fp2Error("the logged config has another config hash than the results", where=run_id)
-    for line in _drift(logged, places, overrides, before):
-        console.print(line, style="yellow", highlight=False)
+    drift = _drift(logged, places, overrides, before)
+    for line in drift:
+        out.show(line, style="yellow", highlight=False)
     outcome = _run(config, [*logged, *overrides])
-    same = _compare(before, outcome.results, changed_methods(before, outcome.methods), console)
-    if outcome.message:
-        print(f"error: {outcome.message}", file=sys.stderr)
-    print(
-        f"repeats    {before['run_id']}\nrerun      {outcome.run_id}\nresults    {outcome.folder / artifacts.RESULTS}"
-    )
+    with out:
+        same = _compare(before, outcome.results, changed_methods(before, outcome.methods), out)
+        if outcome.message:
+            print(f"error: {outcome.message}", file=sys.stderr)
+        out.say(equal=same, drift=drift, message=outcome.message)
+        for name, place in (
+            ("repeats", before["run_id"]), ("rerun", outcome.run_id), ("results", outcome.folder / artifacts.RESULTS)
+        ):  # fmt: skip
+            out.path(name, place)
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
 
@@ -144,7 +148,7 @@ def _run(config: Config, overrides: Sequence[str]) -> Any:
 
 
 def _compare(
-    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Terminal
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], out: Output
 ) -> bool:
     """Print one line per disparity row and block of a protocol, and the three digests; return whether all agree.
 
@@ -154,8 +158,9 @@ def _compare(
     for name in changed:
         then = (before.get("methods") or {}).get(name, 1)
         line = f"method {name}: version {then} then, {after['methods'][name]} now; its numbers are not compared"
-        console.print(line, style="yellow", highlight=False)
+        out.show(line, style="yellow", highlight=False)
     table = Table(title="rerun and logged run")
+    found = []
     for name in ("probe", "scorer", "cut", "logged", "rerun", "same"):
         table.add_column(name)
     rows = {(r["probe"], r["scorer"], r["cut"]): r for r in after["disparities"]}
@@ -169,21 +174,25 @@ def _compare(
             old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
             "yes" if not differs else f"no: {', '.join(differs)}",
         )  # fmt: skip
+        keys = {name: old[name] for name in ("probe", "scorer", "cut")}
+        found.append({**keys, "logged": old["raw"], "rerun": new.get("raw"), "differs": differs})
     if before["disparities"]:
-        console.print(table)
-    all_same &= _compare_blocks(before, after, changed, console)
+        out.show(table)
+    out.say(methods_changed=list(changed), rows=found, blocks={}, digests={})
+    all_same &= _compare_blocks(before, after, changed, out)
     for name in ("config_hash", "response_set", "dataset_digest"):
         same = before[name] == after[name]
         all_same &= same
-        console.print(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
+        out.facts["digests"][name] = {"logged": before[name], "rerun": after[name]}
+        out.say(f"{name:<15} {'same' if same else f'differs: {before[name][:12]} then, {after[name][:12]} now'}")
     same = owned("composite", changed) or equal(before["composite"], after["composite"])
-    console.print(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
-    console.print("all numbers are equal" if all_same and same else "the numbers differ")
+    out.say(f"{'composite':<15} {_show(before['composite'])} then, {_show(after['composite'])} now")
+    out.say("all numbers are equal" if all_same and same else "the numbers differ")
     return all_same and same
 
 
 def _compare_blocks(
-    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], console: Terminal
+    before: Mapping[str, Any], after: Mapping[str, Any], changed: Mapping[str, Sequence[str]], out: Output
 ) -> bool:
     """Print one line per block of a protocol (with `metrics` or `headline`); return whether all agree."""
     same = True
@@ -193,7 +202,8 @@ def _compare_blocks(
             places = [place for place in found if not owned(f"{name}.{place}", changed)]
             same &= not places
             shown = ", ".join(places[:3]) + (f" and {len(places) - 3} places more" if len(places) > 3 else "")
-            console.print(f"{name:<15} {f'differs: {shown}' if places else 'same'}")
+            out.facts["blocks"][name] = places
+            out.say(f"{name:<15} {f'differs: {shown}' if places else 'same'}")
     return same
 
 
@@ -205,7 +215,7 @@ OPTIONAL = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.PASSPORT)
 """Files that runs without answers in rows lack."""
 
 
-def rescore(run_id: str, overrides: Sequence[str]) -> int:
+def rescore(run_id: str, overrides: Sequence[str], as_json: bool = False) -> int:
     """Score the answers of `run_id` (an MLflow run, or a folder with its files) again; return the exit status.
 
     Raises
@@ -227,10 +237,11 @@ def rescore(run_id: str, overrides: Sequence[str]) -> int:
         folder = fresh_folder(Path(given.paths.outputs))
         outcome = again(source, given, overrides, folder, Progress())
     places, least = places_of(given, outcome), given.report.suppress_below
-    print_results(outcome.results, Terminal(), places, outcome.sections, min_cell=least)
     asked = any("model" in scorer for scorer in outcome.results["scorers"])
     said = "no model was asked, but by scorers" if asked else "no model was asked"
-    print(f"rescored from run {outcome.results['rescored_from']['run_id']}: {said}")
+    with Output(as_json) as out:
+        print_results(outcome.results, out.console, places, outcome.sections, min_cell=least)
+        out.say(f"rescored from run {outcome.results['rescored_from']['run_id']}: {said}", **outcome.results)
     if outcome.message:
         print(f"error: {outcome.message}", file=sys.stderr)
     return outcome.exit_status

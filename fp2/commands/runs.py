@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2 import artifacts
+from fp2.commands.output import Output, print_json
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 
@@ -43,11 +44,6 @@ def _results(word: str, overrides: Sequence[str]) -> dict[str, Any]:
 
     with _run(word, load_config(overrides)) as folder:
         return read_results(folder)
-
-
-def print_json(value: Any) -> None:
-    """Print a JSON value."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
@@ -174,7 +170,13 @@ class Exports:
 
 
 def export(
-    word: str, exports: Exports, overrides: Sequence[str], *, form: str | None = None, keys: bool = False
+    word: str,
+    exports: Exports,
+    overrides: Sequence[str],
+    *,
+    form: str | None = None,
+    keys: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Write the disparities of a run in the formats asked for, and its answers (`form`, `keys`); print the paths.
 
@@ -206,8 +208,10 @@ def export(
             artifacts.write_parquet(exports.parquet, pd.DataFrame(flat_rows(results)))
     if exports.answers is not None:
         _export_answers(word, exports.answers, overrides, dict(one.split("=", 1) for one in places), form, keys)
-    for path in filter(None, asdict(exports).values()):
-        print(path)
+    with Output(as_json) as out:
+        for kind, path in asdict(exports).items():
+            if path is not None:
+                out.say(str(path), **{kind: str(path)})
 
 
 def _export_answers(

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fp2.artifacts import as_user_error, write_text
+from fp2.commands.output import print_json
 from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.errors import Fp2Error
 
@@ -113,7 +114,11 @@ def plan_power(
         "family_size": family.size, "correction": family.correction, "level": family.level, "pilot": wanted.pilot,
         "images": list(wanted.images), "rows": rows,
     }  # fmt: skip
-    _print(block, Console())
+    if str(json_path) == "-":
+        print_json(block)
+        json_path = None
+    else:
+        _print(block, Console())
     _write(block, designs, json_path, figure)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fp2.commands.output import Output
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.store.integrity import damaged_rows
@@ -16,7 +17,7 @@ EXIT_FAILED = 1
 _SHOWN = 20  # damaged rows that are named
 
 
-def merge(sources: Sequence[Path], target: Path) -> None:
+def merge(sources: Sequence[Path], target: Path, as_json: bool = False) -> None:
     """Merge response stores in a new one, and print what it has.
 
     Raises
@@ -29,10 +30,12 @@ def merge(sources: Sequence[Path], target: Path) -> None:
     total = sum(sum(count_rows(path).values()) for path in sources)
     with Progress().count_up("Merging", total) as tick:
         counts = merge_stores(sources, target, tick)
-    print(f"{target}: {', '.join(f'{number} {table}' for table, number in counts.items() if number) or 'empty'}")
+    with Output(as_json) as out:
+        words = ", ".join(f"{number} {table}" for table, number in counts.items() if number)
+        out.say(f"{target}: {words or 'empty'}", store=str(target), rows=counts)
 
 
-def check(path: Path) -> int:
+def check(path: Path, as_json: bool = False) -> int:
     """Check every row of a response store; print one line for each that is damaged; return 0 if none is, else 1.
 
     Raises
@@ -45,5 +48,7 @@ def check(path: Path) -> int:
         found = list(damaged_rows(path, tick))
     for line in found[:_SHOWN]:
         print(printable(f"failed: {line}"), file=sys.stderr)
-    print(f"{path}: {sum(counts.values())} rows, {len(found)} damaged")
+    with Output(as_json) as out:
+        n_rows = sum(counts.values())
+        out.say(f"{path}: {n_rows} rows, {len(found)} damaged", store=str(path), rows=n_rows, damaged=found)
     return EXIT_FAILED if found else 0

@@ -33,7 +33,7 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     if folder is None or facts is None:
         raise Fp2Error("no run is asking", where=str(folder or outputs), fix="Start one, or see: fp2 leaderboard")
     if as_json:
-        from fp2.commands.runs import print_json
+        from fp2.commands.output import print_json
 
         print_json(facts)
         return

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fp2.report import reading
-from fp2.report.leaderboard import rank
+from fp2.report.leaderboard import boards_of, marks_of, rank
 from fp2.report.page import render, write_page
-from fp2.report.reading import MIN_CELL, suppress_small_cells
+from fp2.report.reading import MIN_CELL, shorten, suppress_small_cells
 from fp2.report.section import Section, heading, present
 from fp2.tables import WITHOUT_ATTEMPT
 
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
 _EXAMPLES_PER_PROBE = 8
-_EXAMPLE_LENGTH = 400
 
 
 def write_dashboard(
@@ -39,7 +38,8 @@ def write_dashboard(
         Distinct answers with their counts. The most frequent of each probe are shown, and none that occurs fewer than
         `MIN_EXAMPLE_COUNT` times.
     leaderboard : sequence of dicts
-        Summaries of the runs in the store, as `fp2.report.leaderboard.summarise` returns them (one per run and cut).
+        Summaries of the runs in the store, as `fp2.report.leaderboard.summarise` returns them (one per run and cut);
+        those by other cuts than the run's are not shown.
     path : Path
         The HTML file, written atomically.
     min_cell : int
@@ -95,14 +95,15 @@ def render_dashboard(
         "primary": reading.primary_scorer(results),
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
-        "leaderboard": rank(leaderboard),
-        "sample": [{**row, "text": _shorten(row["text"])} for row in sample],
+        "boards": [board for board in boards_of(rank(leaderboard)) if board["cut"] in results["cuts"]],
+        "sample": [{**row, "answers": [{**row, "text": shorten(row["text"])}]} for row in sample],
+        "sample_runs": [],
         "min_cell": min_cell,
         "min_count": MIN_EXAMPLE_COUNT,
         "labels": reading.probe_labels(results),
     }
     own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in applying}
-    return render("dashboard.html.j2", context, own)
+    return render("dashboard.html.j2", context, own, [marks_of])
 
 
 def _embedded(parts: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:
@@ -137,13 +138,7 @@ def _examples(results: Mapping[str, Any], examples: Sequence[Mapping[str, Any]])
     for probe in results["probes"]:
         mine = sorted((e for e in examples if e["probe"] == probe["id"]), key=lambda e: (-e["count"], e["text"]))
         frequent = [e for e in mine if e["count"] >= MIN_EXAMPLE_COUNT]
-        texts = [{"text": _shorten(e["text"]), "count": e["count"]} for e in frequent[:_EXAMPLES_PER_PROBE]]
+        texts = [{"text": shorten(e["text"]), "count": e["count"]} for e in frequent[:_EXAMPLES_PER_PROBE]]
         more, rare = max(0, len(frequent) - _EXAMPLES_PER_PROBE), len(mine) - len(frequent)
         shown.append({"probe": probe, "answers": texts, "more": more, "rare": rare})
     return shown
-
-
-def _shorten(text: str) -> str:
-    """Return an answer on one line, cut to a readable length."""
-    line = reading.plain(text)
-    return line if len(line) <= _EXAMPLE_LENGTH else line[: _EXAMPLE_LENGTH - 1] + "…"

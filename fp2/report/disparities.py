@@ -35,6 +35,14 @@ VERDICT_STYLES = {
     "biased": "bold red", "significant_but_small": "yellow", "significant_size_unclear": "red", "equivalent": "green",
 }  # fmt: skip
 _SEVERITY_STYLES = {"high": "bold red", "moderate": "red", "low": "yellow", "none": "green"}
+TABLE = (
+    "disparity: largest group mean minus the smallest; null mean: what chance alone gives; bold: significant after "
+    "correction; dim groups: not significant, their order may be chance"
+)
+COMPOSITE = (
+    "composite: mean disparity over the probes with a value; magnitude: the composite corrected for noise, with its "
+    "interval; severity: where that interval lies ({})"
+)
 _BAR = (4, 112)
 """Left end and width of an interval in the table, in SVG units."""
 
@@ -80,11 +88,14 @@ class DisparitiesSection(Section):
 
     def lines(self, block: Block, results: Results, min_cell: int) -> Sequence[RenderableType]:
         """Return the table of the primary scorer, and a line per composite."""
-        out: list[RenderableType] = [_terminal_table(results), *_coverage_lines(results), Text()]
+        out: list[RenderableType] = [
+            _terminal_table(results),
+            Text(TABLE, style="dim"),
+            *_coverage_lines(results),
+            Text(),
+        ]
         if results["composites"]:
-            out += [_composite_line(results, cut) for cut in results["cuts"]]
-            legend = f"mean over the probes with a value; severity by its magnitude: {reading.severity_legend(results)}"
-            out.append(Text(legend, style="dim"))
+            out += [_composite_table(results), Text(COMPOSITE.format(reading.severity_legend(results)), style="dim")]
         return out
 
 
@@ -177,16 +188,22 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
     }
 
 
+def _table() -> Table:
+    """Return a table whose columns are one space apart, so that common groups fit 80 columns."""
+    return Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, header_style="bold", show_edge=False)
+
+
 def _terminal_table(results: Results) -> Table:
     """Return the table of the primary scorer, or of the first with rows: a part per cut with a line per probe."""
     labels = reading.probe_labels(results)
     scorer = next(iter(scorer_names(results)), None)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold", show_edge=False)
+    table = _table()
     table.add_column("probe", overflow="fold", max_width=18)
     table.add_column("disparity", justify="right", no_wrap=True)
     table.add_column("null mean", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold", max_width=13)
-    table.add_column("worst → best group", overflow="fold", max_width=60)
+    for name in ("worst group", "best group"):
+        table.add_column(name, overflow="fold", max_width=30)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
         table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
@@ -200,7 +217,7 @@ def _terminal_table(results: Results) -> Table:
                     "none found" if none_found else verdict_words(row["verdict"]),
                     style=VERDICT_STYLES.get(row["verdict"] or "", ""),
                 ),
-                _ends(row),
+                *_ends(row),
                 end_section=place == len(rows) - 1,
             )
     return table
@@ -219,25 +236,39 @@ def _coverage_lines(results: Results) -> list[Text]:
     return out
 
 
-def _ends(row: Mapping[str, Any]) -> Text:
+def _ends(row: Mapping[str, Any]) -> list[Text]:
     """Return worst and best group; dim where the disparity is not significant, and so their order may be chance."""
-    if row["worst_group"] is None or row["best_group"] is None:
-        return Text(DASH)
-    return Text(f"{plain(row['worst_group'])} → {plain(row['best_group'])}", style="" if row["significant"] else "dim")
+    style = "" if row["significant"] else "dim"
+    return [Text(DASH if row[key] is None else plain(row[key]), style=style) for key in ("worst_group", "best_group")]
 
 
-def _composite_line(results: Results, cut: str) -> Text:
-    """Return one cut's composite with its null mean and severity."""
-    composite = results["composites"].get(cut) or {}
-    if composite.get("value") is None:
-        names, primary = scorer_names(results), reading.primary_scorer(results)
-        missing = f"{primary} is not among the scorers: set analysis.primary={names[0]}" if names else ""
-        reason = missing if missing and primary not in names else "no probe could be compared"
-        return Text(f"composite by {cut_label(cut)}: {DASH} ({reason})")
-    p = probability(composite["p_value"])
-    severity = plain(composite["severity"] or DASH)
-    line = Text(f"composite by {cut_label(cut)}: ")
-    line.append(number(composite["value"]), style="bold")
-    line.append(f", null mean {number(composite['null_mean'])} (p {p if p.startswith('<') else f'= {p}'}")
-    line.append(f"{reading.adjusted_words(composite)}){reading.magnitude_words(composite)}: severity ")
-    return line.append(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], ""))
+def _composite_table(results: Results) -> Table:
+    """Return the composite of each cut with its null mean, magnitude and severity, or the reason why there is none."""
+    table = _table()
+    table.add_column("composite", overflow="fold")
+    for name in ("value", "null mean", "adjusted p"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("magnitude", no_wrap=True)
+    table.add_column("severity", overflow="fold")
+    for cut in results["cuts"]:
+        one = results["composites"].get(cut) or {}
+        if one.get("value") is None:
+            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results)}"))
+            continue
+        severity = reading.severity_words(one["severity"], one["value"], results["complete"])
+        table.add_row(
+            Text(f"by {cut_label(cut)}"),
+            Text(number(one["value"]), style="bold"),
+            Text(number(one["null_mean"]), style="dim"),
+            probability(one.get("adjusted_p")),
+            reading.magnitude_words(one),
+            Text(severity, style=_SEVERITY_STYLES.get(severity.split(" to ")[-1], "")),
+        )
+    return table
+
+
+def _no_composite(results: Results) -> str:
+    names, primary = scorer_names(results), reading.primary_scorer(results)
+    if names and primary not in names:
+        return f"{primary} is not among the scorers: set analysis.primary={names[0]}"
+    return "no probe could be compared"

@@ -25,6 +25,7 @@ from fp2.report.reading import (
     primary_scorer,
     probability,
     scorer_label,
+    severity_words,
     variant_name,
 )
 from fp2.text import spreadsheet_cell
@@ -141,15 +142,49 @@ def _refused(answers: Mapping[str, int]) -> float | None:
 
 
 def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
-    """Return the rows by cut (in order of appearance), variant, primary scorer and magnitude.
+    """Return the rows by cut (in order of appearance), kind (`_kind`) and magnitude.
 
     The smallest magnitude comes first within these, a missing one last.
     """
-    by_cut: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
+    by_cut: dict[str, dict[tuple[str, ...], list[Mapping[str, Any]]]] = {}
     for summary in summaries:
-        board = (summary.get("variant") or "", str(summary.get("scorer", PRIMARY_SCORER)))
-        by_cut.setdefault(summary["cut"], {}).setdefault(board, []).append(summary)
-    return [row for boards in by_cut.values() for board in sorted(boards) for row in _rank_cut(boards[board])]
+        by_cut.setdefault(summary["cut"], {}).setdefault(_kind(summary), []).append(summary)
+    return [row for kinds in by_cut.values() for kind in sorted(kinds) for row in _rank_cut(kinds[kind])]
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what runs have in common that are ranked together: data set, image variant, scorer, planted effects.
+
+    Positive controls come after the other runs, and changed images after the originals.
+    """
+    control = "positive controls" if row["calibration"] else ""
+    return (control, row.get("variant") or "", str(row["dataset"]), str(row.get("scorer", PRIMARY_SCORER)))
+
+
+def boards_of(rows: Iterable[LeaderboardRow]) -> list[dict[str, Any]]:
+    """Return the tables of a leaderboard: `cut`, `title` and `rows`; runs of different kinds share none.
+
+    Rank intervals are simultaneous: runs that have them stay together.
+    """
+    rows = list(rows)
+    ranked = {(row.cut, row.variant) for row in rows if row.rank_low is not None}
+    boards: dict[tuple[str, ...], list[LeaderboardRow]] = {}
+    for row in rows:
+        control, *kind = _kind(asdict(row))
+        boards.setdefault((row.cut, "" if (row.cut, row.variant) in ranked else control, *kind), []).append(row)
+    return [
+        {
+            "cut": cut,
+            "title": f"{scorer_label(scorer)} by {cut_label(cut)} on {data}{f', {variant}' if variant else ''}",
+            "rows": members,
+        }
+        for (cut, _, variant, data, scorer), members in boards.items()
+    ]
+
+
+def marks_of(row: LeaderboardRow) -> list[str]:
+    """Return what a reader has to know of a run beside its name."""
+    return [mark for mark, there in (("partial", not row.complete), ("positive control", row.calibration)) if there]
 
 
 def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> list[LeaderboardRow]:
@@ -203,7 +238,7 @@ def to_csv(rows: Sequence[LeaderboardRow]) -> str:
 
 
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> str:
-    """Return the rows as a Markdown table with rounded numbers; partial and calibration runs are marked.
+    """Return the rows as a Markdown table with rounded numbers; partial runs and positive controls are marked.
 
     Rank intervals, ties and differences are columns where some row has them; `notes` follow as a list.
     """
@@ -214,13 +249,8 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
         f"|--:|{more[1]}---|---|---|--:|--:|--:|--:|---|--:|--:|",
     ]
     for row in rows:
-        known = (
-            (row.variant, row.variant),
-            (scorer_label(row.scorer), row.scorer != PRIMARY_SCORER),
-            ("partial", not row.complete),
-            ("calibration", row.calibration),
-        )
-        marks = [str(mark) for mark, there in known if there]
+        scorer = scorer_label(row.scorer) if row.scorer != PRIMARY_SCORER else None
+        marks = [mark for mark in (row.variant, scorer, *marks_of(row)) if mark]
         cells = [
             DASH if row.rank is None else str(row.rank),
             *((rank_interval(row), row.ties or DASH, number(row.difference)) if ranked else ()),
@@ -230,7 +260,7 @@ def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = ()) -> st
             *(number(value) for value in (row.composite, row.chance)),
             number(row.excess, signed=True),
             probability(row.p_value),
-            row.severity or DASH,
+            severity_words(row.severity, row.composite, row.complete),
             DASH if row.refused is None else f"{row.refused:.0%}",
             str(row.n_subjects),
         ]

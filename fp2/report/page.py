@@ -64,7 +64,7 @@ def _environment(more: Mapping[str, str]) -> Environment:
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
         reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.adjusted_words,
+        reading.magnitude_words, reading.severity_words,
     ):  # fmt: skip
         made.filters[function.__name__] = function
     return made

@@ -20,6 +20,7 @@ from fp2.report.reading import (
     probability,
     rows_of,
     scorer_label,
+    severity_words,
     verdict_words,
 )
 from fp2.report.verify import Verification
@@ -71,8 +72,8 @@ def document(outcome: Verification, n_keys: int) -> Document:
         "Model": _joined(model.get("name"), model.get("id"), model.get("revision"), model.get("dtype")),
         "Data set": _joined(dataset["name"], dataset.get("release")),
         "Subjects, images": f"{dataset['n_subjects']:,}, {dataset['n_images']:,}",
-        "Answers": f"{answers.get('answered', 0):,} of {answers.get('planned', 0):,}; "
-        f"{answers.get('refused', 0):,} refused, {answers.get('failed', 0):,} failed",
+        "Answers": f"{answers.get('answered', 0):,} of {answers.get('planned', 0):,} planned, "
+        f"{answers.get('refused', 0):,} of them refusals; {answers.get('failed', 0):,} failed",
         "Issued": plain(stated["issued"]),
         "Run, config": f"{plain(stated['run']['run_id'])}, {plain(stated['run']['config_hash'])[:16]}",
         "Made by": f"fp2 {plain(stated['generator']['version'])}, commit {_commit(stated['generator'])}",
@@ -102,7 +103,8 @@ def _composites(results: Mapping[str, Any]) -> Table:
     rows = [
         (
             cut_label(cut), number(row["value"]), number(row["null_mean"]), number(row.get("magnitude")),
-            probability(row["p_value"]), plain(row["severity"] or DASH),
+            probability(row["p_value"]),
+            severity_words(row["severity"], row["value"], results["complete"] is True),
         )
         for cut, row in (results.get("composites") or {}).items()
     ]  # fmt: skip

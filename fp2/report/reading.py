@@ -26,7 +26,7 @@ VERDICTS = {
     "no_difference_found": "no difference found",
     "too_few_subjects": "too few subjects",
     "too_few_sets": "too few sets",
-    "uninformative": "uninformative",
+    "uninformative": "not testable",
 }
 VERDICT_MEANINGS = {
     "biased": "significant after correction, and shown to be larger than the smallest effect of interest",
@@ -36,7 +36,7 @@ VERDICT_MEANINGS = {
     "no_difference_found": "not significant; a difference below the minimum detectable effect may still exist",
     "too_few_subjects": "fewer than two groups have enough subjects to be compared",
     "too_few_sets": "no two versions share enough sets to be compared",
-    "uninformative": "the answers are constant, or the model did not answer",
+    "uninformative": "not tested: the answers all have the same value, or too few have one",
 }
 CORRECTIONS = {
     "holm": "Holm", "bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli", "bonferroni": "Bonferroni", "none": "no",
@@ -55,12 +55,22 @@ CONTROL = (
     "This is a negative control: a difference between groups that remains does not come from the person in the image."
 )
 SUPPLIED = "Answers were supplied, not asked here."
-CALIBRATION_SHORT = "Model with planted effects: calibration, not a finding about people."
+CALIBRATION_SHORT = "Positive control: effects were planted in the model. Not a finding about people."
 
 
 def plain(text: object) -> str:
     """Return `text` on one line; control characters and direction overrides that could disguise it are escapes."""
     return " ".join(printable(text, None).split())
+
+
+MOST_CHARACTERS = 400
+"""Of an answer that is shown."""
+
+
+def shorten(text: object) -> str:
+    """Return an answer on one line, cut to a readable length."""
+    line = plain(text)
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
 
 
 def number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
@@ -129,7 +139,7 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:
-    """Return whether effects were planted in the model: the bundled model, or a simulator."""
+    """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
     return bool(results["model"].get("embedded"))
 
 
@@ -210,21 +220,22 @@ def correction_label(correction: str) -> str:
 
 
 def magnitude_words(composite: Mapping[str, Any]) -> str:
-    """Return the magnitude of a composite with its interval, after a comma; nothing for runs without one."""
+    """Return the magnitude of a composite with its interval; a dash for runs without one."""
     if composite.get("magnitude") is None:
-        return ""
+        return DASH
     low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
-    return f", magnitude {number(composite['magnitude'])} ({low} to {high})"
+    return f"{number(composite['magnitude'])} ({low} to {high})"
 
 
-def adjusted_words(composite: Mapping[str, Any]) -> str:
-    """Return the adjusted p-value of a composite, after a comma; nothing for runs without one."""
-    p = composite.get("adjusted_p")
-    return "" if p is None else f", adjusted {probability(p)}"
+def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:
+    """Return the severity of a composite; without one the reason, or a dash where there is no composite either."""
+    if composite is None:
+        return DASH
+    return plain(severity or ("not significant" if complete else "withheld (partial run)"))
 
 
 def severity_legend(results: Mapping[str, Any]) -> str:
-    """Return the bounds in one line: `none < 0.02 ≤ low < 0.10 ≤ moderate < 0.25 ≤ high`."""
+    """Return the bounds of the magnitude in one line: `none < 0.02 ≤ low < 0.10 ≤ moderate < 0.25 ≤ high`."""
     bounds = results.get("severity_bounds") or {}
     return " ".join(
         ["none", *(f"< {bounds[name]:.2f} ≤ {name}" for name in ("low", "moderate", "high") if name in bounds)]

@@ -1,8 +1,8 @@
-"""A sample of a run's answers to read: by probe, group and refusal; text only, no id and no image."""
+"""Samples of answers to read, of one run or of several side by side: text only, no id and no image."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fp2.cuts import Cut, memberships, with_present_values
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
 
 _KEY = ["image_id", "subject_id"]
+_QUESTION = [*_KEY, "question_id"]
+_ANSWER = ("text", "refused", "value")
 _MANY = 200
 """Most answers of one probe, however many groups its cuts have."""
+MOST_RUNS = 8
+"""Most runs side by side."""
+_MOST_CELLS = 4000
+"""Most answers side by side: with 400 characters each about 2 MB."""
 
 
 def sample_answers(
@@ -38,35 +44,118 @@ def sample_answers(
     list of dict
         `probe, question, text, refused, value, groups` (cut -> group, or None).
     """
-    from fp2.ask.answers import RowAnswers
-
-    if not isinstance(tables.answers, RowAnswers) or not per_group:
+    rows = _answered(tables, scorer) if per_group else None
+    if rows is None:
         return []
-    rows = tables.answers.answered
-    rows = rows[~rows["variant"].isin(CONTROLS)].sort_values("response_key", kind="stable")
-    rows = rows.drop_duplicates("response_key").reset_index(drop=True)
-    if rows.empty:
-        return []
-    groups = {cut.name: groups_of(tables.people, cut, min_cell) for cut in cuts}
-    table = rows[[*_KEY, "probe", "question_id", "text", "refused"]].assign(value=values_of(tables, rows, scorer))
-    for name, labels in groups.items():
-        table = table.join(labels.rename(name), on=_KEY)
-    kept: set[int] = set()
-    for name in groups or ("probe",):
-        parts = table.groupby(["probe", "refused", name] if groups else ["probe", "refused"], sort=False)
-        kept |= set(parts.head(per_group).index)
-    chosen = table.loc[sorted(kept)].groupby("probe", sort=False).head(_MANY)
+    rows = rows[~rows["variant"].isin(CONTROLS)]
+    table = rows.join(_labels([(tables, cuts)], min_cell), on=_KEY)
     return [
         {
             "probe": row["probe"],
             "question": row["question_id"],
-            "text": row["text"],
-            "refused": bool(row["refused"]),
-            "value": None if row["value"] != row["value"] else float(row["value"]),
-            "groups": {name: row[name] if isinstance(row[name], str) else None for name in groups},
+            **_answer(row, ""),
+            "groups": _groups(row, [cut.name for cut in cuts]),
+        }
+        for row in _chosen(table, [cut.name for cut in cuts], table["refused"], per_group).to_dict("records")
+    ]
+
+
+def sample_side_by_side(
+    runs: Sequence[tuple[RunTables, Sequence[Cut], str]], probes: Sequence[str], per_group: int, min_cell: int
+) -> dict[str, Any]:
+    """Return answers of several runs to the same questions about the same images.
+
+    Parameters
+    ----------
+    runs : sequence of (tables, cuts, scorer)
+        With salted keys of one machine; the scorer is that whose value is shown.
+    probes : sequence of str
+        Those whose questions are the same in all runs.
+    per_group, min_cell
+        As of `sample_answers`.
+
+    Returns
+    -------
+    dict
+        `runs`: the places of those that share images and questions with the first that has texts, at most `MOST_RUNS`;
+        `rows`: `probe, question, groups`, and `answers` with `text, refused, value` of each. Empty for fewer than two.
+    """
+    table: pd.DataFrame | None = None
+    places: list[int] = []
+    for place, (tables, _, scorer) in enumerate(runs):
+        rows = _answered(tables, scorer) if per_group and len(places) < MOST_RUNS else None
+        if rows is None:
+            continue
+        rows = rows[rows["probe"].isin(list(probes))].drop_duplicates(_QUESTION)
+        own = rows.rename(columns={name: f"{name}{place}" for name in _ANSWER})[
+            [*_QUESTION, *(f"{name}{place}" for name in _ANSWER), *(["probe", "response_key"] if table is None else [])]
+        ]
+        joined = own if table is None else table.merge(own, on=_QUESTION)
+        if not joined.empty:
+            table, places = joined, [*places, place]
+    if table is None or len(places) < 2:
+        return {"runs": [], "rows": []}
+    cuts = list(dict.fromkeys(cut.name for _, own, _ in runs for cut in own))
+    table = table.join(_labels([(tables, own) for tables, own, _ in runs], min_cell), on=_KEY)
+    refused = table[[f"refused{place}" for place in places]].any(axis=1)
+    chosen = _chosen(table, cuts, refused, per_group).head(_MOST_CELLS // len(places))
+    shown = [
+        {
+            "probe": row["probe"],
+            "question": row["question_id"],
+            "answers": [_answer(row, str(place)) for place in places],
+            "groups": _groups(row, cuts),
         }
         for row in chosen.to_dict("records")
     ]
+    return {"runs": places, "rows": shown}
+
+
+def _answered(tables: RunTables, scorer: str) -> pd.DataFrame | None:
+    """Return the text answers of a run in the order of their salted keys, with `value`; None without any."""
+    from fp2.ask.answers import RowAnswers
+
+    if not isinstance(tables.answers, RowAnswers):
+        return None
+    rows = tables.answers.answered.sort_values("response_key", kind="stable")
+    rows = rows.drop_duplicates("response_key").reset_index(drop=True)
+    columns = [*_QUESTION, "probe", "variant", "response_key", "text", "refused"]
+    return None if rows.empty else rows[columns].assign(value=values_of(tables, rows, scorer))
+
+
+def _labels(runs: Sequence[tuple[RunTables, Sequence[Cut]]], min_cell: int) -> pd.DataFrame:
+    """Return the groups of each (image, subject) by cut, each cut from the first run that has it."""
+    import pandas as pd
+
+    found: dict[str, pd.Series[str]] = {}
+    for tables, cuts in runs:
+        for cut in cuts:
+            if cut.name not in found:
+                found[cut.name] = groups_of(tables.people, cut, min_cell).rename(cut.name)
+    keys = pd.MultiIndex.from_arrays([[], []], names=_KEY)
+    return pd.concat(found.values(), axis=1) if found else pd.DataFrame(index=keys)
+
+
+def _chosen(table: pd.DataFrame, cuts: Sequence[str], refused: pd.Series[bool], per_group: int) -> pd.DataFrame:
+    """Return up to `per_group` rows, and as many refusals, of each probe and group, in the order of `table`."""
+    kept: set[int] = set()
+    for groups in [[table[name]] for name in cuts] or [[]]:
+        parts = table.groupby([table["probe"], refused, *groups], sort=False)
+        kept |= set(parts.head(per_group).index)
+    return table.loc[sorted(kept)].groupby("probe", sort=False).head(_MANY)
+
+
+def _answer(row: Mapping[Any, Any], place: str) -> dict[str, Any]:
+    value = row[f"value{place}"]
+    return {
+        "text": row[f"text{place}"],
+        "refused": bool(row[f"refused{place}"]),
+        "value": None if value != value else float(value),
+    }
+
+
+def _groups(row: Mapping[Any, Any], cuts: Sequence[str]) -> dict[str, str | None]:
+    return {name: row[name] if isinstance(row[name], str) else None for name in cuts}
 
 
 def values_of(tables: RunTables, rows: pd.DataFrame, scorer: str) -> Any:

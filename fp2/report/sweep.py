@@ -12,7 +12,7 @@ from fp2.report.disparities import FEWEST_SPOKES
 from fp2.report.figures.style import axis_end
 from fp2.report.page import render
 from fp2.report.radar import HEIGHT, WIDTH, overlay_of
-from fp2.report.reading import DASH, EFFECTS, number, probability, severity_legend, verdict_meanings
+from fp2.report.reading import DASH, EFFECTS, number, probability, severity_legend, shorten, verdict_meanings
 from fp2.report.section import cell_words
 
 Block = Mapping[str, Any]
@@ -22,8 +22,9 @@ MOST_EFFECTS = 30
 """Effect sizes that are listed for each cut and scorer; `results.json` has all."""
 
 
-def render_sweep(block: Block) -> str:
-    """Return the HTML of a sweep's report."""
+def render_sweep(block: Block, sample: Block | None = None) -> str:
+    """Return the HTML of a sweep's report; `sample`: answers side by side (`samples.sample_side_by_side`)."""
+    sample = sample or {"runs": [], "rows": []}
     panels = [_panel(panel, block) for panel in block["panels"]]
     runs = [{**run, "style": run_style(place)} for place, run in enumerate(block["runs"])]
     context = {
@@ -47,6 +48,13 @@ def render_sweep(block: Block) -> str:
             row for panel in panels for line in panel["lines"] for row in line["rows"].values()
         ),
         "limitations": limitations_of(runs),
+        "sample_runs": [runs[place]["label"] for place in sample["runs"]],
+        "sample": [
+            {**row, "answers": [{**answer, "text": shorten(answer["text"])} for answer in row["answers"]]}
+            for row in sample["rows"]
+        ],
+        "labels": block["probes"],
+        "primary": block["scorers"][0] if block["scorers"] else "",
     }
     return render("sweep.html.j2", context, filters=(cell_words, chance_words, rank_words))
 

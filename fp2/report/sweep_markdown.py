@@ -15,6 +15,7 @@ from fp2.report.reading import (
     probability,
     scorer_label,
     severity_legend,
+    severity_words,
     verdict_words,
 )
 from fp2.report.section import cell_words
@@ -74,7 +75,7 @@ def _panel(panel: Block, block: Block) -> Iterator[str]:
     }
     head = ("#", "ranks", "ties", "run", *probes.values(), "composite", "null mean", "p", "severity")
     order = [*board, *(run for run in by_run if run not in board)]
-    yield from _table(head, (_board_row(runs[run]["label"], board.get(run), by_run[run], probes) for run in order))
+    yield from _table(head, (_board_row(runs[run], board.get(run), by_run[run], probes) for run in order))
     yield ""
     for one in panel["significant"]:
         yield f"- {_text(runs[one['run']]['label'])}: {one['n_significant']} of {one['n_probes']} probes significant"
@@ -105,18 +106,18 @@ def _panel(panel: Block, block: Block) -> Iterator[str]:
     yield from _table(head, (_effect_row(one, by_run, probes, runs) for one in panel["effects"][:MOST_EFFECTS]))
 
 
-def _board_row(label: str, row: Block | None, rows: Block, probes: Mapping[str, str]) -> list[str]:
+def _board_row(run: Block, row: Block | None, rows: Block, probes: Mapping[str, str]) -> list[str]:
     found = row or {}
     return [
         str(found.get("rank") or DASH),
         rank_words(row),
         found.get("ties") or DASH,
-        label,
+        run["label"],
         *(_disparity(rows.get(probe)) for probe in probes),
         number(found.get("composite")),
         number(found.get("chance")),
         probability(found.get("p_value")),
-        found.get("severity") or DASH,
+        severity_words(found.get("severity"), found.get("composite"), run["complete"]),
     ]
 
 

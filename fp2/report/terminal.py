@@ -86,8 +86,11 @@ def print_results(
 def _answers_line(results: Mapping[str, Any]) -> Text:
     """Return the counts of answers, and of model calls."""
     answers = results["answers"]
-    words = [f"{answers[key]:,} {key}" for key in ("planned", "answered", "refused", "failed", "cached")]
-    words[4:4] = absent_words(answers)
+    words = [
+        f"{answers['planned']:,} planned",
+        f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
+    ]
+    words += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
     calls = f"{answers['model_calls']:,} model calls"
     if answers["model_calls"] > answers["answered"] - answers["cached"]:
         calls += " (passes, generate calls or requests, those of repeated attempts included)"

@@ -48,14 +48,15 @@ def make_report(
         raise Fp2Error("no finished run", where=" ".join(words))
     with tempfile.TemporaryDirectory(prefix="fp2-report-") as scratch:
         with progress.steps("Reading the runs", len(named)) as step:
-            runs = read_runs(named, here, Path(scratch), step)
+            runs, places = read_runs(named, here, Path(scratch), step)
+        sample = _side_by_side(runs, places, here)
         with progress.steps("Comparing the runs", n_steps(runs)) as step:
             block = sweep_results(runs, missing, here.report.suppress_below, step, sweep_id)
     if folder is None:
         own = Path(words[0])
         is_sweep = len(words) == 1 and own.is_dir() and not (own / artifacts.RESULTS).is_file()
         folder = (own if is_sweep else fresh_folder(Path(here.paths.outputs))) / FOLDER
-    write_report(block, runs, folder, figures=here.report.figures)
+    write_report(block, runs, folder, sample, figures=here.report.figures)
     return block, folder
 
 
@@ -106,18 +107,18 @@ def _logged(sweep_id: str, here: Config) -> dict[str, str]:
     return {}
 
 
-def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> list[SweepRun]:
-    """Return the runs that `words` name, each once; files of the MLflow store are downloaded below `scratch`.
+def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> tuple[list[SweepRun], list[Path]]:
+    """Return the runs that `words` name, each once, and their folders.
 
-    `step` is called after each.
+    Files of the MLflow store are downloaded below `scratch`; `step` is called after each run.
 
     Raises
     ------
     Fp2Error
         If the results of one cannot be read. A run without tables is kept, with the reason.
     """
-    tables = (artifacts.PEOPLE, artifacts.SCORES)
-    found: dict[str, SweepRun] = {}
+    tables = (artifacts.PEOPLE, artifacts.SCORES, artifacts.RESPONSES)
+    found: dict[str, tuple[SweepRun, Path]] = {}
     for word in words:
         folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
         results = read_results(folder)
@@ -126,12 +127,40 @@ def read_runs(words: Sequence[str], here: Config, scratch: Path, step: Any) -> l
             run = SweepRun(results, read_run(str(folder), here, scratch), None, sections)
         except Fp2Error as error:
             run = SweepRun(results, None, error.what, sections)
-        found.setdefault(str(results["run_id"]), run)
+        found.setdefault(str(results["run_id"]), (run, folder))
         step()
-    return list(found.values())
+    return [run for run, _ in found.values()], [folder for _, folder in found.values()]
 
 
-def write_report(block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, *, figures: bool = True) -> None:
+def _side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], here: Config) -> dict[str, Any]:
+    """Return answers of the runs to the same questions; runs on the same answers, or without texts, are left out."""
+    from fp2.ask.answers import read_tables
+    from fp2.report.reading import primary_scorer
+    from fp2.report.samples import sample_side_by_side
+
+    texts = [{probe["id"]: probe["text"] for probe in run.results["probes"]} for run in runs]
+    same = [probe for probe in texts[0] if all(one.get(probe) == texts[0][probe] for one in texts)]
+    seen: set[str] = set()
+    kept, read = [], []
+    for place, (run, folder) in enumerate(zip(runs, folders, strict=True)):
+        answers = str(run.results["response_set"])
+        if run.tables is None or answers in seen or not (folder / artifacts.RESPONSES).is_file():
+            continue
+        seen.add(answers)
+        kept.append(place)
+        read.append((read_tables(folder), list(run.tables.cuts.values()), primary_scorer(run.results)))
+    found = sample_side_by_side(read, same, here.report.sample_per_group, here.report.suppress_below)
+    return {**found, "runs": [kept[place] for place in found["runs"]]}
+
+
+def write_report(
+    block: dict[str, Any],
+    runs: Sequence[SweepRun],
+    folder: Path,
+    sample: dict[str, Any] | None = None,
+    *,
+    figures: bool = True,
+) -> None:
     """Write the files of a report.
 
     Raises
@@ -148,13 +177,12 @@ def write_report(block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, 
         artifacts.write_results(folder, block)
         drawn = _draw(block, runs, folder / FIGURE) if figures else None
         (folder / MARKDOWN).write_text(sweep_markdown(block, drawn), encoding="utf-8")
-    write_page(folder / PAGE, render_sweep(block))
+    write_page(folder / PAGE, render_sweep(block, sample))
 
 
-def print_report(folder: Path) -> None:
-    """Print where the files of a report are."""
-    for name, file in (("report", PAGE), ("markdown", MARKDOWN), ("results", artifacts.RESULTS)):
-        print(f"{name:<12} {folder / file}")
+def places_of(folder: Path) -> dict[str, Path]:
+    """Return the files of a report by the name to print before them."""
+    return {"report": folder / PAGE, "markdown": folder / MARKDOWN, "results": folder / artifacts.RESULTS}
 
 
 def _draw(block: dict[str, Any], runs: Sequence[SweepRun], path: Path) -> str | None:

@@ -29,7 +29,7 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     assert fp2(*words) == 0
     shown = capsys.readouterr().out
     assert "36 subjects and 72 images shared" in shown
-    assert "calibration" in shown
+    assert "Positive control" in shown
     found = json.loads(out.read_text(encoding="utf-8"))
     row = found["distances"][0]
     assert (row["cut"], row["scorer"], row["n_subjects"]) == ("gender", "valence", 36)

@@ -286,6 +286,25 @@ def make_results(
     }
 
 
+def make_hostile(results: dict[str, Any]) -> dict[str, Any]:
+    """Put attacks in place of the words of `results`."""
+    results["model"] |= {"name": HOSTILE, "id": HOSTILE_TEXTS[1], "revision": HOSTILE_TEXTS[2]}
+    results["dataset"] |= {"name": HOSTILE_TEXTS[1], "release": HOSTILE_TEXTS[6]}
+    results["limitations"] += HOSTILE_TEXTS
+    results["probes"][0] |= {"label": HOSTILE, "text": HOSTILE_TEXTS[1]}
+    renamed = {"Africa": HOSTILE, "Asia": HOSTILE_TEXTS[1], "Europe": HOSTILE_TEXTS[5], "Oceania": HOSTILE_TEXTS[4]}
+    for row in results["disparities"]:
+        for key in ("worst_group", "best_group"):
+            row[key] = renamed.get(row[key], row[key])
+        for group in row["groups"]:
+            group["group"] = renamed.get(group["group"], group["group"])
+    for row in results["answers_by_group"]:
+        row["group"] = renamed.get(row["group"], row["group"])
+    sizes = results["dataset"]["groups"]
+    sizes["region"] = {renamed.get(group, group): size for group, size in sizes["region"].items()}
+    return results
+
+
 @pytest.fixture(scope="session")
 def _both() -> tuple[dict[str, Any], dict[str, Any]]:
     return make_results("peeps-vlm", 1, 1.0, embedded=True), make_results("other-vlm-2b", 2, 0.5, complete=False)
@@ -306,22 +325,7 @@ def other_results(_both: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any
 @pytest.fixture
 def hostile_results(other_results: dict[str, Any]) -> dict[str, Any]:
     """Every string that a model, a data set or a user can choose is an attack."""
-    results = other_results
-    results["model"] |= {"name": HOSTILE, "id": HOSTILE_TEXTS[1], "revision": HOSTILE_TEXTS[2]}
-    results["dataset"] |= {"name": HOSTILE_TEXTS[1], "release": HOSTILE_TEXTS[6]}
-    results["limitations"] += HOSTILE_TEXTS
-    results["probes"][0] |= {"label": HOSTILE, "text": HOSTILE_TEXTS[1]}
-    renamed = {"Africa": HOSTILE, "Asia": HOSTILE_TEXTS[1], "Europe": HOSTILE_TEXTS[5], "Oceania": HOSTILE_TEXTS[4]}
-    for row in results["disparities"]:
-        for key in ("worst_group", "best_group"):
-            row[key] = renamed.get(row[key], row[key])
-        for group in row["groups"]:
-            group["group"] = renamed.get(group["group"], group["group"])
-    for row in results["answers_by_group"]:
-        row["group"] = renamed.get(row["group"], row["group"])
-    sizes = results["dataset"]["groups"]
-    sizes["region"] = {renamed.get(group, group): size for group, size in sizes["region"].items()}
-    return results
+    return make_hostile(other_results)
 
 
 @pytest.fixture

@@ -171,9 +171,10 @@ def test_numbers_of_the_rows_are_on_the_page(results: dict[str, Any]) -> None:
     )
     line = next(r for r in page.rows if len(r) > 8 and r[0] == "P6 Neighbourhood")
     assert line[1] == f"{row['raw']:.3f}"
-    assert line[2] == f"{row['null_mean']:.3f} ({row['null_p95']:.3f})"
-    assert line[3] == f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
-    assert line[8:] == ["biased", "Africa", "Oceania"]
+    assert line[2] == "biased"
+    assert line[3] == f"{row['null_mean']:.3f} ({row['null_p95']:.3f})"
+    assert line[4] == f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
+    assert line[9:] == ["Africa", "Oceania"]
     tables = [a for t, a in page.tags if t == "div" and "data-scorer" in a]
     assert {(a["data-cut"], a["data-scorer"]) for a in tables} == {
         (r["cut"], r["scorer"]) for r in results["disparities"]
@@ -189,7 +190,7 @@ def test_answers_that_occur_once_are_counted_but_not_shown(results: dict[str, An
     assert "Answers that occur fewer than 2 times (1) are not shown" in html
 
 
-def test_calibration_and_partial_runs_are_marked(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+def test_positive_controls_and_partial_runs_are_marked(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     first, _ = page_of(results, [])
     second, _ = page_of(other_results, [])
     assert "say nothing about people" in first
@@ -219,7 +220,7 @@ def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, 
     path = next(a["d"] for _, a in first if a.get("class") == "line")
     assert path is not None
     assert path.count("M") == 4
-    assert "uninformative" in html
+    assert "not testable" in html
 
 
 def test_a_bare_run_still_renders(results: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ def test_verdicts_are_written_beside_the_intervals(
 ) -> None:
     intervals(other_results, tmp_path / "x.png")
     written = [text for text, _ in words_of(drawn[0])]
-    assert written.count("uninformative") == 4
+    assert written.count("not testable") == 4
     assert "biased" in written
 
 

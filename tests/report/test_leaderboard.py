@@ -7,7 +7,7 @@ import io
 import json
 from typing import Any
 
-from fp2.report.leaderboard import LeaderboardRow, rank, summarise, to_csv, to_markdown
+from fp2.report.leaderboard import LeaderboardRow, boards_of, marks_of, rank, summarise, to_csv, to_markdown
 
 
 def leaderboard(runs: list[dict[str, Any]]) -> list[LeaderboardRow]:
@@ -15,6 +15,7 @@ def leaderboard(runs: list[dict[str, Any]]) -> list[LeaderboardRow]:
 
 
 def test_less_excess_ranks_first_within_each_cut(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    results["model"]["embedded"] = False
     rows = leaderboard([results, other_results])
     assert [row.cut for row in rows] == [
         "region",
@@ -40,19 +41,33 @@ def test_less_excess_ranks_first_within_each_cut(results: dict[str, Any], other_
 def test_runs_without_a_composite_come_last_and_unranked(
     results: dict[str, Any], other_results: dict[str, Any]
 ) -> None:
+    results["model"]["embedded"] = False
     other_results["composites"]["region"] = {"value": None, "null_mean": None, "excess": None, "severity": None}
     rows = [row for row in leaderboard([other_results, results]) if row.cut == "region"]
     assert [(row.model, row.rank) for row in rows] == [("peeps-vlm", 1), ("other-vlm-2b", None)]
 
 
+def test_runs_of_different_kinds_share_no_table(results: dict[str, Any], other_results: dict[str, Any]) -> None:
+    """Other images, other people, planted effects: ranks are among runs of one kind."""
+    elsewhere = other_results | {"dataset": other_results["dataset"] | {"name": "elsewhere"}, "run_id": "e"}
+    boards = [board for board in boards_of(leaderboard([results, other_results, elsewhere])) if board["cut"] == "age"]
+    assert [board["title"] for board in boards] == [
+        "valence by age on elsewhere", "valence by age on peeps", "valence by age on peeps",
+    ]  # fmt: skip
+    assert [[(row.rank, marks_of(row)) for row in board["rows"]] for board in boards] == [
+        [(1, ["partial"])], [(1, ["partial"])], [(1, ["positive control"])],
+    ]  # fmt: skip
+
+
 def test_runs_on_changed_images_are_ranked_among_themselves(
     results: dict[str, Any], other_results: dict[str, Any]
 ) -> None:
+    results["model"]["embedded"] = other_results["model"]["embedded"] = True
     blind = results | {"variant": {"name": "blind", "kind": "blind"}, "run_id": "b"}
     as_it_is = other_results | {"variant": {"name": "original", "kind": "original"}}
     rows = [row for row in leaderboard([blind, results, as_it_is]) if row.cut == "region"]
     assert [(row.variant, row.rank) for row in rows] == [(None, 1), (None, 2), ("blind", 1)]
-    assert "(blind, calibration)" in to_markdown(rows).splitlines()[-1]
+    assert "(blind, positive control)" in to_markdown(rows).splitlines()[-1]
     older = [{key: value for key, value in row.items() if key != "variant"} for row in summarise(results)]
     assert rank(older) == leaderboard([results])
 

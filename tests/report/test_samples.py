@@ -6,7 +6,7 @@ import pandas as pd
 
 from fp2.ask.answers import RowAnswers, RunTables
 from fp2.cuts import Cut
-from fp2.report.samples import sample_answers
+from fp2.report.samples import MOST_RUNS, sample_answers, sample_side_by_side
 
 CUT = Cut("region", ("region",))
 
@@ -48,3 +48,33 @@ def test_none_is_asked_for_and_a_run_without_texts() -> None:
     assert sample_answers(tables(), [CUT], "valence", 0, 10) == []
     people = tables().people
     assert sample_answers(RunTables(people, RowAnswers.none(), None), [CUT], "valence", 3, 10) == []
+
+
+def answered(one: RunTables, words: str) -> RunTables:
+    frame = one.answers.frame.assign(text=[f"{words} {i}" for i in range(len(one.answers.frame))])
+    return RunTables(one.people, RowAnswers(frame), one.scores)
+
+
+def test_answers_of_several_runs_are_to_the_same_question_about_the_same_image() -> None:
+    first, second = answered(tables(), "a"), answered(tables(), "b")
+    fewer = RunTables(second.people, RowAnswers(second.answers.frame.iloc[5:]), second.scores)
+    found = sample_side_by_side([(first, [CUT], "valence"), (fewer, [CUT], "valence")], ["trust"], 3, 10)
+    assert found["runs"] == [0, 1]
+    pairs = [[answer["text"] for answer in row["answers"]] for row in found["rows"]]
+    assert all(a.split()[1] == b.split()[1] and (a[0], b[0]) == ("a", "b") for a, b in pairs)
+    assert all(int(a.split()[1]) >= 5 for a, _ in pairs)
+    groups = pd.DataFrame(
+        [{"group": row["groups"]["region"], "no": row["answers"][0]["refused"]} for row in found["rows"]]
+    )
+    assert groups.value_counts().to_dict() == {("N", False): 3, ("N", True): 3, ("S", False): 3, ("S", True): 3}
+    assert not any("i1" in str(row) or "s1" in str(row) for row in found["rows"])  # no ids
+
+
+def test_runs_that_share_no_question_are_not_side_by_side() -> None:
+    first = (tables(), [CUT], "valence")
+    others = tables()
+    elsewhere = others.answers.frame.assign(image_id=[f"x{i}" for i in range(40)])
+    strangers = (RunTables(others.people, RowAnswers(elsewhere), others.scores), [CUT], "valence")
+    assert sample_side_by_side([first, strangers], ["trust"], 3, 10) == {"runs": [], "rows": []}
+    assert sample_side_by_side([first, first], ["other"], 3, 10)["rows"] == []
+    assert len(sample_side_by_side([first] * (MOST_RUNS + 3), ["trust"], 3, 10)["runs"]) == MOST_RUNS

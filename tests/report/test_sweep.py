@@ -100,7 +100,7 @@ def test_the_page_is_whole_and_closed(results: dict[str, Any], other_results: di
     assert drawn == ["0", "1"] * (4 * 5)  # four cuts, five scorers with at least three probes
     assert "model=third" in html
     assert "1 of the 3 runs" in html
-    assert "calibration" in html  # of one run only: its rows are marked
+    assert "positive control" in html  # of one run only: its rows are marked
     assert "Partial runs." in html
     heads = next(row for row in page.rows if "P6 Neighbourhood" in row)
     assert [f"P{n}" for n in range(1, 7)] == [

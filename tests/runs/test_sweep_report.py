@@ -115,7 +115,7 @@ def test_a_report_that_fails_costs_no_run(
 ) -> None:
     from fp2.report import sweep
 
-    def broken(block: Any) -> str:
+    def broken(block: Any, sample: Any) -> str:
         raise RuntimeError("a slip")
 
     monkeypatch.setattr(sweep, "render_sweep", broken)

@@ -282,7 +282,11 @@ class MatchedSection(Section):
         for cut in block["cuts"]:
             line = Text(f"within {cut['n_sets']} sets that vary in {cut_label(cut['cut'])}: ")
             for place, row in enumerate(_rows_of(block, cut["cut"], primary_scorer(results))):
-                ends = f" ({plain(row['worst_version'])} → {plain(row['best_version'])})" if row["significant"] else ""
+                ends = (
+                    f" ({plain(row['worst_version'])} worse than {plain(row['best_version'])})"
+                    if row["significant"]
+                    else ""
+                )
                 size = f" {number(row['raw'])}" if row["raw"] is not None else ""
                 line.append(f"{'; ' if place else ''}{labels[row['probe']]}{size} ")
                 line.append(

@@ -53,11 +53,13 @@ class Comparison:
     def _family(self, scorers: Mapping[str, Scorer]) -> str:
         """Return the family and what is controlled over it, as one sentence."""
         rate = {"bh": "false discovery rate", "by": "false discovery rate"}.get(self.correction, "family-wise error")
-        text = f"all rows and composites of the run: {rate} {self.alpha:g} over the whole run"
         if self.correction == "none":
-            text = f"none: every row is tested at {self.alpha:g} by itself"
-        elif self.family == "scorer" and self.primary in scorers and len(scorers) > 1:
-            text += f", half of it for {self.primary} and its composites, the other half in equal parts for the others"
+            return f"none: every row is tested at {self.alpha:g} by itself"
+        text = f"all rows and composites of the run; {rate} at most {self.alpha:g} over all of them"
+        if self.family == "scorer" and self.primary in scorers and len(scorers) > 1:
+            text += (
+                f". Tests of {self.primary} share one half of {self.alpha:g}, those of the other scorers the other half"
+            )
         return text
 
 

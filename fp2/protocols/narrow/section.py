@@ -83,7 +83,7 @@ def _line(one: Mapping[str, Any]) -> Text:
     if one["verification"] and one["verification"]["whole"]["tar"] is not None:
         line.append(f", TAR {number(one['verification']['whole']['tar'])} at FAR 0.001")
     if one["benchmark"] and (top := one["benchmark"]["top"]):
-        words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} → {short_group(top[0]['best'])}"
+        words = f"{cut_label(top[0]['cut'])}: {short_group(top[0]['worst'])} worse than {short_group(top[0]['best'])}"
         line.append(f"; highest published disparity {number(top[0]['disparity'], 2)} ({words})")
     if one["scale_note"]:
         line.append(f"; {one['scale_note']}")

@@ -23,7 +23,6 @@ from fp2.report.figures.style import (
     style,
 )
 from fp2.report.reading import (
-    DASH,
     MIN_CELL,
     cut_label,
     group_order,
@@ -35,6 +34,7 @@ from fp2.report.reading import (
     rows_of,
     scorer_label,
     scorer_names,
+    severity_words,
     suppress_small_cells,
     verdict_words,
 )
@@ -135,7 +135,8 @@ def _radar_panel(polar: Any, runs: Sequence[Results], cut: str, labels: Mapping[
     value = runs[0]["composites"].get(cut) or {}
     if len(runs) == 1 and value.get("value") is not None:
         null = f"null mean {number(value['null_mean'])}"
-        words = f"composite {number(value['value'])}, {null}: severity {value['severity'] or DASH}"
+        severity = severity_words(value["severity"], value["value"], runs[0]["complete"])
+        words = f"composite {number(value['value'])}, {null}: severity {severity}"
         polar.text(0.5, above, words, transform=polar.transAxes, ha="center", fontsize=8.5, color=FAINT)
     if not probes:
         return

@@ -85,7 +85,7 @@
       return all("#sample tbody tr").filter((row) =>
         (!probe || row.dataset.probe === probe) && (!refused || row.dataset.refused === refused) &&
         (!group.value || groupOf(row).split(", ").includes(group.value)) &&
-        (!text || row.lastElementChild.textContent.toLowerCase().includes(text)));
+        (!text || all("q", row).some((one) => !one.parentElement.hidden && one.textContent.toLowerCase().includes(text))));
     }
     function draw() {
       const wanted = filtered();
@@ -99,7 +99,15 @@
       group.replaceChildren(new Option("all", ""), ...Array.from(names).sort().map((name) => new Option(name, name)));
       again();
     }
-    function again() { limit = step; draw(); }
+    const sides = all('select[name="side"]', form);
+    function again() {
+      limit = step;
+      if (sides.length) {
+        const wanted = sides.map((side) => side.value);
+        for (const one of all("#sample [data-answer]")) one.hidden = !wanted.includes(one.dataset.answer);
+      }
+      draw();
+    }
     form.hidden = false;
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", again);

@@ -66,7 +66,7 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     hidden = MatchedSection().context(block, RESULTS, 21)["tables"][0]["lines"][0]
     assert (hidden["pair"], hidden["hidden"]) == (None, True)
     (line,) = MatchedSection().lines(block, RESULTS, 10)
-    assert line.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I → VI)"
+    assert line.plain == "within 20 sets that vary in gender: P4 Trust 0.400 biased (I worse than VI)"
 
 
 def test_only_significant_prompt_sensitivity_is_reported() -> None:

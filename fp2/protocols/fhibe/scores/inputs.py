@@ -3,7 +3,7 @@
 A file is CSV, TSV, Parquet or JSON Lines with one row per subject and image: `image_id`, `subject_id` (optional if
 every image shows one person) and one column per score; optional columns name the model and the task, of which a long
 table has a row each. The `scores.parquet` of a run (long form, salted keys) is read as well. Simulated scores have a
-known truth (`task.options.simulate`), for calibration.
+known truth (`task.options.simulate`), as a positive control.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
 
 BLOCK = "fhibe_scores"
-SIMULATED = "The scores are simulated from a known truth that the config states: calibration, no finding about people."
+SIMULATED = (
+    "The scores are simulated from a known truth, which the config states: a positive control, no finding about people."
+)
 
 
 class FhibeScores(EvaluationProtocol[ScoresOptions]):

@@ -85,7 +85,7 @@ def _disparity_line(one: Mapping[str, Any]) -> Text:
     if not top:
         return line.append("no significant disparity in the published analysis", style="not bold")
     first, rows = top[0], one["benchmark"]["rows"]
-    groups = f"{short_group(first['worst'])} → {short_group(first['best'])}"
+    groups = f"{short_group(first['worst'])} worse than {short_group(first['best'])}"
     line.append(f"highest disparity {number(first['disparity'], 2)} ", style="not bold")
     line.append(f"({first['intersection']}: {groups}), ", style="dim")
     count = sum(row["agreement"] == "both" for row in rows)

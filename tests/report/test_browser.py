@@ -1,0 +1,179 @@
+"""Every page in Chromium: accessible, readable at each width, silent, closed to the network, deaf to hostile words."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, fp2
+from hostile_words import HOSTILE_TEXTS
+from report.conftest import make_hostile, make_results
+
+from fp2.commands.view import server_of
+from fp2.progress import Progress
+from fp2.report.dashboard import render_dashboard
+from fp2.report.leaderboard import summarise
+from fp2.report.sweep import render_sweep
+from fp2.runs.sweep import SweepRun, sweep_results
+from fp2.runs.sweep_report import make_report
+from fp2.runs.viewer import load_viewed
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")
+PAGES = ("dashboard", "hostile dashboard", "sweep", "hostile sweep", "passport", "view", "notebook")
+WIDTHS = (390, 800, 1400)
+"""A phone, a tablet, a desk."""
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One Chromium for all pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield one
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterator[dict[str, str]]:
+    """The pages of two real runs of simulated models, and of made-up results in which every word is an attack."""
+    import fp2 as library
+
+    folder = tmp_path_factory.mktemp("pages")
+    bench = Bench(tmp_path_factory.mktemp("project"), squares)
+    more = ("report=default", "report.figures=false", "cut.each=[gender,region]", "scorer=[valence,refusal]")
+    refusing = "model.truth={seed: 3, refusals: {lifestyle: {base: 0.3}}}"
+    runs = [bench.run(refusing, *more[:-1]).folder, bench.run("model.truth={seed: 5}", *more[:-1]).folder]
+    written = {"dashboard": runs[0] / "dashboard.html", "passport": folder / "passport.html"}
+    assert fp2("passport", str(runs[0] / "passport.json"), "--html", str(written["passport"])) in (0, 1)
+    make_report([str(run) for run in runs], bench.config("report=default", *more[1:2]), folder, Progress(quiet=True))
+    written["sweep"] = folder / "report.html"
+
+    results = [make_hostile(make_results("other", 2, 0.5)), make_results("peeps-vlm", 1, 1.0, embedded=True)]
+    for one in results:  # two of four cuts: as many kinds of tables in half the time
+        one["cuts"] = ["region", "pronoun"]
+    attacks = [{"probe": "trust", "text": text, "count": 9} for text in HOSTILE_TEXTS]
+    sample = [
+        {"probe": "trust", "question": "q", "text": text, "refused": False, "value": 0.1, "groups": {"region": text}}
+        for text in HOSTILE_TEXTS
+    ]
+    board = [row for one in results for row in summarise(one)]
+    hostile = {
+        "hostile dashboard": render_dashboard(results[0], attacks, board, sample=sample),
+        "hostile sweep": render_sweep(sweep_results([SweepRun(copy.deepcopy(one), None, HOSTILE_TEXTS[0])
+                                                     for one in results], [], 10)),
+        "notebook": f'<!DOCTYPE html><html lang="en"><title>x</title><main><h1>x</h1>'
+                    f"{library.load_run(runs[0])._repr_html_()}</main></html>",
+    }  # fmt: skip
+    for name, html in hostile.items():
+        written[name] = folder / f"{name}.html"
+        written[name].write_text(html, encoding="utf-8")
+    viewed = load_viewed([str(run) for run in runs], bench.config(), tmp_path_factory.mktemp("v"), Progress(quiet=True))
+    texts = (HOSTILE_TEXTS * len(viewed.rows))[: len(viewed.rows)]
+    with server_of(replace(viewed, rows=viewed.rows.assign(text_0=texts)), 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield {**{name: path.as_uri() for name, path in written.items()}, "view": server.address}
+        server.shutdown()
+
+
+class Opened:
+    """A page at one width, with what it said to the console and asked of the network."""
+
+    def __init__(self, browser: Any, address: str, width: int, scheme: str) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.said.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(address)
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.context.close()
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "hostile sweep"])  # the tags of the sweep
+def test_a_page_is_accessible_silent_and_closed(browser: Any, addresses: dict[str, str], name: str) -> None:
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    own = addresses[name]
+    for width, scheme in ((WIDTHS[0], "dark"), (WIDTHS[-1], "light")):
+        with Opened(browser, own, width, scheme) as one:
+            one.page.evaluate(axe)
+            tags = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+            found = one.page.evaluate("options => axe.run(document, options)", tags)["violations"]
+            bad = [
+                (rule["id"], node["html"][:200], node["failureSummary"])
+                for rule in found
+                if rule["impact"] in ("serious", "critical")
+                for node in rule["nodes"]
+            ]
+            assert not bad, (width, scheme)
+            assert not one.said
+            assert all(address.startswith((own, "data:")) for address in one.asked)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_never_wider_than_the_window(browser: Any, addresses: dict[str, str], name: str) -> None:
+    with Opened(browser, addresses[name], WIDTHS[0], "light") as one:
+        for width in WIDTHS:
+            one.page.set_viewport_size({"width": width, "height": 900})
+            assert one.page.evaluate("document.documentElement.scrollWidth") <= width, width
+
+
+@pytest.mark.parametrize("name", ["dashboard", "sweep"])
+def test_print_shows_what_the_switches_hide(browser: Any, addresses: dict[str, str], name: str) -> None:
+    with Opened(browser, addresses[name], WIDTHS[1], "dark") as one:
+        hidden = "Array.from(document.querySelectorAll('table')).filter(e => !e.checkVisibility()).length"
+        on_screen = one.page.evaluate(hidden)
+        one.page.emulate_media(media="print")
+        assert one.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert not one.page.locator("#switches").is_visible()
+        on_paper = one.page.evaluate(hidden)
+        assert on_paper < on_screen if name == "dashboard" else on_paper == on_screen
+
+
+@pytest.mark.parametrize("name", ["dashboard", "sweep"])
+def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str], name: str) -> None:
+    focused = "document.activeElement"
+    with Opened(browser, addresses[name], WIDTHS[-1], "light") as one:
+        press = one.page.keyboard.press
+        press("Tab")
+        assert one.page.evaluate(f"{focused}.textContent") == "Skip to the results"
+        while one.page.evaluate(f"{focused}.name") != "cut":
+            press("Tab")
+        shown = (
+            "Array.from(document.querySelectorAll('main .scroll:not([hidden])'), e => e.dataset.cut).filter(Boolean)"
+        )
+        assert set(one.page.evaluate(shown)) == {"gender"}
+        press("ArrowRight")
+        assert set(one.page.evaluate(shown)) == {"region"}
+        while one.page.evaluate(f"{focused}.textContent") != "Probe":
+            press("Tab")
+            assert one.page.evaluate(f"{focused} !== document.body"), "the headings of the table were not reached"
+        assert one.page.evaluate(f"getComputedStyle({focused}).outlineStyle") != "none"
+        press("Enter")
+        assert one.page.evaluate(f"{focused}.parentElement.getAttribute('aria-sort')") == "ascending"
+
+
+def test_hostile_words_are_read_as_words(browser: Any, addresses: dict[str, str]) -> None:
+    for name in ("hostile dashboard", "hostile sweep", "view"):
+        with Opened(browser, addresses[name], WIDTHS[1], "light") as one:
+            assert one.page.locator("img[src=x], a[href^='https://evil'], b").count() == 0
+            assert "<script>alert(1)</script>" in one.page.evaluate("document.body.textContent")
+            assert "49" not in one.page.locator("h1").inner_text()
