@@ -150,7 +150,7 @@ class Dispatcher:
             for worker in idle[: len(self._suspects)]:
                 self._give(worker, [self._suspects.popleft()])
             self._end_passes()
-            if not self._suspects and not any(worker.tasks for worker in self._workers.values()):
+            if not self._suspects and not any(worker.passing for worker in self._workers.values()):
                 return
             yield from self._receive(alone=True)
 
