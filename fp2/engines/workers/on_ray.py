@@ -89,10 +89,10 @@ class RayActors:
         self._own = not ray.is_initialized()
         if self._own:
             _connect(ray, options)
-        # a second thread takes items in while the first waits for something to say
-        self._kind = ray.remote(Actor).options(
-            num_cpus=options.cpus, num_gpus=options.gpus, max_concurrency=2, max_restarts=0
-        )
+        # one thread takes items in, in their order, while another waits for something to say
+        threads = {"in": 1, "out": 1}
+        reserved = {"num_cpus": options.cpus, "num_gpus": options.gpus, "max_restarts": 0}
+        self._kind = ray.remote(concurrency_groups=threads, **reserved)(Actor)
         self._build = ray.put(build)
         self._actors: dict[int, Any] = {}
         self._fetched: dict[Any, int] = {}
@@ -111,10 +111,10 @@ class RayActors:
 
     def give(self, number: int, items: Sequence[Item]) -> None:
         """Send items; an actor that is gone is found by `receive`."""
-        self._actors[number].give.remote(list(items))
+        self._actors[number].give.options(concurrency_group="in").remote(list(items))
 
     def _fetch(self, number: int) -> None:
-        self._fetched[self._actors[number].fetch.remote()] = number
+        self._fetched[self._actors[number].fetch.options(concurrency_group="out").remote()] = number
 
     def receive(self, timeout: float) -> list[tuple[int, Message]]:
         """Return what the actors have said, or that one is gone."""
@@ -145,12 +145,12 @@ class RayActors:
 def _connect(ray: Any, options: RayOptions) -> None:
     """Start Ray on this machine, or connect to the cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")  # its ports are open to other machines
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
     if options.address is not None:
         settings = {"address": options.address, "log_to_driver": False, "logging_level": logging.ERROR}
     else:
-        settings |= {"num_cpus": max(1, round(options.actors * options.cpus)), "_node_ip_address": "127.0.0.1"}
+        settings |= {"num_cpus": max(1, round(options.actors * options.cpus))}
         settings |= {"object_store_memory": options.object_store_mb * _MB}
     with _own_signals():
         try:
