@@ -6,6 +6,7 @@ worker that is ahead of the run waits.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import os
@@ -83,11 +84,9 @@ class RayActors:
     """
 
     def __init__(self, build: Build, options: RayOptions) -> None:
-        import ray
-
-        self._ray, self._options = ray, options
-        self._own = not ray.is_initialized()
-        if self._own:
+        ray: Any = importlib.import_module("ray")
+        self._ray = ray
+        if not ray.is_initialized():
             _connect(ray, options)
         # one thread takes items in, in their order, while another waits for something to say
         threads = {"in": 1, "out": 1}
@@ -133,7 +132,7 @@ class RayActors:
         return found
 
     def close(self) -> None:
-        """End all actors, and Ray if it was started here."""
+        """End all actors; Ray itself, where it was started here, ends with this process."""
         actors = list(self._actors.values())
         self._actors.clear()
         self._fetched.clear()
