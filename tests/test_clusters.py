@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,36 @@ def every_child(pid: int) -> list[int]:
 
 def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+FAKE = """#!/bin/bash
+echo "$@" >> calls
+trap 'exit 130' TERM
+[ -e again ] && exit 0
+touch asking
+for i in $(seq 100); do sleep 0.05; done
+"""
+
+
+def test_the_array_script_stores_and_requeues_what_runs_out_of_time(tmp_path: Path) -> None:
+    script = REPOSITORY / "examples" / "slurm" / "shards.sbatch"
+    (tmp_path / ".fp2").mkdir()
+    (tmp_path / ".fp2" / "salt").write_bytes(b"salt")
+    for name, text in (("python", FAKE), ("scontrol", '#!/bin/bash\necho "$@" >> requeued\n')):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    task = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8"}
+    env = {**os.environ, **task, "FP2_ROOT": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with subprocess.Popen(["bash", script, "model=planted"], env=env, cwd=tmp_path) as job:
+        while not (tmp_path / "asking").exists():
+            time.sleep(0.02)
+        job.send_signal(signal.SIGTERM)
+    assert job.returncode == 130
+    assert (tmp_path / "requeued").read_text() == "requeue 77_3\n"
+    own = tmp_path / "shards" / "3"
+    assert (own / "salt").read_bytes() == b"salt"
+    (tmp_path / "again").touch()
+    assert subprocess.run(["bash", script, "model=planted"], env=env, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "requeued").read_text() == "requeue 77_3\n"
+    words = f"launch.py model=planted shard=3/8 paths.state={own} analysis=quick report=none tracking=none"
+    assert (tmp_path / "calls").read_text().splitlines() == [words] * 2

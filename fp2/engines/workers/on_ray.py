@@ -144,7 +144,6 @@ class RayActors:
 def _connect(ray: Any, options: RayOptions) -> None:
     """Start Ray on this machine, or connect to the cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_AUTH_MODE", "token")  # its ports are open to other machines
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
     if options.address is not None:
         settings = {"address": options.address, "log_to_driver": False, "logging_level": logging.ERROR}
