@@ -102,6 +102,8 @@ def task(cfg: Any) -> None:
     """Run one job. Errors are written to its `status.json`; a sweep continues with the next job."""
     from hydra.core.hydra_config import HydraConfig
 
+    from fp2.runs.local_paths import without_hidden
+
     hydra_cfg = HydraConfig.get()
     folder = Path(hydra_cfg.runtime.output_dir)
     sweep = str(hydra_cfg.mode).endswith("MULTIRUN")
@@ -115,7 +117,7 @@ def task(cfg: Any) -> None:
         if not sweep:  # what a model raised may say anything
             print("\n".join(printable(line, None) for line in traceback.format_exc().split("\n")), file=sys.stderr)
         status = {"exit_status": 1, "message": printable(f"{type(error).__name__}: {error}")}
-    status["overrides"] = list(hydra_cfg.overrides.task)
+    status["overrides"] = without_hidden(hydra_cfg.overrides.task)
     _write_status(folder, status)
     if status["exit_status"] == EXIT_INTERRUPTED and sweep:
         raise KeyboardInterrupt

@@ -187,10 +187,15 @@ class ReportConfig:
 
 @dataclass
 class TrackingConfig:
-    """Where runs are logged. `uri: null` is the SQLite store under `paths.mlruns`."""
+    """Where runs are logged. `uri: null` is the SQLite store under `paths.mlruns`.
+
+    `artifacts` is where a new experiment in a database keeps its files (null: below `paths.mlruns`); a server decides
+    that by itself.
+    """
 
     enabled: bool = True
     uri: str | None = None
+    artifacts: str | None = None
     experiment: str = "fingerprint"
     sweep_id: str | None = None
 

@@ -133,18 +133,38 @@ def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Aske
     title = f"{doing} {config.model.name}"
     with progress.answers(title) as bar:
         live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
+        news = _News(inputs.engine, progress)
+
+        def tick(done: int, failed: int) -> None:
+            live.tick(done, failed)
+            news.tell()
+
         try:
             asked = ask(
                 storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=live.tick,
+                shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
             )  # fmt: skip
         finally:
             live.end()
+            news.tell()
     if asked.left:
         left = f"{asked.left} questions are left to the other shards, and the results are partial"
         progress.note(f"Shard {config.shard}: {left}. Merge the stores of all shards: fp2 store merge")
     progress.note("Analysing" if asked.complete else "Analysing the answers so far (Ctrl-C stops at once)")
     return asked
+
+
+class _News:
+    """Says what an engine has to report since it was built (`Engine.notices`), each line once."""
+
+    def __init__(self, engine: Engine, progress: Progress) -> None:
+        self._engine, self._progress, self._told = engine, progress, len(engine.notices)
+
+    def tell(self) -> None:
+        lines = self._engine.notices
+        for line in lines[self._told :]:
+            self._progress.note(line)
+        self._told = len(lines)
 
 
 def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:

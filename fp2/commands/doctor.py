@@ -119,7 +119,7 @@ def _store(config: Config) -> Check:
 
 
 def _tracking(config: Config) -> Check:
-    from fp2.tracking.client import refuse_foreign_artifacts, summaries, tracking_uri
+    from fp2.tracking.client import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
 
     try:
         refuse_foreign_artifacts(config)
@@ -128,7 +128,7 @@ def _tracking(config: Config) -> Check:
         if "no MLflow store yet" in str(error):
             return True, "no MLflow store yet (the first run creates it)"
         return False, f"MLflow: {error}"
-    return True, f"MLflow store with {n} finished runs at {tracking_uri(config)}"
+    return True, f"MLflow store with {n} finished runs at {shown_uri(tracking_uri(config))}"
 
 
 def _drawing(config: Config) -> Check:

@@ -35,7 +35,7 @@ def serve(overrides: Sequence[str], port: int | None) -> int:
         raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
     port = ui.free_port(port)
     server = subprocess.Popen(
-        ui.server_command(config, port), env=ui.server_environment(), stdout=subprocess.DEVNULL,
+        ui.server_command(port), env=ui.server_environment(config), stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     note = None

@@ -85,7 +85,7 @@ class Engine(Protocol):
 
     @property
     def notices(self) -> Sequence[str]:
-        """What the user should know before anything is asked; for the terminal only."""
+        """What the user should know before anything is asked, then what happened since; for the terminal only."""
         ...
 
     @property

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fp2.config import choices
 from fp2.engines.base import Engine, EngineFactory, EngineOptions
+from fp2.engines.workers.engine import with_workers
+from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error
 from fp2.plugins import ENGINES, check_members, load, own_options, read_installed, read_options
 from fp2.tables import Decoding
@@ -63,6 +66,9 @@ def build_engine(
         raise Fp2Error(what, where="engine", fix=f"Set engine={wanted}{other}")
     connection = store.connection if store is not None else None
     made: Engine = create(kind, model, engine, decoding, connection=connection, verify_files=verify_files)
+    options = engine_options(kind, engine)
+    if isinstance(options, WorkerOptions):
+        made = with_workers(made, options, lambda own: partial(build_engine, model, {**engine, **own}, decoding))
     check_members(made, _MEMBERS, "an engine", "engine")
     return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,12 @@ FILES = "task.files."
 BATTERY_PATHS = ("probe.traits_file", "probe.published")
 """The paths in a battery."""
 HIDDEN_SECTIONS = ("paths",)
-HIDDEN_KEYS = ("tracking.uri", "tracking.sweep_id")  # an address may carry a password
+HIDDEN_KEYS = (
+    "tracking.uri",
+    "tracking.artifacts",
+    "tracking.sweep_id",
+    "engine.ray.address",
+)  # an address may carry a password
 _PATH = re.compile(r"(file:)?(/|~|[A-Za-z]:[\\/]).+")
 
 
@@ -76,6 +81,11 @@ def overrides_without_places(overrides: Sequence[str]) -> list[str]:
             is_path = bool(found and bare) and (name.startswith(FILES) or _PATH.fullmatch(bare) is not None)
             kept.append(f"{key}={value.replace(bare, MARK + _name(bare))}" if is_path else override)
     return kept
+
+
+def without_hidden(overrides: Iterable[str]) -> list[str]:
+    """Return `overrides` without those of keys whose values may carry a password."""
+    return [word for word in overrides if word.partition("=")[0].lstrip("+~") not in HIDDEN_KEYS]
 
 
 def _inline_without_places(override: str, name: str, value: str) -> str:

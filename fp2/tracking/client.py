@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error
 from fp2.text import printable
-from fp2.tracking.database import init_lock, is_half_made, prepare_database
+from fp2.tracking.database import init_lock, is_half_made, prepare_database, server_lock
 from fp2.tracking.liveness import Alive, dead_runs
 from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin_tags
 
@@ -35,6 +35,11 @@ _SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
 def tracking_uri(config: Config) -> str:
     """Return the configured store, or the SQLite file below `paths.mlruns`."""
     return config.tracking.uri or f"sqlite:///{Path(config.paths.mlruns).resolve() / 'mlflow.db'}"
+
+
+def shown_uri(uri: str) -> str:
+    """Return the address of a store without the user and password in it."""
+    return re.sub(r"^([\w+.-]+://)[^/]*@", r"\1", uri)
 
 
 def slug(name: str) -> str:
@@ -165,11 +170,14 @@ def as_user_error(where: str) -> Iterator[None]:
 
     try:
         yield
+    except ModuleNotFoundError as error:  # the driver of a database
+        fix = "pip install 'fp2[postgres]'"
+        raise Fp2Error(f"the package {error.name} is missing", where=shown_uri(where), fix=fix) from error
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         raise Fp2Error(
             f"the MLflow store cannot be used: {first}",
-            where=where.rpartition("@")[2],
+            where=shown_uri(where),
             fix="All answers are stored; repair the MLflow store, or run with tracking=none",
         ) from error
 
@@ -177,11 +185,15 @@ def as_user_error(where: str) -> Iterator[None]:
 def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
     """Return the id of the experiment, and where a half-made database was moved, if there was one."""
     name = config.tracking.experiment
-    if not uri.startswith("sqlite:///"):
+    if uri.startswith(("http://", "https://")):  # the server decides where artifacts are
         mlflow.set_tracking_uri(uri)
         found = mlflow.set_experiment(name)
         _set_kind(mlflow.MlflowClient(tracking_uri=uri), found)
         return str(found.experiment_id), None
+    if not uri.startswith("sqlite:///"):
+        with server_lock(uri):
+            mlflow.set_tracking_uri(uri)
+            return _own_experiment(mlflow.MlflowClient(tracking_uri=uri), config), None
     path = Path(uri.removeprefix("sqlite:///"))
     folder = path.parent
     try:
@@ -194,13 +206,26 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
     with init_lock(path):
         aside = prepare_database(path)
         mlflow.set_tracking_uri(uri)
-        client = mlflow.MlflowClient(tracking_uri=uri)
-        found = client.get_experiment_by_name(name)
-        if found is not None:
-            _set_kind(client, found)
-            return str(found.experiment_id), aside
-        location = (folder / "artifacts" / slug(name)).as_uri()
-        return str(client.create_experiment(name, artifact_location=location, tags={KIND_TAG: KIND})), aside
+        return _own_experiment(mlflow.MlflowClient(tracking_uri=uri), config), aside
+
+
+def _own_experiment(client: Any, config: Config) -> str:
+    """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
+    name = config.tracking.experiment
+    found = client.get_experiment_by_name(name)
+    if found is not None:
+        _set_kind(client, found)
+        return str(found.experiment_id)
+    root = config.tracking.artifacts or _artifacts_here(config)
+    return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
+
+
+def _artifacts_here(config: Config) -> str:
+    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database."""
+    uri = tracking_uri(config)
+    local = uri.startswith("sqlite:///")
+    folder = Path(uri.removeprefix("sqlite:///")).parent if local else Path(config.paths.mlruns).resolve()
+    return (folder / "artifacts").as_uri()
 
 
 def _set_kind(client: Any, experiment: Any) -> None:
@@ -212,9 +237,8 @@ def _set_kind(client: Any, experiment: Any) -> None:
 def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> None:
     """Link a run to its data set and its model, which the runs of an experiment share."""
     uri = tracking_uri(config)
-    local = uri.startswith("sqlite:///")
     shared = {key: value for key, value in metrics_of(results).items() if _SHARED.fullmatch(key)}
-    with init_lock(Path(uri.removeprefix("sqlite:///"))) if local else nullcontext():
+    with init_lock(Path(uri.removeprefix("sqlite:///"))) if uri.startswith("sqlite:///") else server_lock(uri):
         log_dataset(tracker.client, tracker.run_id, results)
         log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
@@ -296,10 +320,10 @@ def find_run(config: Config, word: str) -> str:
     hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
         several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
-        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=uri)
+        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=shown_uri(uri))
     if not runs and not hashes:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
-        raise Fp2Error(f"there is no run {word!r}", where=uri.rpartition("@")[2], fix=fix)
+        raise Fp2Error(f"there is no run {word!r}", where=shown_uri(uri), fix=fix)
     if word in runs:
         return word
     named = runs or [names[0] for names, config_hash in found if config_hash in hashes]
@@ -338,7 +362,7 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
     except (mlflow.exceptions.MlflowException, OSError) as error:
         raise Fp2Error(
             f"run {run_id!r} or its artifacts cannot be read: {str(error).splitlines()[0]}",
-            where=tracking_uri(config),
+            where=shown_uri(tracking_uri(config)),
             fix="Check the id; if the project was moved, run: fp2 relocate",
         ) from error
 
@@ -500,7 +524,7 @@ def relocate(config: Config) -> int:
     uri = tracking_uri(config)
     path = Path(uri.removeprefix("sqlite:///"))
     if not uri.startswith("sqlite:///") or not path.is_file():
-        raise Fp2Error("there is no SQLite store to relocate", where=uri)
+        raise Fp2Error("there is no SQLite store to relocate", where=shown_uri(uri))
     changed = 0
     with closing(sqlite3.connect(path)) as connection, connection:
         for experiment, new, old in _misplaced(connection, path):

@@ -1,8 +1,8 @@
-"""The SQLite database of the MLflow store: created as a whole or not at all, repaired where it was left half made.
+"""The database of the MLflow store: SQLite's is created as a whole or not at all, and repaired where it is half made.
 
 MLflow creates its tables in some eighty committed steps. A process that is killed between two of them, or a second one
 that starts at the same moment, leaves a database that MLflow never opens again. So the database is created in a
-temporary file, under a lock, and renamed once it is complete.
+temporary file, under a lock, and renamed once it is complete. PostgreSQL locks itself (`server_lock`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 LOCK_SECONDS = 120.0
 """Longest wait for another process that creates the database."""
+_ADVISORY = 0x667032  # any number that every process here knows
 _SIDECARS = ("", "-journal", "-wal", "-shm")  # a journal that stayed behind would be replayed into the new file
 
 
@@ -62,6 +64,30 @@ def init_lock(path: Path) -> AbstractContextManager[object]:
     from filelock import FileLock
 
     return FileLock(path.parent / ".init.lock", timeout=LOCK_SECONDS)
+
+
+@contextmanager
+def server_lock(uri: str) -> Iterator[None]:
+    """Hold the lock under which tables, experiments and models are created in PostgreSQL; other stores have none.
+
+    It is the server's (`pg_advisory_lock`), so that it holds between machines and ends with the connection. A second
+    process that creates the tables at the same moment would fail.
+
+    Raises
+    ------
+    SQLAlchemyError, ModuleNotFoundError
+        If there is no connection, or no driver.
+    """
+    if not uri.startswith("postgresql"):
+        yield
+        return
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.NullPool)
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text(f"SET lock_timeout = '{LOCK_SECONDS:.0f}s'"))
+        connection.execute(sqlalchemy.text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY})
+        yield
 
 
 def _draft(path: Path) -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,19 +125,23 @@ def _repository(run: Logged) -> Any:
 
 
 def _drop_metrics(config: Config, run_id: str) -> None:
-    """Delete the metrics of a run and its links to data sets, which MLflow cannot do. In a SQLite store only."""
+    """Delete the metrics of a run and its links to data sets, which MLflow cannot do; not through a server."""
     uri = tracking_uri(config)
-    if not uri.startswith("sqlite:///"):
+    if uri.startswith(("http://", "https://")):
         return
-    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=30)) as connection, connection:
-        connection.execute("PRAGMA secure_delete = ON")
-        for table, column in (
-            ("metrics", "run_uuid"),
-            ("latest_metrics", "run_uuid"),
-            ("logged_model_metrics", "run_id"),
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.NullPool)
+    with engine.begin() as connection:
+        if uri.startswith("sqlite:"):
+            connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        for rows in (
+            "metrics WHERE run_uuid = :run",
+            "latest_metrics WHERE run_uuid = :run",
+            "logged_model_metrics WHERE run_id = :run",
+            "inputs WHERE source_type = 'DATASET' AND destination_id = :run",
         ):
-            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run_id,))
-        connection.execute("DELETE FROM inputs WHERE source_type = 'DATASET' AND destination_id = ?", (run_id,))
+            connection.execute(sqlalchemy.text(f"DELETE FROM {rows}"), {"run": run_id})
 
 
 def ending_of(config: Config, run_id: str) -> tuple[str, str | None] | None:

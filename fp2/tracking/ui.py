@@ -15,7 +15,7 @@ from urllib.parse import quote
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.tracking.client import tracking_uri
+from fp2.tracking.client import shown_uri, tracking_uri
 
 HOST, FIRST_PORT, N_PORTS = "127.0.0.1", 5000, 100
 FILE = "ui.json"
@@ -43,14 +43,14 @@ def base_url(config: Config) -> str:
     """Return the address of the project's UI: that of a tracking server, of the running `fp2 ui`, or its first port."""
     uri = tracking_uri(config)
     if uri.startswith(("http://", "https://")):
-        return uri.rstrip("/")
+        return shown_uri(uri).rstrip("/")
     return f"http://{HOST}:{running_port(config) or FIRST_PORT}"
 
 
 def ui_command(config: Config) -> str:
     """Return the command that opens the UI on this store, as typed in this folder."""
     if config.tracking.uri is not None:
-        return f"fp2 ui tracking.uri={config.tracking.uri}"
+        return f"fp2 ui tracking.uri={shown_uri(config.tracking.uri)}"
     mlruns = Path(config.paths.mlruns).resolve()
     return (
         "fp2 ui"
@@ -96,16 +96,15 @@ def free_port(wanted: int | None = None) -> int:
     raise Fp2Error(f"no port from {FIRST_PORT} to {FIRST_PORT + N_PORTS - 1} is free", fix="Give --port")
 
 
-def server_command(config: Config, port: int) -> list[str]:
-    """Return the command of the server: this store, this machine only, one worker."""
-    store = ["--backend-store-uri", tracking_uri(config)]
-    return [sys.executable, "-m", "mlflow", "server", *store, "--host", HOST, "--port", str(port), "--workers", "1"]
+def server_command(port: int) -> list[str]:
+    """Return the command of the server: this machine only, one worker; the store is in its environment."""
+    return [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
 
 
-def server_environment() -> dict[str, str]:
-    """Return the environment of the server: no telemetry, no second process for jobs."""
+def server_environment(config: Config) -> dict[str, str]:
+    """Return the environment of the server: the store (whose password no list of processes shows), and nothing else."""
     off = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return {**os.environ, **off}
+    return {**os.environ, **off, "MLFLOW_BACKEND_STORE_URI": tracking_uri(config)}
 
 
 def remember_port(config: Config, port: int) -> Path:

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fp2.engines.base import EngineOptions, Positive
+from fp2.engines.base import Positive
+from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error, nearest
 
 Attention = Literal["sdpa", "eager", "flash_attention_2"]
@@ -30,15 +31,15 @@ Pairs = tuple[tuple[DeviceName, DeviceName], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOptions(EngineOptions):
-    """The options of an engine that runs a model in this process.
+class LocalOptions(WorkerOptions):
+    """The options of an engine that runs a model on this machine, in this process or in workers.
 
     Attributes
     ----------
     batch_size : int, optional
         Items computed together; by model size and device if not given; halved when memory runs out.
-    device : str
-        `auto` (a GPU if torch sees one), `cpu`, `cuda`, `cuda:N` or `mps`.
+    device, devices, ray
+        See `WorkerOptions`; a device is `auto` (a GPU if torch sees one), `cpu`, `cuda`, `cuda:N` or `mps`.
     device_map : str or mapping, optional
         None puts the whole model on one device; `auto` spreads it; a mapping names the device of each module.
     max_memory : mapping, optional
@@ -50,7 +51,6 @@ class LocalOptions(EngineOptions):
     """
 
     batch_size: Positive | None = None
-    device: str = "auto"
     device_map: Any = None
     max_memory: Any = None
     attention: Attention | None = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fp2.engines.base import BaseEngine, EngineOptions, Positive
+from fp2.engines.base import BaseEngine, Positive
 from fp2.engines.planted.answers import (
     TEXT_METHOD,
     YES_NO_METHOD,
@@ -27,6 +27,7 @@ from fp2.engines.planted.answers import (
     unknown_trait,
 )
 from fp2.engines.planted.truth import PlantedTruth, load_truth
+from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import HIDES_PERSON, Answer, Decoding, ImageTask, Question
@@ -41,7 +42,7 @@ NO_EFFECT = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlantedOptions(EngineOptions):
+class PlantedOptions(WorkerOptions):
     """The options of `engine=planted`.
 
     Attributes

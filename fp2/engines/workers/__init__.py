@@ -1,0 +1,1 @@
+"""One model in several processes: on the devices of this machine, or as actors of Ray."""

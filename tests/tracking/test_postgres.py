@@ -1,0 +1,167 @@
+"""Runs logged to a PostgreSQL server that the test starts, and through an MLflow server that keeps the files."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from bench import Bench, files_in, fp2, run_child
+
+from fp2.errors import EXIT_NOT_LOGGED
+from fp2.tracking.client import shown_uri
+
+PASSWORD = "a-secret-of-the-database"
+BINARIES = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)), None)
+INITDB = BINARIES or (Path(found) if (found := shutil.which("initdb")) else None)
+needs_server = pytest.mark.skipif(
+    INITDB is None or importlib.util.find_spec("psycopg") is None,
+    reason="PostgreSQL or the extra `postgres` is not installed",
+)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """The address of a new PostgreSQL server on this machine."""
+    assert INITDB is not None
+    user = "postgres" if os.getuid() == 0 else getpass.getuser()  # it refuses to run as root
+    folder = Path(tempfile.mkdtemp(prefix="fp2-postgres-"))
+    secret = folder / "password"
+    secret.write_text(PASSWORD, encoding="utf-8")
+    if os.getuid() == 0:
+        for path in (folder, secret):
+            shutil.chown(path, user)
+    port, data = free_port(), folder / "data"
+    with_password = ["-A", "scram-sha-256", f"--pwfile={secret}"]
+    subprocess.run(
+        [INITDB, "-D", data, "-U", "fp2", "--no-sync", *with_password], check=True, capture_output=True, user=user,
+        cwd=folder,
+    )  # fmt: skip
+    server = subprocess.Popen(
+        [INITDB.with_name("postgres"), "-D", data, "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F"], user=user,
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 30
+        while not _answers(port) and time.monotonic() < until:
+            time.sleep(0.1)
+        yield f"postgresql://fp2:{PASSWORD}@127.0.0.1:{port}/postgres"
+    finally:
+        server.send_signal(signal.SIGINT)  # without waiting for connections that are still open
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+@needs_server
+def test_runs_that_start_at_once_on_an_empty_database_are_both_logged(bench: Bench, database: str) -> None:
+    import mlflow
+
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    words = ["tracking=mlflow", f"tracking.uri={database}", f"tracking.artifacts={(bench.root / 'shared').as_uri()}"]
+    both = [
+        context.Process(target=run_child, args=(str(bench.root), str(bench.pictures), [*words, f"seed={n}"], results))
+        for n in (1, 2)
+    ]
+    for one in both:
+        one.start()
+    assert [results.get(timeout=120) for _ in both] == [(0, "")] * 2
+    for one in both:
+        one.join()
+    client = mlflow.MlflowClient(tracking_uri=database)
+    runs = client.search_runs(["1"])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 2
+    assert len(client.search_logged_models(["1"])) == 1
+    for run in runs:
+        assert run.info.artifact_uri.startswith((bench.root / "shared" / "fingerprint").as_uri())
+    assert "passport.json" in " ".join(files_in(bench.root / "shared"))
+    assert [path for path in bench.root.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()] == []
+
+
+@needs_server
+def test_an_interrupted_log_is_resumed_and_a_run_is_found_and_repeated(
+    bench: Bench, database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fp2.tracking.client import Tracker
+
+    words = ("tracking=mlflow", f"tracking.uri={database}", "tracking.experiment=late")
+    with monkeypatch.context() as patch:
+        patch.setattr(Tracker, "log", lambda *_: (_ for _ in ()).throw(OSError("the database went away")))
+        outcome = bench.run(*words)
+    assert outcome.exit_status == EXIT_NOT_LOGGED
+    mine = [f"tracking.uri={database}", "tracking.experiment=late", *bench.paths]
+    assert fp2("log", str(outcome.folder), *mine) == 0
+    assert fp2("leaderboard", *mine) == 0
+    assert fp2("check", outcome.run_id, *mine) == 0
+    said = capsys.readouterr()
+    assert outcome.run_id[:8] in said.out
+    assert PASSWORD not in said.out + said.err
+
+
+@needs_server
+def test_files_go_through_the_server_to_where_it_keeps_them(bench: Bench, database: str, tmp_path: Path) -> None:
+    port = free_port()
+    kept = tmp_path / "bucket"
+    off = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", "--artifacts-destination", kept.as_uri(),
+         "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+        env={**os.environ, **off, "MLFLOW_BACKEND_STORE_URI": database}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 90
+        while time.monotonic() < until:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+                break
+            time.sleep(0.3)
+        uri = f"tracking.uri=http://127.0.0.1:{port}"
+        outcome = bench.run("tracking=mlflow", uri, "tracking.experiment=served")
+        assert outcome.exit_status == 0
+        assert any(name.endswith("passport.json") for name in files_in(kept))
+        assert fp2("check", outcome.run_id, uri, "tracking.experiment=served", *bench.paths) == 0
+        assert not (bench.root / "mlruns").exists()
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_a_driver_that_is_missing_is_one_line_and_costs_no_answer(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = f"tracking.uri=postgresql+fp2nodriver://me:{PASSWORD}@127.0.0.1:1/x"
+    assert bench.launch("tracking=mlflow", uri) == EXIT_NOT_LOGGED
+    said = capsys.readouterr()
+    assert "MLflow" in said.err
+    assert PASSWORD not in said.out + said.err
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert shown_uri(f"postgresql://me:{PASSWORD}@host:5432/runs") == "postgresql://host:5432/runs"
+    assert shown_uri(f"https://me:p@{PASSWORD}@host/x") == "https://host/x"
+    assert shown_uri("sqlite:////a@b/mlflow.db") == "sqlite:////a@b/mlflow.db"
