@@ -69,7 +69,9 @@ FAULTS: dict[str, Fault] = {
     "answers with empty text": Fault(saying(""), (0,), lies=True),
     "answers with a text of 5 MB": Fault(saying("again and " * 500_000), (0,), lies=True),
     "answers in invalid UTF-8 (lone surrogates)": Fault(saying("a \ud800 b \udfff"), (0,), lies=True),
-    "answers with control characters": Fault(saying("\x00\x1b]0;title\x07\x1b[31m [bold]red[/] \r\n=1+1"), (0,), lies=True),
+    "answers with control characters": Fault(
+        saying("\x00\x1b]0;title\x07\x1b[31m [bold]red[/] \r\n=1+1"), (0,), lies=True
+    ),
     "answers with numbers that are none": Fault(saying("Yes", numbers={"p_yes": float("nan")}), (0, 3)),
     "answers with a failure and no text": Fault(saying(None, error="\x1b[31mno\x00"), (0, 3)),
 }

@@ -12,7 +12,8 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.server.client import RefusedError, ServerClient
+from fp2.engines.server.client import Channel
+from fp2.engines.server.replies import RefusedError
 from fp2.tables import Decoding
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed
     return body if decoding.temperature <= 0 else {**body, "top_p": 1.0, "seed": seed}
 
 
-async def post_chat(client: ServerClient, body: Mapping[str, Any]) -> dict[str, Any]:
+async def post_chat(channel: Channel, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
 
     Raises
@@ -69,12 +70,12 @@ async def post_chat(client: ServerClient, body: Mapping[str, Any]) -> dict[str, 
     RefusedError, UnreachableError
     """
     try:
-        return await client.post(PATH, _with_limit(body, client.token_limit))
+        return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
     except RefusedError as error:
-        if client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
+        if channel.client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
             raise
-    client.token_limit = NEWER_LIMIT
-    return await client.post(PATH, _with_limit(body, client.token_limit))
+    channel.client.token_limit = NEWER_LIMIT
+    return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
 
 
 def _with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
