@@ -67,7 +67,7 @@ FAULTS: dict[str, Fault] = {
     "answers nothing to some questions, once": Fault(lambda batch, number: batch[:5] if number == 3 else batch, (0,)),
     "never answers some questions": Fault(lambda batch, number: batch[:-2], (0, 3)),  # by the error budget
     "answers with empty text": Fault(saying(""), (0,), lies=True),
-    "answers with a text of 5 MB": Fault(saying("again and " * 500_000), (0,), lies=True),
+    "answers with a text of 5 MB": Fault(saying("again and " * 500_000), (0,)),
     "answers in invalid UTF-8 (lone surrogates)": Fault(saying("a \ud800 b \udfff"), (0,), lies=True),
     "answers with control characters": Fault(
         saying("\x00\x1b]0;title\x07\x1b[31m [bold]red[/] \r\n=1+1"), (0,), lies=True

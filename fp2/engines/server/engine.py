@@ -357,7 +357,7 @@ class OpenAICompatEngine(BaseEngine):
                 seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
                 reply = await post_chat(channel, chat_body(self.spec.id, question.text, image, self.decoding, seed))
                 self._record_served(reply)
-                text, tokens = read_text(reply, self.decoding.max_new_tokens)
+                text, tokens = read_text(reply, self.decoding)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, path)
             return failed(task, question, str(error))
