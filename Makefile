@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test audit clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -50,6 +50,12 @@ bench: setup ## Run the benchmarks, one JSON line each
 
 torture: setup ## Kill, starve and deceive runs, and compare what is left (about half an hour; ARGS=--short for a part)
 	$(BIN)/python -m benchmarks.torture $(ARGS)
+
+wheel-test: setup ## Install the wheel into a fresh environment and run it there (ARGS=--full downloads the dependencies too)
+	./.ci/wheel $(ARGS)
+
+audit: setup ## Look for known vulnerabilities in the pinned dependencies (needs the network)
+	./.ci/audit
 
 train-peeps: setup ## Train the bundled model again (about two and a half hours on one core; fixed steps and seed)
 	$(BIN)/python -m training.peeps

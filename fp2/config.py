@@ -62,8 +62,10 @@ class ModelConfig:
         The dtype of the softmax that the probability of those tokens is read from; None is float32.
     truth : str or mapping, optional
         The effects of the simulator.
-    base_url, api_key_env : str, optional
-        Address of a server, and the environment variable that holds its key.
+    base_url : str or list of str, optional
+        Address of a server, or of several that serve the same model.
+    api_key_env : str, optional
+        The environment variable that holds the key of the servers.
     """
 
     name: str = "peeps_vlm"
@@ -81,7 +83,7 @@ class ModelConfig:
     yes_no: list[str] | None = None
     softmax_dtype: str | None = None
     truth: Any = None
-    base_url: str | None = None
+    base_url: Any = None
     api_key_env: str | None = None
 
 

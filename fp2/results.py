@@ -114,7 +114,7 @@ class Analysis:
 ABOUT = (
     "schema_version", "fp2_version", "severity_bounds", "title", "run_id", "created", "complete", "config_hash",
     "response_set", "dataset_digest", "model", "architecture", "dataset", "variant", "probes", "scorers", "cuts",
-    "limitations", "earlier_looks",
+    "serving", "limitations", "earlier_looks",
 )  # fmt: skip
 """Keys that say what a run is."""
 HISTORY = ("purged", "rescored_from")

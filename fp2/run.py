@@ -26,7 +26,7 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import Engine, SuppliesAnswers
+from fp2.engines.base import AsksServers, Engine, SuppliesAnswers
 from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
@@ -180,6 +180,7 @@ def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) 
         "response_set": storage.response_set,
         "model": describe_model(config, inputs.engine),
         **describe_architecture(inputs.engine),
+        **describe_serving(inputs.engine),
         "probes": protocol.describe_questions(battery),
         "scorers": describe_scorers(inputs.scorers),
     }
@@ -302,6 +303,12 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
         **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
     }
+
+
+def describe_serving(engine: Engine) -> dict[str, Any]:
+    """Return what became of the requests to servers (key `serving`); nothing without a server or a request."""
+    found = engine.serving() if isinstance(engine, AsksServers) else {}
+    return {"serving": found} if found else {}
 
 
 def describe_architecture(engine: Engine) -> dict[str, Any]:

@@ -232,6 +232,11 @@ class Decoding:
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
+    @property
+    def longest_answer(self) -> int:
+        """Characters of the longest answer that a model can have generated; a token has about four, and at most 64."""
+        return 1000 + 64 * self.max_new_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class ImageTask:

@@ -27,11 +27,12 @@ PARTS = {"kills": kills, "disks": disks, "models": models, "servers": servers, "
 def main() -> int:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="a few of each")
+    parser.add_argument("--share", type=float, default=1.0, help="the share of the attempts that is made")
     parser.add_argument("--only", default=",".join(PARTS), help="which parts, separated by commas")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON line")
     given = parser.parse_args()
-    rows = torture([PARTS[name] for name in given.only.split(",")], given.seed, short=given.short)
+    rows = torture([PARTS[name] for name in given.only.split(",")], given.seed, short=given.short, share=given.share)
     if given.json:
         print(
             json.dumps(
@@ -46,14 +47,14 @@ def main() -> int:
     return 1 if any(row.broken for row in rows) else 0
 
 
-def torture(parts: list[object], seed: int, *, short: bool) -> list[Row]:
+def torture(parts: list[object], seed: int, *, short: bool = False, share: float = 1.0) -> list[Row]:
     """Return the rows of all parts; what must not have happened is printed as it happens."""
     import mlflow  # noqa: F401  (a forked run does not import it again)
     import pandas  # noqa: F401
 
     found: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="fp2-torture-") as folder:
-        yard = Yard(Path(folder), seed, short)
+        yard = Yard(Path(folder), seed, short=short, share=share)
         for part in parts:
             started = time.monotonic()
             for row in part(yard):  # type: ignore[operator]

@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,11 +21,32 @@ ENOUGH = 10**12
 
 def disks(yard: Yard) -> Iterator[Row]:
     """Yield a row for each fault of a disk."""
+    yield _full(yard)
     yield _limited(yard)
     yield _injected(yard)
     yield _read_only(yard)
     yield _truncated(yard)
     yield _flipped(yard)
+
+
+def _full(yard: Yard) -> Row:
+    """Run on a disk of its own (tmpfs) that becomes full at a random moment, then has space again."""
+    row = Row("a disk of 40 kB to 4 MB becomes full")
+    root = yard.folder / "disk"
+    for _ in range(yard.times(30, 0)):
+        root.mkdir(exist_ok=True)
+        size = int(10 ** yard.random.uniform(4.6, 6.6))
+        if os.geteuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", root]).returncode:
+            print("a full disk: left out, no disk can be mounted here", file=sys.stderr)
+            break
+        try:
+            project = Project(root, yard.pictures)
+            ended = project.run("report=default")
+            subprocess.run(["mount", "-o", "remount,size=100m", root], check=True)
+            _tried(row, project, yard, ended)
+        finally:
+            subprocess.run(["umount", root], check=True)
+    return row
 
 
 def limit(size: int) -> Patch:
@@ -41,7 +64,7 @@ def _limited(yard: Yard) -> Row:
     row = Row("files cannot grow beyond a random size (RLIMIT_FSIZE)")
     for _ in range(yard.times(20, 1)):
         project = yard.project()
-        size = int(10 ** yard.random.uniform(3.6, 6.2))
+        size = int(10 ** yard.random.uniform(4.4, 6.2))  # the log of what was asked takes 11 kB
         _tried(row, project, yard, project.run("report=default", patch=limit(size)))
     return row
 

@@ -63,14 +63,15 @@ class Project:
 
     def __init__(self, root: Path, pictures: Path, *, words: Sequence[str] = (), slow: float = 0.0) -> None:
         self.bench = Bench(root, pictures)
-        self.words, self.slow = (*WORDS, *words), slow
-        self.asked = root / "asked.log"
+        self.words, self.slow, self._started = (*WORDS, *words), slow, 0
+        self.asked, self.output = root.with_suffix(".asked"), root.with_suffix(".output")  # not on a disk that is full
         (root / "state").mkdir(parents=True, exist_ok=True)
         (root / "state" / "salt").write_bytes(bytes(range(32)))  # the same keys in every project
 
     def start(self, *words: str, patch: Patch | None = None) -> tuple[int, Path]:
-        """Fork a run; return its process and the file of its output."""
-        output = self.bench.root / "output.txt"
+        """Fork a run; return its process and the file of its output, which the next run overwrites."""
+        self._started += 1
+        output = self.output.with_suffix(f".output{self._started % 2}")  # two may run at once
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -83,9 +84,9 @@ class Project:
             os.dup2(handle, 2)
             os.environ["FP2_ROOT"] = str(self.bench.root)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._log_questions()
             if patch is not None:
                 patch()
+            self._log_questions()  # of what the patched model says
             status = self.bench.launch(*self.words, *words)
         except SystemExit as ended:
             status = int(ended.code or 0)
@@ -118,7 +119,7 @@ class Project:
             time.sleep(0.002)
 
     def _log_questions(self) -> None:
-        """Log every question as it is asked, and the end of every batch that was stored."""
+        """Log every question as it is asked, and the usable answers of every batch that was stored."""
         from fp2.engines.planted.engine import PlantedEngine
 
         quick, log, slow = PlantedEngine.answer, self.asked, self.slow
@@ -129,7 +130,7 @@ class Project:
                     handle.write("".join(f"{one.image_id} {one.question_id}\n" for one in batch))
                 yield batch
                 with log.open("a") as handle:
-                    handle.write(f"stored {len(batch)}\n")
+                    handle.write(f"stored {sum(one.error is None for one in batch)}\n")
                 time.sleep(slow)
 
         PlantedEngine.answer = answer  # type: ignore[method-assign]
@@ -167,17 +168,19 @@ class Project:
         return wrong + ([] if results_of(self.bench.run_folders()[-1])["complete"] else ["the next run is partial"])
 
     def remove(self) -> None:
-        """Delete the project."""
+        """Delete the project and its logs."""
         shutil.rmtree(self.bench.root, ignore_errors=True)
+        for path in (self.asked, *self.bench.root.parent.glob(f"{self.output.name}*")):
+            path.unlink(missing_ok=True)
 
 
 class Yard:
     """A temporary folder with images, the tables that an undisturbed run writes, and fresh projects."""
 
-    def __init__(self, folder: Path, seed: int, short: bool) -> None:
+    def __init__(self, folder: Path, seed: int, *, short: bool = False, share: float = 1.0) -> None:
         import random
 
-        self.folder, self.short, self.random = folder, short, random.Random(seed)
+        self.folder, self.short, self._share, self.random = folder, short, share, random.Random(seed)
         self.pictures = write_pictures(folder / "pictures")
         self._n = 0
         first = self.project()
@@ -193,8 +196,8 @@ class Yard:
         return Project(self.folder / f"p{self._n}", self.pictures, **options)
 
     def times(self, full: int, short: int) -> int:
-        """Return how often to try."""
-        return short if self.short else full
+        """Return how often to try: `short`, or the share of `full`."""
+        return short if self.short else max(1, round(full * self._share))
 
 
 __all__ = ["PER_BATCH", "Bench", "Ended", "Patch", "Project", "Row", "Yard", "every_byte"]

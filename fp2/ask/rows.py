@@ -18,6 +18,7 @@ from fp2.ask.answers import RowAnswers
 from fp2.ask.loop import Forecast
 from fp2.ask.plan import Plan, PlannedRow
 from fp2.data.stimuli import original_image_id
+from fp2.engines.base import SuppliesAnswers
 from fp2.hashing import canonical_json, digest
 from fp2.store.key_index import distinct, stored_keys
 from fp2.store.leases import Leases
@@ -59,6 +60,7 @@ class RowStorage:
 
     def __init__(self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore) -> None:
         self.plan, self._engine, self._store = plan, engine, store
+        self._longest = None if isinstance(engine, SuppliesAnswers) else decoding.longest_answer
         self._digests = _task_digests(plan, engine, decoding)
         self._index, places = distinct(self._digests.reshape(-1, 32))
         self._of = places.reshape(self._digests.shape[:2])
@@ -197,7 +199,7 @@ class RowStorage:
         where = [place for answer, place in zip(batch, where, strict=True) if answer.error != NOT_SUPPLIED]
         given = [answer for answer in batch if answer.error != NOT_SUPPLIED]
         keys = [self._digests[place].tobytes().hex() for place in where]
-        rows = list(zip(keys, map(_storable, given), strict=True))
+        rows = [(key, self._storable(answer)) for key, answer in zip(keys, given, strict=True)]
         self._store.put_many(rows, self._engine.runtime())
         for (key, answer), place in zip(rows, where, strict=True):
             if answer.error is None:
@@ -207,6 +209,19 @@ class RowStorage:
                 self._failed[key] = answer.error
                 self._failed_at[key] = int(self._of[place])
         return sum(answer.error is None for _, answer in rows)
+
+    def _storable(self, answer: Answer) -> Answer:
+        """Return the answer, or why it cannot be stored: one broken answer must not end the run, or its scoring."""
+        if answer.error is None and self._longest and len(answer.text or "") > self._longest:
+            why = f"the answer has {len(answer.text or '')} characters, far more than the tokens asked for make"
+            return replace(answer, text=None, numbers=None, error=why)
+        if answer.numbers is None or answer.error is not None:
+            return answer
+        try:
+            canonical_json(dict(answer.numbers))
+        except (ValueError, TypeError) as error:
+            return replace(answer, text=None, numbers=None, error=f"the engine gave unusable numbers: {error}")
+        return answer
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -291,14 +306,3 @@ def _task_digests(plan: Plan, engine: Engine, decoding: Decoding) -> NDArray[np.
         body = keys[task.blind].of(task.pixel_sha256, task.variant, task.variant_params, own)
         found[place] = np.frombuffer(body, dtype=np.uint8).reshape(-1, 32)
     return found
-
-
-def _storable(answer: Answer) -> Answer:
-    """Return the answer, or the reason why its numbers cannot be stored: one broken number must not end the run."""
-    if answer.numbers is None or answer.error is not None:
-        return answer
-    try:
-        canonical_json(dict(answer.numbers))
-    except (ValueError, TypeError) as error:
-        return replace(answer, text=None, numbers=None, error=f"the engine gave unusable numbers: {error}")
-    return answer

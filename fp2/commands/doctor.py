@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import shutil
 import sys
@@ -20,6 +21,10 @@ from fp2.text import printable
 
 Check = tuple[bool, str]
 NEEDED_FREE_GB = 2.0
+MOUNTS = Path("/proc/self/mounts")
+NETWORK_DISKS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "afs", "ceph", "glusterfs", "9p", "ncpfs"}
+)
 
 
 def examine(overrides: Sequence[str], as_json: bool = False) -> int:
@@ -32,6 +37,7 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
         _torchvision,
         _device,
         _disk,
+        _local_disk,
         _store,
         _tracking,
         _drawing,
@@ -50,22 +56,41 @@ def _python(config: Config) -> Check:
 
 
 def _packages(config: Config) -> Check:
-    """Check that every requirement is installed in a version that satisfies it."""
+    """Check that every requirement, and every requirement of those, is installed in a version that satisfies it."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
-    wrong = []
-    for text in _required():
+    wrong: dict[str, None] = {}
+    left, seen = [(text, "") for text in _required()], set()
+    while left:
+        text, by = left.pop()
         need = Requirement(text)
+        extras = sorted(need.extras) or [""]
         if need.marker is not None and not need.marker.evaluate({"extra": ""}):
             continue
         try:
             have = importlib.metadata.version(need.name)
         except importlib.metadata.PackageNotFoundError:
-            wrong.append(f"{need.name} is missing")
+            wrong[f"{need.name} is missing{by}"] = None
             continue
         if not need.specifier.contains(have, prereleases=True):
-            wrong.append(f"{need.name} {have} is not {need.specifier}")
-    return not wrong, "packages" + (f": {'; '.join(wrong)}; run: make setup" if wrong else " as required")
+            wrong[f"{need.name} {have} is not {need.specifier}{by}"] = None
+        mark = (canonicalize_name(need.name), *extras)
+        if mark not in seen:
+            seen.add(mark)
+            left += [(one, f", which {need.name} needs") for one in _of(need.name, extras)]
+    return not wrong, "packages" + (f": {'; '.join(sorted(wrong))}; run: make setup" if wrong else " as required")
+
+
+def _of(name: str, extras: Sequence[str]) -> list[str]:
+    """Return the requirements of an installed package with these extras that apply here, without their markers."""
+    from packaging.requirements import Requirement
+
+    found = [Requirement(text) for text in importlib.metadata.requires(name) or []]
+    apply = [one for one in found if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in extras)]
+    for one in apply:
+        one.marker = None
+    return [str(one) for one in apply]
 
 
 def _required() -> list[str]:
@@ -97,14 +122,36 @@ def _device(config: Config) -> Check:
     wanted = getattr(config.engine, "device", "auto")
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    return True, f"torch {torch.__version__} on {name}"
+    if torch.cuda.is_available():
+        return True, f"torch {torch.__version__} on {torch.cuda.get_device_name()}"
+    built = f" (built for CUDA {torch.version.cuda}: the CPU build takes less disk)" if torch.version.cuda else ""
+    return True, f"torch {torch.__version__} on CPU, {torch.get_num_threads()} threads{built}"
 
 
 def _disk(config: Config) -> Check:
     folder = Path(config.paths.root)
     free = shutil.disk_usage(folder).free / 1e9
     return free >= NEEDED_FREE_GB, f"{free:.1f} GB free in {folder.resolve()} ({NEEDED_FREE_GB:.0f} GB are required)"
+
+
+def _local_disk(config: Config) -> Check:
+    """Check that the stores are not on a network disk, where SQLite's write-ahead log does not work."""
+    folder = Path(config.paths.state).resolve()
+    kind = _file_system(folder)
+    if kind in NETWORK_DISKS or kind.startswith("fuse."):
+        cure = "set paths.state to a local folder, and join stores with fp2 store merge"
+        return False, f"{folder} is on a network disk ({kind}), on which SQLite's write-ahead log is not safe: {cure}"
+    return True, f"{folder} is on a local disk ({kind or 'unknown file system'})"
+
+
+def _file_system(folder: Path) -> str:
+    """Return the type of the file system that holds `folder`, empty where /proc does not say."""
+    try:
+        lines = MOUNTS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    mounts = {Path(words[1].replace("\\040", " ")): words[2] for words in map(str.split, lines) if len(words) > 2}
+    return next((mounts[path] for path in (folder, *folder.parents) if path in mounts), "")
 
 
 def _store(config: Config) -> Check:
@@ -121,6 +168,8 @@ def _store(config: Config) -> Check:
 def _tracking(config: Config) -> Check:
     from fp2.tracking.client import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
 
+    if fault := _unusable_uri(tracking_uri(config)):
+        return False, f"MLflow: {fault}"
     try:
         refuse_foreign_artifacts(config)
         n = len({row["run_id"] for row in summaries(config)})
@@ -129,6 +178,20 @@ def _tracking(config: Config) -> Check:
             return True, "no MLflow store yet (the first run creates it)"
         return False, f"MLflow: {error}"
     return True, f"MLflow store with {n} finished runs at {shown_uri(tracking_uri(config))}"
+
+
+def _unusable_uri(uri: str) -> str | None:
+    """Return why MLflow 3 cannot use a store, with the cure, or None."""
+    scheme = uri.partition(":")[0]
+    if "://" not in uri or scheme == "file":
+        cure = "mlflow migrate-filestore --source FOLDER --target sqlite:///FILE, then tracking.uri=sqlite:///FILE"
+        return f"{uri} is a folder, which MLflow no longer takes as a store: {cure}"
+    driver = {"postgresql": "psycopg", "postgresql+psycopg": "psycopg", "postgresql+psycopg2": "psycopg2"}.get(scheme)
+    if driver and importlib.util.find_spec(driver) is None:
+        return f"{scheme} needs {driver}: pip install '{driver}[binary]'" if driver == "psycopg" else (
+            f"{scheme} needs {driver}: pip install psycopg2-binary"
+        )  # fmt: skip
+    return None
 
 
 def _drawing(config: Config) -> Check:

@@ -354,12 +354,13 @@ def load_configured(config: Config, progress: Progress, *, images_needed: bool =
     Fp2Error
         As `data_source` and the data set's own `load`.
     """
-    remote = config.model.base_url
+    given = config.model.base_url or []
+    remote = next((url for url in ([given] if isinstance(given, str) else given) if not _is_local(str(url))), None)
     context = LoadContext(
         Path(config.paths.state),
         Path(config.paths.data),
         progress,
-        remote if remote and not _is_local(remote) else None,
+        remote,
         images_needed,
     )
     dataset = configured_source(config).load(context)

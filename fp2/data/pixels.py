@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,7 +119,7 @@ class PixelIndex:
         self._workers = workers or min(4, os.cpu_count() or 1)
         self.decoded = 0
         """Number of images decoded so far (the others were in the cache)."""
-        with connection:
+        with _as_user_error(), connection:
             connection.execute(_CREATE)
 
     def digest_many(
@@ -162,7 +163,9 @@ class PixelIndex:
         for start in range(0, len(paths), _QUERY):
             keys = {_key(path): path for path in paths[start : start + _QUERY]}
             query = f"SELECT * FROM pixel_digests WHERE path IN ({','.join('?' * len(keys))})"
-            for key, size, mark, sha256, width, height in self._connection.execute(query, list(keys)):
+            with _as_user_error():
+                rows = self._connection.execute(query, list(keys)).fetchall()
+            for key, size, mark, sha256, width, height in rows:
                 if file_stamp(keys[key], sha256, width, height) == (size, mark):
                     found[keys[key]] = PixelDigest(sha256, width, height)
         return found
@@ -176,11 +179,18 @@ class PixelIndex:
             and file_stamp(path) == before[path]
             and (stamp := file_stamp(path, digest.sha256, digest.width, digest.height))
         ]
-        try:
-            with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO pixel_digests VALUES (?, ?, ?, ?, ?, ?)", rows)
-        except sqlite3.OperationalError as error:
-            raise Fp2Error(f"pixel digests cannot be stored: {error}", fix="Is the disk full or read-only?") from None
+        with _as_user_error(), self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO pixel_digests VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+@contextmanager
+def _as_user_error() -> Iterator[None]:
+    """Raise Fp2Error for any error of SQLite inside the block."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        fix = "Is the disk full or read-only? fp2 store check finds damage"
+        raise Fp2Error(f"the digests of images cannot be read or stored: {error}", fix=fix) from error
 
 
 def _key(path: Path) -> str:

@@ -135,6 +135,15 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class AsksServers(Protocol):
+    """What an engine has besides the members of `Engine` if servers answer."""
+
+    def serving(self) -> dict[str, Any]:
+        """Return what became of the requests, for the results (JSON values, no addresses); empty without any."""
+        ...
+
+
+@runtime_checkable
 class SuppliesAnswers(Protocol):
     """What an engine has besides the members of `Engine` if its answers exist already and no model is asked.
 

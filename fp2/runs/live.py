@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FILE_SECONDS, METRIC_SECONDS = 0.5, 10.0
 """Shortest time between two writes of the file, and between two sets of metrics."""
 _KIND_LENGTH, _LAST_LENGTH = 60, 160
+_LOOKED_AT = 10_000
+"""Characters of an answer in which refusals are looked for while the run goes on."""
 
 
 @dataclass
@@ -72,8 +74,8 @@ class LiveRun:
             if answer.error is not None:
                 self.errors[printable(answer.error.partition(":")[0], _KIND_LENGTH)] += 1
             elif answer.numbers is None and answer.text is not None:
-                self.refused += self.refuses(answer.text)
-                self.last = answer.text
+                self.last = answer.text[:_LOOKED_AT]
+                self.refused += self.refuses(self.last)
 
     def tick(self, done: int, failed: int) -> None:
         """Move on by `done` answers; `failed` answers have failed so far."""

@@ -414,6 +414,14 @@ def test_numbers_go_through_the_store_into_the_table(store: ResponseStore) -> No
     assert ask_all(Scripted(say_all), store).table["numbers"].isna().all()
 
 
+def test_an_answer_without_end_fails_alone(store: ResponseStore) -> None:
+    long = Decoding().longest_answer
+    engine = Scripted(lambda t, q: "a" * (long + (t.image_id == "i2")))
+    table = ask_all(engine, store, budget=0.5).table.set_index("image_id")
+    assert table.loc["i2", "error"].str.contains(f"{long + 1} characters, far more than the tokens asked for").all()
+    assert table.drop("i2")["error"].isna().all()
+
+
 @pytest.mark.parametrize("bad", [math.nan, -math.inf, {1, 2}])
 def test_unusable_numbers_fail_their_answer_alone(store: ResponseStore, bad: Any) -> None:
     engine = Scripted(lambda t, q: "Yes")

@@ -174,8 +174,12 @@ def test_a_database_that_cannot_be_written_is_one_line(tmp_path):
     PixelIndex(sqlite3.connect(tmp_path / "s.db"))
     index = PixelIndex(connection := sqlite3.connect(tmp_path / "s.db"))
     connection.execute("PRAGMA query_only = ON")
-    with pytest.raises(Fp2Error, match="cannot be stored"):
+    with pytest.raises(Fp2Error, match="cannot be read or stored"):
         index.digest_many([path])
+    new = sqlite3.connect(tmp_path / "new.db")
+    new.execute("PRAGMA query_only = ON")
+    with pytest.raises(Fp2Error, match="cannot be read or stored"):
+        PixelIndex(new)
 
 
 SHA = {"i1": "a" * 64, "i2": "b" * 64, "i3": None}

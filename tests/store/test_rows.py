@@ -87,7 +87,8 @@ def test_a_row_with_neither_words_nor_reason_is_refused_whole(store: ResponseSto
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("text", "other"), ("tokens", 99), ("seconds", 9.0), ("attempts", 7), ("runtime", "x")]
+    ("column", "value"),
+    [("text", "other"), ("tokens", 99), ("seconds", 9.0), ("attempts", 7), ("runtime", "x"), ("runtime", b"x")],
 )
 def test_a_changed_row_is_refused(store: ResponseStore, column: str, value: object) -> None:
     store.put_many([row("good"), row("bad")])

@@ -12,7 +12,8 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fp2.engines.server.client import RefusedError, ServerClient
+from fp2.engines.server.client import Channel
+from fp2.engines.server.replies import RefusedError
 from fp2.tables import Decoding
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ METHOD = "server_chat/1"  # raise the number with every change that can change a
 PATH = "/chat/completions"
 NEWER_LIMIT = "max_completion_tokens"
 DATA_URL = "data:image/png;base64,"
-FIXED_LENGTH, TOKEN_LENGTH = 1000, 64
-"""Characters of the longest answer that is stored: so many, and so many per token; tokens have about four."""
 _PROBE_SIDE = 64  # pixels
 
 
@@ -61,7 +60,7 @@ def chat_body(model: str, text: str, image: str | None, decoding: Decoding, seed
     return body if decoding.temperature <= 0 else {**body, "top_p": 1.0, "seed": seed}
 
 
-async def post_chat(client: ServerClient, body: Mapping[str, Any]) -> dict[str, Any]:
+async def post_chat(channel: Channel, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a chat completion; if the server accepts `max_tokens` by its newer name only, use that from then on.
 
     Raises
@@ -69,12 +68,12 @@ async def post_chat(client: ServerClient, body: Mapping[str, Any]) -> dict[str, 
     RefusedError, UnreachableError
     """
     try:
-        return await client.post(PATH, _with_limit(body, client.token_limit))
+        return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
     except RefusedError as error:
-        if client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
+        if channel.client.token_limit == NEWER_LIMIT or NEWER_LIMIT not in str(error):
             raise
-    client.token_limit = NEWER_LIMIT
-    return await client.post(PATH, _with_limit(body, client.token_limit))
+    channel.client.token_limit = NEWER_LIMIT
+    return await channel.post(PATH, _with_limit(body, channel.client.token_limit))
 
 
 def _with_limit(body: Mapping[str, Any], limit: str) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def first_choice(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     return choices[0]
 
 
-def read_text(reply: Mapping[str, Any], max_tokens: int) -> tuple[str, int]:
+def read_text(reply: Mapping[str, Any], decoding: Decoding) -> tuple[str, int]:
     """Return the text of a completion, and its number of tokens (0 if the server does not report it).
 
     A refusal that the server reports in a field of its own is an answer of the model.
@@ -104,7 +103,7 @@ def read_text(reply: Mapping[str, Any], max_tokens: int) -> tuple[str, int]:
     ------
     RefusedError
         If there is no text (a content filter removed it, or all tokens went into reasoning), or far more of it than
-        `max_tokens` tokens make.
+        the tokens asked for make.
     """
     choice = first_choice(reply)
     message, reason = choice.get("message"), choice.get("finish_reason")
@@ -117,8 +116,9 @@ def read_text(reply: Mapping[str, Any], max_tokens: int) -> tuple[str, int]:
         text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
     if not isinstance(text, str) or (not text and reason == "length"):
         raise RefusedError(f"the server answered without text (finish reason: {reason})")
-    if len(text) > FIXED_LENGTH + TOKEN_LENGTH * max_tokens:
-        raise RefusedError(f"the server answered with {len(text)} characters, far more than {max_tokens} tokens make")
+    if len(text) > decoding.longest_answer:
+        what = f"{len(text)} characters, far more than {decoding.max_new_tokens} tokens make"
+        raise RefusedError(f"the server answered with {what}")
     return text.strip(), token_count(reply, "completion_tokens") or 0
 
 

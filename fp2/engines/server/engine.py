@@ -10,37 +10,33 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.engines.base import (
     BaseEngine,
-    EngineOptions,
     ModelProfile,
-    NotNegative,
-    Positive,
     Price,
-    Seconds,
     failed,
-    open_image,
     seed_of,
     versions,
 )
-from fp2.engines.server.chat import METHOD, PATH, chat_body, png, post_chat, probe_images, read_text
+from fp2.engines.server.address import parse_addresses
+from fp2.engines.server.asking import ask_about
+from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
 from fp2.engines.server.client import (
     IS_PATH,
-    RefusedError,
+    Channel,
     ServerClient,
     UnreachableError,
     base_name,
-    parse_address,
     without_folder,
 )
+from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec
+from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
     Report,
     ServerReports,
@@ -52,7 +48,7 @@ from fp2.engines.server.report import (
     uses_images,
 )
 from fp2.engines.server.scoring import ScoringMethod
-from fp2.errors import Fp2Error, without_path
+from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -60,56 +56,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 SCORED = frozenset({"yes_no", "choice"})
-KEY_VARIABLE = "OPENAI_API_KEY"
+_UNEQUAL = "the servers report different facts about themselves or the model"
 _START = "Start the server, or correct the address"
-
-
-@dataclass(frozen=True)
-class ServerSpec:
-    """Which server and model: its address, the model's name on the server, and the environment variable with the key.
-
-    `revision` is the user's name for the weights that it serves.
-    """
-
-    base_url: str
-    id: str
-    key_variable: str = KEY_VARIABLE
-    revision: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerOptions(EngineOptions):
-    """The options of `engine=openai_compat`.
-
-    Attributes
-    ----------
-    scoring : {"auto", "systemone", "decisions", "logprobs"}
-        The scoring method; `auto` takes the first that the server offers.
-    concurrency : int
-        Most concurrent requests.
-    timeout : float
-        Seconds without a sign of the server after which an attempt fails; the whole reply has twice as long.
-    attempts : int
-        Attempts of a request before its answer fails.
-    price_input, price_output : float, optional
-        Price of a million tokens in and out, for estimates of cost: both or none.
-    """
-
-    scoring: Literal["auto", "systemone", "decisions", "logprobs"] = "auto"
-    concurrency: Positive = 8
-    timeout: Seconds = 120.0
-    attempts: Positive = 5
-    price_input: NotNegative | None = None
-    price_output: NotNegative | None = None
-
-    def __post_init__(self) -> None:
-        """Raise Fp2Error if only one price is given."""
-        if (self.price_input is None) != (self.price_output is None):
-            raise Fp2Error("a cost needs both prices", where="engine.price_input and engine.price_output")
-
-    def summary(self) -> dict[str, str]:
-        """Return the number of concurrent requests."""
-        return {"concurrent requests": str(self.concurrency)}
 
 
 class OpenAICompatEngine(BaseEngine):
@@ -144,11 +92,13 @@ class OpenAICompatEngine(BaseEngine):
         verify_files: bool = False,
     ) -> None:
         self.spec, self.decoding, self.options, self.model_calls = spec, decoding, options or ServerOptions(), 0
-        self.address = parse_address(spec.base_url)
+        self.addresses = parse_addresses(spec.base_url)
         self._verify = verify_files
         self._reports = ServerReports(connection)
         self._methods: dict[str, ScoringMethod] = {}
         self._from_memory = False
+        self._silent: set[str] = set()  # addresses that did not report
+        self._served_by = [Counter[str]() for _ in self.addresses]
         self._served: dict[str, set[str]] = {"models": set(), "fingerprints": set()}
 
     def profile(self) -> ModelProfile:
@@ -162,16 +112,19 @@ class OpenAICompatEngine(BaseEngine):
     def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         key = str(model.get("api_key_env") or KEY_VARIABLE)
-        spec = ServerSpec(str(model["base_url"]), str(model["id"]), key, model.get("revision"))
+        spec = ServerSpec(model["base_url"], str(model["id"]), key, model.get("revision"))
         return cls(spec, decoding, options, **memory)
 
     @property
     def notices(self) -> list[str]:
         """What the user should know before anything is asked; for the terminal only, since it names the server."""
         lines = []
-        if not self.address.loopback:
-            plain = "" if self.address.encrypted else ", unencrypted"
-            lines.append(f"Images leave this machine: those without an answer are sent to {self.address.host}{plain}")
+        for address in self.addresses:
+            if not address.loopback:
+                plain = "" if address.encrypted else ", unencrypted"
+                lines.append(f"Images leave this machine: those without an answer are sent to {address.host}{plain}")
+        if self._silent and not self._from_memory:
+            lines.append(f"Servers that do not answer: {len(self._silent)} of {len(self.addresses)}")
         if self._from_memory:
             when = datetime.fromtimestamp(self._report.asked).isoformat(" ", "minutes")
             lines.append(f"The server does not answer; its last report of {when} is used")
@@ -252,12 +205,17 @@ class OpenAICompatEngine(BaseEngine):
             return
         self._check_same_server()
         with self._client() as client:
-            yield from self._answer(client, itertools.chain([first], tasks))
+            try:
+                shown = self._checked(client, itertools.chain([first], tasks))
+                yield from ask_about(client, shown, self._ask, 2 * self.options.concurrency)
+            finally:
+                self._count(client)
 
     @functools.cached_property
     def _report(self) -> Report:
-        """The server's report, requested now; the last one if it does not answer."""
-        remembered = self._reports.get(self.address.base, self.spec.id)
+        """The servers' report, requested now; the last one if none answers."""
+        known = [self._reports.get(address.base, self.spec.id) for address in self.addresses]
+        remembered = next((report for report in known if report is not None), None)
         try:
             report = self._request_report()
         except UnreachableError as error:
@@ -267,12 +225,48 @@ class OpenAICompatEngine(BaseEngine):
             return remembered
         if remembered is not None and remembered.reported == report.reported and not self._verify:
             report.methods, report.uses_images = remembered.methods, remembered.uses_images
-        self._reports.put(self.address.base, self.spec.id, report)
+        self._remember(report)
         return report
 
+    def _remember(self, report: Report) -> None:
+        for address in self.addresses:
+            if address.base not in self._silent:
+                self._reports.put(address.base, self.spec.id, report)
+
     def _request_report(self) -> Report:
+        """Return what the servers report; those that do not answer are checked before they get a request.
+
+        Raises
+        ------
+        UnreachableError
+            If none answers.
+        Fp2Error
+            If two report different facts: they would give different answers.
+        """
+        self._silent, first, error = set(), None, None
         with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
-            return request_report(client, self.spec.id)
+            asked = [client.submit(request_report(client.channel(server, only=True), self.spec.id))
+                     for server in client.pool.servers]  # fmt: skip
+            for server, future in zip(client.pool.servers, asked, strict=True):
+                try:
+                    report = future.result()
+                except UnreachableError as silence:
+                    self._silent.add(server.address.base)
+                    error = silence
+                    continue
+                if first is not None and report.reported != first.reported:
+                    raise Fp2Error(_UNEQUAL, where="model.base_url", fix="Serve the same model by the same software")
+                first = first or report
+        if first is None:
+            raise error or UnreachableError("there is no server", silent=True)
+        return first
+
+    async def _admit(self, channel: Channel) -> None:
+        """Raise RefusedError if a server that was silent reports other facts than the others, or ignores images."""
+        if (await request_report(channel, self.spec.id)).reported != self._report.reported:
+            raise RefusedError(_UNEQUAL)
+        if self._report.uses_images and not await uses_images(channel, self.spec.id, probe_images()["black"]):
+            raise RefusedError("a server ignores images")
 
     def _check_same_server(self) -> None:
         """Raise if the report has changed since the plan was made."""
@@ -285,6 +279,12 @@ class OpenAICompatEngine(BaseEngine):
         if report.reported != self._report.reported:
             what = "the server's report has changed since it last answered"
             raise Fp2Error(what, where="model.base_url", fix="Run the same command again")
+
+    def _checked(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[ImageTask]:
+        """Yield tasks of the kinds that the servers can answer, which is checked once for each kind."""
+        for task in tasks:
+            self._check_task(client, task)
+            yield task
 
     def _check_task(self, client: ServerClient, task: ImageTask) -> None:
         """Check, once, that the server can answer this kind of task."""
@@ -299,15 +299,19 @@ class OpenAICompatEngine(BaseEngine):
         if self._report.uses_images:
             return
         try:
-            used = uses_images(client, self.spec.id, probe_images()["black"])
+            used = [
+                client.run(uses_images(client.channel(server, only=True), self.spec.id, probe_images()["black"]))
+                for server in client.pool.servers
+                if server.admitted
+            ]
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, PATH)
             return  # the error is reported with each answer
-        if not used:
+        if not all(used):
             what = "the server ignores images: its prompt has the same length with and without one"
             raise Fp2Error(what, where="model.id", fix="Serve a vision-language model")
         self._report.uses_images = True
-        self._reports.put(self.address.base, self.spec.id, self._report)
+        self._remember(self._report)
 
     def _method(self, kind: str) -> ScoringMethod:
         """Return the scoring method for a kind of question: remembered, or found now."""
@@ -319,9 +323,9 @@ class OpenAICompatEngine(BaseEngine):
                     what = "the server does not answer, and was never asked for probabilities before"
                     raise Fp2Error(what, where="model.base_url", fix=_START)
                 with self._client() as client:
-                    method = find_method(client, self.spec.id, kind, self.options.scoring, probe_images())
+                    method = find_method(client.channel(), self.spec.id, kind, self.options.scoring, probe_images())
                 self._report.methods[key] = method.identity()
-                self._reports.put(self.address.base, self.spec.id, self._report)
+                self._remember(self._report)
             self._methods[kind] = method
         return self._methods[kind]
 
@@ -330,40 +334,44 @@ class OpenAICompatEngine(BaseEngine):
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise Fp2Error("the key has characters that are not allowed in a key", where=name, fix="Copy it again")
-        return ServerClient(
-            self.address,
+        client = ServerClient(
+            self.addresses,
             key,
             hide={self.spec.id: base_name(self.spec.id)} if IS_PATH.match(self.spec.id) else None,
             concurrency=self.options.concurrency,
             timeout=timeout or self.options.timeout,
             attempts=attempts or self.options.attempts,
+            admit=self._admit,
         )
+        for server in client.pool.servers:
+            server.admitted = server.address.base not in self._silent
+        return client
 
-    def _answer(self, client: ServerClient, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Keep twice `concurrency` questions pending while images are decoded here; yield answers as they arrive."""
-        done: queue.SimpleQueue[Future[Answer]] = queue.SimpleQueue()
-        pending = 0
-        for task in tasks:
-            self._check_task(client, task)
-            try:
-                image = None if task.blind else png(open_image(task))
-            except Exception as error:  # a decoder can raise anything; it is the error of this image only
-                reason = f"the image cannot be read: {without_path(error, task.path)}"
-                yield [failed(task, question, reason) for question in task.questions]
-                continue
-            for question in task.questions:
-                while pending >= 2 * self.options.concurrency:
-                    batch = _collect(done)
-                    pending -= len(batch)
-                    yield batch
-                client.submit(self._ask(client, task, question, image)).add_done_callback(done.put)
-                pending += 1
-        while pending:
-            batch = _collect(done)
-            pending -= len(batch)
-            yield batch
+    def _count(self, client: ServerClient) -> None:
+        """Add what became of a client's requests."""
+        for counts, server in zip(self._served_by, client.pool.servers, strict=True):
+            counts.update(replies=server.replies, failures=server.failures, excluded=int(server.excluded is not None))
+            if server.reports_cache:
+                counts.update(prompt_tokens=server.prompt_tokens, cached_tokens=server.cached_tokens)
 
-    async def _ask(self, client: ServerClient, task: ImageTask, question: Question, image: str | None) -> Answer:
+    def serving(self) -> dict[str, Any]:
+        """Return how many requests each server answered and failed, and the share of prompts from its prefix cache.
+
+        The share is that of the tokens, over the servers that report it; None where none does.
+        """
+        total = sum(self._served_by, Counter[str]())
+        if not total["replies"]:
+            return {}
+        prompts, cached = total["prompt_tokens"], total["cached_tokens"]
+        return {
+            "servers": [{name: counts[name] for name in ("replies", "failures", "excluded")}
+                        for counts in self._served_by],
+            "prompt_tokens": prompts,
+            "cached_tokens": cached,
+            "cached_share": cached / prompts if prompts else None,
+        }  # fmt: skip
+
+    async def _ask(self, channel: Channel, task: ImageTask, question: Question, image: str | None) -> Answer:
         """Ask one question about one image; an error fails this answer only, unless it would fail every answer."""
         started = time.perf_counter()
         numbers, path = None, PATH
@@ -372,13 +380,13 @@ class OpenAICompatEngine(BaseEngine):
             if question.kind in SCORED:
                 method = self._method(question.kind)
                 path = method.path
-                scored = await score(client, method, self.spec.id, question, image, self.decoding.choice_orders)
+                scored = await score(channel, method, self.spec.id, question, image, self.decoding.choice_orders)
                 text, numbers, tokens = scored.text, scored.numbers, scored.tokens
             else:
                 seed = seed_of(self.decoding, task, question) % 2**31  # some servers take no larger one
-                reply = await post_chat(client, chat_body(self.spec.id, question.text, image, self.decoding, seed))
+                reply = await post_chat(channel, chat_body(self.spec.id, question.text, image, self.decoding, seed))
                 self._record_served(reply)
-                text, tokens = read_text(reply, self.decoding.max_new_tokens)
+                text, tokens = read_text(reply, self.decoding)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, path)
             return failed(task, question, str(error))
@@ -393,13 +401,3 @@ class OpenAICompatEngine(BaseEngine):
         for name, key in (("models", "model"), ("fingerprints", "system_fingerprint")):
             if isinstance(reply.get(key), str) and reply[key]:
                 self._served[name].add(reply[key])
-
-
-def _collect(done: queue.SimpleQueue[Future[Answer]]) -> list[Answer]:
-    """Wait for one answer; return it with all others that have arrived."""
-    batch = [done.get().result()]
-    while True:
-        try:
-            batch.append(done.get_nowait().result())
-        except queue.Empty:
-            return batch

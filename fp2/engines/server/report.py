@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from fp2.engines.server.chat import PATH, chat_body, post_chat, token_count
-from fp2.engines.server.client import RefusedError, ServerClient, UnreachableError
+from fp2.engines.server.client import Channel, UnreachableError
+from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
 from fp2.store.database import add_table, as_user_error, file_of
@@ -92,8 +93,8 @@ class ServerReports:
                 self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
 
 
-def request_report(client: ServerClient, model: str) -> Report:
-    """Ask a server about a model (`/models`) and about itself (`/version`); either may report nothing.
+async def request_report(channel: Channel, model: str) -> Report:
+    """Return what a server says about a model (`/models`) and about itself (`/version`); either may report nothing.
 
     Raises
     ------
@@ -103,21 +104,21 @@ def request_report(client: ServerClient, model: str) -> Report:
         If it refuses the key.
     """
     reported: dict[str, Any] = {}
-    listed = _get(client, "/models")
+    listed = await _get(channel, "/models")
     entries = listed.get("data")
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict) and entry.get("id") == model:
             reported["model"] = {name: entry[name] for name in _MODEL_FIELDS if entry.get(name) is not None}
-    version = _get(client, "/version", from_origin=True).get("version")
+    version = (await _get(channel, "/version", from_origin=True)).get("version")
     if isinstance(version, str):
         reported["version"] = version
     return Report(reported, asked=time.time())
 
 
-def _get(client: ServerClient, path: str, *, from_origin: bool = False) -> dict[str, Any]:
+async def _get(channel: Channel, path: str, *, from_origin: bool = False) -> dict[str, Any]:
     """Return the object at `path`, an empty one if the server refuses or fails."""
     try:
-        return client.run(client.get(path, from_origin=from_origin))
+        return await channel.get(path, from_origin=from_origin)
     except RefusedError as error:
         if error.status == 401:
             raise key_refused(error) from error
@@ -158,7 +159,7 @@ def scoring_methods(name: str) -> list[ScoringMethod]:
     return [method for key, methods in known.items() if name in ("auto", key) for method in methods]
 
 
-def find_method(client: ServerClient, model: str, kind: str, scoring: str, images: Mapping[str, str]) -> ScoringMethod:
+def find_method(channel: Channel, model: str, kind: str, scoring: str, images: Mapping[str, str]) -> ScoringMethod:
     """Return the first scoring method that works, by asking about a black and a white image.
 
     A method works if numbers are returned and depend on the image: some servers silently ignore the image (or the
@@ -181,7 +182,7 @@ def find_method(client: ServerClient, model: str, kind: str, scoring: str, image
     for method in scoring_methods(scoring):
         try:
             black, white, again = (
-                _value(client.run(score(client, method, model, _PROBES[kind], images[name], "given")))
+                _value(channel.client.run(score(channel, method, model, _PROBES[kind], images[name], "given")))
                 for name in ("black", "white", "black")
             )
         except RefusedError as error:
@@ -207,7 +208,7 @@ def method_of(identity: Mapping[str, Any]) -> ScoringMethod | None:
     return next((method for method in scoring_methods("auto") if method.identity() == identity), None)
 
 
-def uses_images(client: ServerClient, model: str, image: str) -> bool:
+async def uses_images(channel: Channel, model: str, image: str) -> bool:
     """Return whether a prompt is longer with an image than without; True if the server does not report its length.
 
     Raises
@@ -217,12 +218,12 @@ def uses_images(client: ServerClient, model: str, image: str) -> bool:
     sizes = []
     for shown in (None, image):
         body = chat_body(model, "Say yes.", shown, Decoding(max_new_tokens=1), 0)
-        sizes.append(token_count(client.run(post_chat(client, body)), "prompt_tokens"))
+        sizes.append(token_count(await post_chat(channel, body), "prompt_tokens"))
     return None in sizes or sizes[0] != sizes[1]
 
 
 async def score(
-    client: ServerClient,
+    channel: Channel,
     method: ScoringMethod,
     model: str,
     question: Question,
@@ -236,7 +237,7 @@ async def score(
     RefusedError, UnreachableError
         No other error: a server may write anything into its reply.
     """
-    post = partial(post_chat, client) if method.path == PATH else partial(client.post, method.path)
+    post = partial(post_chat, channel) if method.path == PATH else partial(channel.post, method.path)
     replies = [await post(body) for body in method.requests(model, question, image, orders)]
     try:
         return method.read(replies, question, orders)

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.protocols.narrow.model_outputs import decode_labels
 from fp2.protocols.narrow.predictions import Pixels, Prediction, encode_mask, read_rle
 from fp2.store import checksums
-from fp2.store.database import CHECKSUMS, add_table
+from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
 
 TABLE = "narrow_predictions"
 _CREATE = f"""
@@ -37,16 +36,17 @@ class PredictionCache:
 
     def __init__(self, connection: sqlite3.Connection, identity: Mapping[str, Any], task: str) -> None:
         self._connection, self._model = connection, digest({"identity": identity, "task": task})
-        with connection:
-            connection.execute(_CREATE)
+        with as_user_error(file_of(connection)):
+            add_table(connection, TABLE, _CREATE)
             add_table(connection, "checksums", CHECKSUMS)
 
     def get(self, shown: str) -> list[Prediction] | None:
         """Return the predictions about `shown` (a digest), None if there are none, or they are damaged."""
         query = f"SELECT said FROM {TABLE} WHERE model = ? AND shown = ?"
-        row = self._connection.execute(query, (self._model, shown)).fetchone()
-        if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
-            return None
+        with as_user_error(file_of(self._connection)):
+            row = self._connection.execute(query, (self._model, shown)).fetchone()
+            if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
+                return None
         return [_prediction(one) for one in json.loads(row[0])]
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
@@ -59,14 +59,10 @@ class PredictionCache:
         """
         text = json.dumps([_record(one) for one in predictions], separators=(",", ":"))
         row = (self._model, shown, os.path.abspath(path), text)
-        try:
-            with self._connection:
-                self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
-                key = self._model + shown
-                checksums.put(self._connection, TABLE, {key: checksums.checksum(key, text)})
-        except sqlite3.OperationalError as error:
-            fix = "Check that the disk is writable and has space"
-            raise Fp2Error(f"predictions cannot be stored: {error}", fix=fix) from None
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
+            key = self._model + shown
+            checksums.put(self._connection, TABLE, {key: checksums.checksum(key, text)})
 
 
 def _record(prediction: Prediction) -> dict[str, Any]:

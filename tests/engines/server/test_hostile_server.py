@@ -17,8 +17,10 @@ from bench import Bench
 from fake_server import FakeServer, Reply, completion, serving, words
 
 from fp2.engines.server import client as server_http
-from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
+from fp2.engines.server import replies
+from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.keys import spellings
+from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
@@ -67,7 +69,7 @@ def test_a_byte_at_a_time_without_end_has_a_deadline(tasks: list[ImageTask]) -> 
 def test_a_reply_without_end_is_cut_off(
     encoding: str | None, tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_http, "MAX_REPLY", 1_000_000)
+    monkeypatch.setattr(replies, "MAX_REPLY", 1_000_000)
     if encoding:
         bomb = gzip.compress(json.dumps(completion("a" * 100_000_000)).encode())
         assert len(bomb) < 200_000

@@ -21,8 +21,10 @@ from PIL import ImageOps
 
 from fp2.data.pixels import open_rgb, pixel_sha256
 from fp2.engines.server import client as server_http
-from fp2.engines.server.client import parse_address, retry_after
-from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
+from fp2.engines.server.address import parse_addresses
+from fp2.engines.server.engine import OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.replies import retry_after
 from fp2.errors import Fp2Error
 from fp2.runs.local_paths import overrides_without_places, with_places, without_places
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
@@ -279,7 +281,7 @@ def test_the_report_of_an_absent_server_is_remembered_and_a_change_noticed(
     with pytest.raises(Fp2Error, match="never asked for probabilities"):
         away.method(Question("y", "y", "Is it?", "yes_no"))
     with serving({MODELS: listed(owned_by="b"), CHAT: words}) as changed:
-        away.address = parse_address(changed.url)
+        away.addresses = parse_addresses(changed.url)
         with pytest.raises(Fp2Error, match="report has changed"):
             collect(away.answer(tasks))
 
@@ -305,10 +307,10 @@ def test_retry_after_is_a_number_or_a_date() -> None:
 )
 def test_a_notice_says_when_images_leave_this_machine(url: str, loopback: bool) -> None:
     asked = engine(url)
-    assert asked.address.loopback == loopback
+    assert asked.addresses[0].loopback == loopback
     assert bool(asked.notices) != loopback
     if not loopback:
-        assert asked.address.host in asked.notices[0]
+        assert asked.addresses[0].host in asked.notices[0]
         assert ("unencrypted" in asked.notices[0]) == url.startswith("http:")
 
 

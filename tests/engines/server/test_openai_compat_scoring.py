@@ -27,8 +27,9 @@ from fake_server import (
 
 from fp2.data.pixels import open_rgb
 from fp2.engines.build import build_engine
-from fp2.engines.server.client import RefusedError
-from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
+from fp2.engines.server.engine import OpenAICompatEngine
+from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.scoring import TopLogprobs
 from fp2.errors import Fp2Error
 from fp2.store.response_keys import response_key

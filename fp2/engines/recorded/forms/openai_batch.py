@@ -57,7 +57,7 @@ def _text(body: Any) -> str | None:
 
 def _numbers(body: Any) -> Any:
     """Return the numbers of a yes/no answer from the probabilities of its first token; None without any."""
-    from fp2.engines.server.client import RefusedError
+    from fp2.engines.server.replies import RefusedError
     from fp2.engines.server.scoring import TopLogprobs
 
     if not isinstance(body, Mapping):

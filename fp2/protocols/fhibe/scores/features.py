@@ -27,6 +27,7 @@ from fp2.data.pixels import open_rgb
 from fp2.errors import Fp2Error
 from fp2.hashing import file_stamp
 from fp2.protocols.fhibe.scores.conditions import holds
+from fp2.store.database import add_table, as_user_error, file_of, transaction
 from fp2.tables import ATTRIBUTE_PREFIX, CAMERA, MUST_NOT_LEAVE, PLACE_AND_TIME, attribute_columns
 
 if TYPE_CHECKING:
@@ -274,8 +275,8 @@ class _PixelCache:
         self._connection = connection
         self._new: list[tuple[str, str, int, int, str]] = []
         if connection is not None:
-            with connection:
-                connection.execute(_CREATE)
+            with as_user_error(file_of(connection)):
+                add_table(connection, "picture_numbers", _CREATE)
 
     def numbers(self, path: Path, person: Box | None, face: Box | None) -> Mapping[str, float]:
         before = file_stamp(path)
@@ -283,7 +284,8 @@ class _PixelCache:
             return pixel_numbers(path, person, face)
         key = (str(path.absolute()), json.dumps([person, face]))
         query = "SELECT size, mtime_ns, numbers FROM picture_numbers WHERE path = ? AND boxes = ?"
-        known = self._connection.execute(query, key).fetchone()
+        with as_user_error(file_of(self._connection)):
+            known = self._connection.execute(query, key).fetchone()
         if known is not None and known[:2] == file_stamp(path, known[2]):
             return {str(name): float(value) for name, value in json.loads(known[2]).items()}
         found = pixel_numbers(path, person, face)
@@ -298,10 +300,6 @@ class _PixelCache:
         """Write what was measured since the last call."""
         if self._connection is None or not self._new:
             return
-        try:
-            with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO picture_numbers VALUES (?, ?, ?, ?, ?)", self._new)
-        except sqlite3.OperationalError as error:
-            fix = "Check that the disk is writable and has space"
-            raise Fp2Error(f"features cannot be stored: {error}", fix=fix) from None
+        with transaction(self._connection, file_of(self._connection)):
+            self._connection.executemany("INSERT OR REPLACE INTO picture_numbers VALUES (?, ?, ?, ?, ?)", self._new)
         self._new.clear()

@@ -1,0 +1,64 @@
+"""Which question goes to which server next: each server has an image of its own, whose questions follow each other."""
+
+from __future__ import annotations
+
+import queue
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from fp2.engines.base import failed, open_image
+from fp2.engines.server.chat import png
+from fp2.engines.server.client import Channel, ServerClient
+from fp2.engines.server.pool import Server
+from fp2.errors import without_path
+from fp2.tables import Answer, ImageTask, Question
+
+Ask = Callable[[Channel, ImageTask, Question, str | None], Coroutine[Any, Any, Answer]]
+"""Asks one question about one image (base64 of a PNG, None shows none)."""
+
+
+def ask_about(client: ServerClient, tasks: Iterator[ImageTask], ask: Ask, window: int) -> Iterator[list[Answer]]:
+    """Yield answers as they arrive; each server is asked about one image at a time while the next are decoded here.
+
+    Parameters
+    ----------
+    window : int
+        Pending questions for a server, those that others answer in its place included.
+    """
+    done: queue.SimpleQueue[tuple[Server, Future[Answer]]] = queue.SimpleQueue()
+    servers, pending = client.pool.servers, Counter[Server]()
+    left: dict[Server, deque[tuple[ImageTask, Question, str | None]]] = {server: deque() for server in servers}
+    more = True
+    while more or any(left.values()) or pending.total():
+        ready = [one for one in servers if pending[one] < window and (left[one] or (more and client.pool.takes(one)))]
+        if not ready:
+            yield _collect(done, pending)
+            continue
+        home = min(ready, key=pending.__getitem__)
+        if left[home]:
+            asked = client.submit(ask(client.channel(home), *left[home].popleft()))
+            asked.add_done_callback(lambda future, home=home: done.put((home, future)))  # type: ignore[misc]
+            pending[home] += 1
+        elif (task := next(tasks, None)) is None:
+            more = False
+        else:
+            try:
+                image = None if task.blind else png(open_image(task))
+            except Exception as error:  # a decoder can raise anything; it is the error of this image only
+                reason = f"the image cannot be read: {without_path(error, task.path)}"
+                yield [failed(task, question, reason) for question in task.questions]
+            else:
+                left[home].extend((task, question, image) for question in task.questions)
+
+
+def _collect(done: queue.SimpleQueue[tuple[Server, Future[Answer]]], pending: Counter[Server]) -> list[Answer]:
+    """Wait for one answer; return it with all others that have arrived, which are no longer pending."""
+    arrived = [done.get()]
+    with suppress(queue.Empty):
+        while True:
+            arrived.append(done.get_nowait())
+    pending.subtract(home for home, _ in arrived)
+    return [future.result() for _, future in arrived]
