@@ -32,8 +32,8 @@ def label(
     Fp2Error
         If there is no such run, or nothing of it to be labelled (`fp2.runs.labelling.sheet_of`).
     """
+    from fp2.commands.output import print_json
     from fp2.commands.rerun import rescore
-    from fp2.commands.runs import print_json
     from fp2.runs.labelling import NEEDED, sheet_of
     from fp2.runs.reader import run_folder
 

@@ -28,7 +28,7 @@ from fp2.scorers.rubric import Rubric, load_rubric
 from fp2.tables import Answer, Decoding
 
 if TYPE_CHECKING:
-    from fp2.engines.server.client import ServerClient
+    from fp2.engines.server.client import Channel, ServerClient
     from fp2.engines.server.engine import OpenAICompatEngine
 
 FORM = {"system": True, "schema": True, "seed": True, "greedy": True}
@@ -137,7 +137,8 @@ class Judge(ModelScorer):
         Fp2Error
             If address or model are not given, or an option is out of range.
         """
-        from fp2.engines.server.engine import OpenAICompatEngine, ServerOptions, ServerSpec
+        from fp2.engines.server.engine import OpenAICompatEngine
+        from fp2.engines.server.options import ServerOptions, ServerSpec
 
         for key, example in (("base_url", "http://localhost:8000/v1"), ("id", "NAME, its name on the server")):
             if not getattr(self, key):
@@ -166,11 +167,11 @@ class Judge(ModelScorer):
             If there is no server, it refuses the key, does not know the model or accepts no form of the request.
         """
         _ = self.identity
-        address = self.engine.address
-        place = "on this machine" if address.loopback else f"at {address.host}"
-        plain = "" if address.encrypted or address.loopback else ", unencrypted"
-        line = f"Scorer {self.name}: questions and answer texts are sent to the model {self.id} {place}{plain}"
-        self.resources.progress.note(f"{line}; no pictures, no groups, no ids")
+        for address in self.engine.addresses:
+            place = "on this machine" if address.loopback else f"at {address.host}"
+            plain = "" if address.encrypted or address.loopback else ", unencrypted"
+            line = f"Scorer {self.name}: questions and answer texts are sent to the model {self.id} {place}{plain}"
+            self.resources.progress.note(f"{line}; no pictures, no groups, no ids")
 
     def model_identity(self) -> dict[str, Any]:
         """Return the server's identity, the form of the request, the rubric and the decoding."""
@@ -196,7 +197,7 @@ class Judge(ModelScorer):
         form = self.identity["form"]
         try:
             with self.engine.client() as client:
-                jobs = (self._label(client, form, key, *pair) for key, pair in asked.items())
+                jobs = (self._label(client.channel(), form, key, *pair) for key, pair in asked.items())
                 yield from stream(client, jobs, 2 * self.concurrency)
         except Fp2Error as error:
             raise self.about(error) from error
@@ -232,16 +233,17 @@ class Judge(ModelScorer):
         """Return what the engine records."""
         return self.engine.runtime()
 
-    async def _label(self, client: ServerClient, form: Mapping[str, Any], key: str, question: str, text: str) -> Answer:
+    async def _label(self, channel: Channel, form: Mapping[str, Any], key: str, question: str, text: str) -> Answer:
         """Ask about one text; an error fails this text only, unless it would fail every one."""
         from fp2.engines.server.chat import PATH, post_chat, read_text
-        from fp2.engines.server.client import RefusedError, UnreachableError
+        from fp2.engines.server.client import UnreachableError
+        from fp2.engines.server.replies import RefusedError
         from fp2.engines.server.report import raise_if_fatal
 
         started = time.perf_counter()
         try:
-            reply = await post_chat(client, self._body(form, question, text))
-            found, tokens = read_text(reply, self.max_new_tokens)
+            reply = await post_chat(channel, self._body(form, question, text))
+            found, tokens = read_text(reply, self.engine.decoding)
         except (RefusedError, UnreachableError) as error:
             raise_if_fatal(error, PATH)
             return Answer(key, self.name, None, str(error))
@@ -261,13 +263,14 @@ class Judge(ModelScorer):
     def _find(self, client: ServerClient) -> dict[str, Any]:
         """Return the fullest form of the request that the server accepts, tried with an answer that is nobody's."""
         from fp2.engines.server.chat import PATH, post_chat
-        from fp2.engines.server.client import RefusedError, UnreachableError
+        from fp2.engines.server.client import UnreachableError
+        from fp2.engines.server.replies import RefusedError
         from fp2.engines.server.report import raise_if_fatal
 
         form = dict(FORM)
         while True:
             try:
-                client.run(post_chat(client, self._body(form, *_TRIAL)))
+                client.run(post_chat(client.channel(), self._body(form, *_TRIAL)))
                 return form
             except RefusedError as error:
                 raise_if_fatal(error, PATH)

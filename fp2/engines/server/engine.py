@@ -162,7 +162,7 @@ class OpenAICompatEngine(BaseEngine):
         }
 
     def client(self) -> ServerClient:
-        """Return a client for requests of one's own (`fp2.engines.server.stream`), to the server that was planned with.
+        """Return a client for requests of one's own (`fp2.engines.server.stream`), to the servers that were planned with.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class OpenAICompatEngine(BaseEngine):
             raise Fp2Error(line, where="model.base_url", fix=_START)
         with self._client() as client:
             held = self._report.methods[key] = find(client)
-        self._reports.put(self.address.base, self.spec.id, self._report)
+        self._remember(self._report)
         return held
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
