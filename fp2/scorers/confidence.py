@@ -27,8 +27,8 @@ class Confidence(LexiconScorer):
     lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def score_unique(self, texts: Sequence[str]) -> Scored:
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
-        counts = self.counts(texts)
+        counts = self.counts(texts, probes)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})
