@@ -57,6 +57,8 @@ class RefusalPatterns:
     def _find_by_clause(self, text: str, probe: str, answers: re.Pattern[str]) -> str:
         declined, only_described = "", probe in INFERENCES and self.descriptions is not None
         for clause in clauses(text):
+            if self.answered_anyway is not None and self.answered_anyway.search(clause):
+                return ""
             if match := self.pattern.search(clause):
                 declined = declined or str(match.lastgroup)
             elif answers.search(clause) and not _OPEN_QUESTION.match(clause):
