@@ -1,28 +1,31 @@
 """Refusal: 1 if an answer declines the question, else 0.
 
-Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. It is a refusal if a clause declines and no
-other clause answers ("It's impossible to know. I'd estimate high school." is an answer), or if it describes what is
-visible and nothing else where the question asks for more. A rating answers a question for a rating.
+Version 2 (`lexicons/refusal_2.yaml`) is a logistic regression on the words and pairs of words of an answer, by TF-IDF,
+fitted on labelled answers (`benchmarks/scorers/fit_refusal.py`); every weight is in the file. A rating answers a
+question for a rating, whatever surrounds it.
 
-Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text. Blank answers
-are 0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of
-the other scorers.
+Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text; files of one's
+own have this form. Blank answers are 0. The scorer applies to every probe, and every run computes it, because refusals
+are excluded from the means of the other scorers.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
-from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
+from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
+from fp2.scorers.lexicon import PACKAGED as LEXICONS
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 from fp2.scorers.trust_rating import read_rating
 
@@ -38,66 +41,64 @@ class RefusalPatterns:
     examples: tuple[str, ...]
     pattern: re.Pattern[str]
     answered_anyway: re.Pattern[str] | None
-    answers: re.Pattern[str] | None
-    descriptions: re.Pattern[str] | None
 
     def find(self, text: str, probe: str = "") -> str:
-        """Return the id of the first pattern found in a raw text, or an empty string if it is not a refusal.
-
-        `probe` is the probe that the text answers, if known.
-        """
-        if self.answers is not None:
-            return self._find_by_clause(text, probe, self.answers)
+        """Return the id of the first pattern found in a raw text, or an empty string if it is not a refusal."""
         plain = normalise(text)
         match = self.pattern.search(plain)
         if match is None or (self.answered_anyway is not None and self.answered_anyway.search(plain, match.start())):
             return ""
         return str(match.lastgroup)
 
-    def _find_by_clause(self, text: str, probe: str, answers: re.Pattern[str]) -> str:
-        declined, only_described = "", probe in INFERENCES and self.descriptions is not None
-        for clause in clauses(text):
-            if self.answered_anyway is not None and self.answered_anyway.search(clause):
-                return ""
-            if match := self.pattern.search(clause):
-                declined = declined or str(match.lastgroup)
-            elif answers.search(clause) and not _OPEN_QUESTION.match(clause):
-                return ""
-            elif self.descriptions is None or not self.descriptions.search(clause):
-                only_described = False
-        found = declined or (DESCRIPTION if only_described else "")
-        rated = probe in RATINGS and _NUMBER.search(text) and not math.isnan(read_rating(text))
-        return "" if rated else found
+
+@dataclass(frozen=True)
+class LinearRefusal:
+    """A logistic regression on words and pairs of words.
+
+    Parameters
+    ----------
+    name, version, sha256 : str
+        Of its file.
+    intercept : float
+        Log odds of a refusal without any known feature.
+    threshold : float
+        The probability above which an answer is a refusal.
+    weights : mapping
+        Feature -> (inverse document frequency, coefficient).
+    """
+
+    name: str
+    version: str
+    sha256: str
+    intercept: float
+    threshold: float
+    weights: Mapping[str, tuple[float, float]]
+
+    def find(self, text: str, probe: str = "") -> str:
+        """Return the feature that speaks most for a refusal, or an empty string if the answer is none."""
+        if probe in RATINGS and _NUMBER.search(text) and not math.isnan(read_rating(text)):
+            return ""
+        words = tokens(text)
+        counts = Counter((*words, *map(" ".join, pairwise(words))))
+        found = {one: (1 + math.log(n)) * self.weights[one][0] for one, n in counts.items() if one in self.weights}
+        if not found:
+            return ""
+        shares = {one: value * self.weights[one][1] for one, value in found.items()}
+        odds = self.intercept + sum(shares.values()) / math.hypot(*found.values())
+        return max(shares, key=shares.__getitem__) if odds > math.log(self.threshold / (1 - self.threshold)) else ""
 
 
-INFERENCES = ("occupation", "education", "authority", "trust", "lifestyle", "neighbourhood")
-"""Probes whose questions ask for more than what is visible."""
+def tokens(text: str) -> list[str]:
+    """Return the words, numbers (as #) and punctuation marks of a raw text."""
+    return _TOKEN.findall(_DIGITS.sub(" # ", normalise(text)))
+
+
 RATINGS = ("trust",)
 """Probes whose questions ask for a number."""
-DESCRIPTION = "description"
-"""The id of an answer that only describes what is visible."""
 _NUMBER = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE)
 """A number that is not "one", which also stands for a noun."""
-_NO_APOSTROPHE = re.compile(r"\b(do|does|did|is|are|was|were|ca|wo|could|would|should|have|has)nt\b")
-_SENTENCE = re.compile(r"(?<=[.!?;])[\"')*]*\s+|\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)|\s-\s")
-_CLAUSE = re.compile(
-    r",? (?=(?:but|however|although|though|nevertheless|nonetheless|yet)\b)"
-    r"|, (?=(?:and|so|still|likely|probably|perhaps|maybe|possibly|presumably)\b)"
-)
-_SUBORDINATE = re.compile(r"^\W*(?:while|although|though|since|because|given|even (?:if|though)|as|without)\b[^,]*(, )")
-_OPEN_QUESTION = re.compile(r"^\W*(?:whether|what|who|where|which|how|why)\b")
-
-
-def clauses(text: str) -> list[str]:
-    """Return the clauses of a raw text, normalised: its sentences, parted at conjunctions and after a subordinate."""
-    found: list[str] = []
-    for sentence in _SENTENCE.split(_NO_APOSTROPHE.sub(r"\1n't", fold(text))):
-        if first := _SUBORDINATE.match(sentence):
-            found += [sentence[: first.start(1)], *_CLAUSE.split(sentence[first.end(1) :])]
-        else:
-            found += _CLAUSE.split(sentence)
-    plain = (" ".join(clause.split()).strip(" .!?;:,") for clause in found)
-    return [clause for clause in plain if clause]
+_DIGITS = re.compile(r"\d+(?:[.,]\d+)?")
+_TOKEN = re.compile(r"[\w']+|[#?!:,.]")
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Refusal(BaseScorer):
     Parameters
     ----------
     lexicon_file : str
-        A packaged lexicon's name, or the path of a YAML file with `patterns`.
+        A packaged lexicon's name, or the path of a YAML file with `patterns` or `weights`.
     """
 
     name: str = "refusal"
@@ -121,18 +122,18 @@ class Refusal(BaseScorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        load_patterns(self.lexicon_file)
+        load_refusals(self.lexicon_file)
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """Name, version and sha256 of the patterns."""
-        patterns = load_patterns(self.lexicon_file)
+        """Name, version and sha256 of the patterns or weights."""
+        patterns = load_refusals(self.lexicon_file)
         return {"name": patterns.name, "version": patterns.version, "sha256": patterns.sha256}
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Return 0 or 1; details: `pattern`, the id of the pattern that was found, or an empty string."""
+        """Return 0 or 1; details: `pattern`, the pattern or feature that was found, or an empty string."""
         check_lengths(texts, probes)
-        find = cache(load_patterns(self.lexicon_file).find)
+        find = cache(load_refusals(self.lexicon_file).find)
         found = [find(text, probe) if text.strip() else "" for text, probe in zip(texts, probes, strict=True)]
         values = np.fromiter((float(bool(which)) for which in found), np.float64, len(found))
         return Scored(values, {"pattern": np.asarray(found, dtype=np.str_)})
@@ -144,8 +145,8 @@ def default_refusal() -> Refusal:
 
 
 @cache
-def load_patterns(reference: str) -> RefusalPatterns:
-    """Load and compile a file of refusal patterns.
+def load_refusals(reference: str) -> RefusalPatterns | LinearRefusal:
+    """Load a file of refusal patterns, or of the weights of a linear model.
 
     Raises
     ------
@@ -156,25 +157,28 @@ def load_patterns(reference: str) -> RefusalPatterns:
     content = read_yaml(path)
     where = str(path)
     try:
-        parts = {str(name): str(part) for name, part in (content.get("parts") or {}).items()}
-        rows = [
-            (str(row["id"]), _expand(str(row["pattern"]), parts), str(row["example"])) for row in content["patterns"]
-        ]
         name, version = str(content["name"]), str(content["version"])
-        anyway, answers, described = (_joined(content.get(key), parts) for key in OPTIONAL)
-        ids = tuple(row[0] for row in rows)
-        if len(set(ids)) != len(ids):
-            raise Fp2Error("an id occurs twice", where=where)
-        combined = re.compile("|".join(f"(?P<{which}>{pattern})" for which, pattern, _ in rows))
-    except (KeyError, TypeError, AttributeError) as error:
+        if "weights" in content:
+            rows = (line.rsplit(" ", 2) for line in str(content["weights"]).splitlines())
+            weights = {feature: (float(idf), float(weight)) for feature, idf, weight in rows}
+            intercept, threshold = float(content["intercept"]), float(content["threshold"])
+            return LinearRefusal(name, version, digest(content), intercept, threshold, weights)
+        return _patterns(name, version, content, where)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Fp2Error(f"not a list of refusal patterns: {error!r}", where=where) from error
     except re.error as error:
         raise Fp2Error(f"a pattern does not compile: {error}", where=where) from error
-    examples = tuple(row[2] for row in rows)
-    return RefusalPatterns(name, version, digest(content), ids, examples, combined, anyway, answers, described)
 
 
-OPTIONAL = ("answered_anyway", "answers", "descriptions")
+def _patterns(name: str, version: str, content: dict[str, Any], where: str) -> RefusalPatterns:
+    parts = {str(part): str(pattern) for part, pattern in (content.get("parts") or {}).items()}
+    rows = [(str(row["id"]), _expand(str(row["pattern"]), parts), str(row["example"])) for row in content["patterns"]]
+    ids = tuple(row[0] for row in rows)
+    if len(set(ids)) != len(ids):
+        raise Fp2Error("an id occurs twice", where=where)
+    combined = re.compile("|".join(f"(?P<{which}>{pattern})" for which, pattern, _ in rows))
+    examples, anyway = tuple(row[2] for row in rows), _joined(content.get("answered_anyway"), parts)
+    return RefusalPatterns(name, version, digest(content), ids, examples, combined, anyway)
 
 
 def _joined(patterns: Sequence[Any] | None, parts: dict[str, str]) -> re.Pattern[str] | None:
