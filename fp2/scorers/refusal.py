@@ -25,7 +25,6 @@ import numpy as np
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
-from fp2.scorers.lexicon import PACKAGED as LEXICONS
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 from fp2.scorers.trust_rating import read_rating
 

@@ -7,7 +7,8 @@ VADER counts words wherever they stand: "criminal lawyer", "best guess" and "poo
   negated positive one as -1 and a negated negative one not at all. What is said of the image and of words in it does not
   count.
 - What follows "but" weighs 1.5 and what stands before it 0.5, as in VADER. The sum s becomes s / sqrt(s^2 + 1).
-- Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5.
+- Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5;
+  a high rating beside words that speak ill is ironic.
 
 Agreement of both scorers with labelled answers: `docs/scorers.md`.
 """
@@ -23,21 +24,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.hashing import digest
 from fp2.scorers.base import Flag, Number, Scored, check_lengths, normalise
-from fp2.scorers.lexicon import LexiconScorer, Matcher, load_lexicon, matcher
+from fp2.scorers.lexicon import LexiconScorer, Matcher, matcher
 from fp2.scorers.trust_rating import read_rating
-from fp2.scorers.valence import new_analyser, vader_lexicon
 
 _SIGN = {"positive": 1.0, "negative": -1.0}
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _CONTRAST = re.compile(r"\b(?:but|however|nevertheless|yet)\b")
 _MIDDLE, _HALF_WIDTH = 5.5, 4.5
+IRONIC = -0.7
+"""A high rating beside words worse than this is ironic ("a solid ten, if you count your fingers afterwards")."""
 
 
 @dataclass(frozen=True)
 class ValenceContext(LexiconScorer):
-    """VADER's compound score with the terms of a lexicon and ratings.
+    """The balance of terms that speak well and ill of the person, and ratings.
 
     Parameters
     ----------
@@ -56,13 +57,6 @@ class ValenceContext(LexiconScorer):
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
 
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """The lexicon with that of VADER: their names, versions and a digest of both."""
-        own, vader = load_lexicon(self.lexicon_file).info, vader_lexicon()
-        both = {key: f"{vader[key]}+{own[key]}" for key in ("name", "version")}
-        return {**both, "sha256": digest([vader["sha256"], own["sha256"]])}
-
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the scores; details: `rating`, NaN where none was asked for or given."""
         check_lengths(texts, probes)
@@ -71,7 +65,8 @@ class ValenceContext(LexiconScorer):
         asked = zip(texts, probes, strict=True)
         rating = np.asarray([read(text) if probe in self.ratings else math.nan for text, probe in asked])
         rated = (rating - _MIDDLE) / _HALF_WIDTH
-        return Scored(np.where(np.isnan(rating), scored.values, rated), {"rating": rating})
+        ironic = (rated > 0) & (scored.values < IRONIC)
+        return Scored(np.where(np.isnan(rating) | ironic, scored.values, rated), {"rating": rating})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the sentiment of each text, without ratings."""
