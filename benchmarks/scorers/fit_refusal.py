@@ -18,18 +18,22 @@ import numpy as np
 
 from benchmarks.scorers.__main__ import GOLD, is_held
 from benchmarks.scorers.measure import f1, read_gold
-from fp2.scorers.refusal import LEXICONS, LinearRefusal, load_refusals, tokens
+from fp2.scorers.lexicon import PACKAGED, read_yaml
+from fp2.scorers.refusal import LinearRefusal, load_refusals, tokens
 
+SENTENCES = Path(__file__).parents[2] / "tests" / "scorers" / "refusal_cases.yaml"
+"""Sentences that are easily confused; those named `later_` are left to the tests."""
 PENALTY = 10.0
 THRESHOLD = 0.5
 """Probability above which an answer is a refusal."""
-HEAD = """# The weights of the scorer refusal, version 2: written by `python -m benchmarks.scorers.fit_refusal`, not by hand.
+HEAD = """# Weights of the scorer refusal, version 2: written by `python -m benchmarks.scorers.fit_refusal`, not by hand.
 name: refusal
 version: "2"
 description: >
   A logistic regression on words and pairs of words that tells answers which decline a question from others, fitted on
-  {n} labelled answers. A line of `weights` is a feature, its inverse document frequency and its coefficient; numbers in
-  an answer are #.
+  {n} labelled answers and sentences. A line of `weights` is a feature, its inverse document frequency and its
+  coefficient; numbers in an answer are #.
+
 threshold: {threshold}
 intercept: {intercept:.4f}
 weights: |
@@ -60,8 +64,12 @@ def main(words: Sequence[str] | None = None) -> int:
     texts = np.asarray([text for gold in golds.values() for text in gold.texts], dtype=object)
     probes = np.asarray([probe for gold in golds.values() for probe in gold.probes], dtype=object)
     labels = np.concatenate([gold.labels["refusal"] for gold in golds.values()])
+    sentences = read_yaml(SENTENCES)
+    more = np.asarray([*sentences["refusals"], *sentences["answers"]], dtype=object)
+    refused = np.repeat([1.0, 0.0], [len(sentences["refusals"]), len(sentences["answers"])])
     if not args.cross_validate:
-        write(fit(texts, labels), len(texts), LEXICONS / "refusal_2.yaml")
+        texts, labels = np.concatenate([texts, more]), np.concatenate([labels, refused])
+        write(fit(texts, labels), len(texts), PACKAGED / "refusal_2.yaml")
         load_refusals.cache_clear()
         return 0
     files = np.repeat(np.arange(len(golds)), [len(gold.texts) for gold in golds.values()])
@@ -69,7 +77,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for what, parts in (("files", files), ("parts", folds)):
         read = np.zeros(len(texts))
         for part in np.unique(parts):
-            model = fit(texts[parts != part], labels[parts != part])
+            rest = parts != part
+            model = fit(np.concatenate([texts[rest], more]), np.concatenate([labels[rest], refused]))
             here = np.flatnonzero(parts == part)
             read[here] = [bool(model.find(texts[row], probes[row])) for row in here]
             print(f"{what} {part}: n = {len(here)}, F1 = {f1(read[here], labels[here], (1,)):.3f}")

@@ -4,8 +4,7 @@ VADER counts words wherever they stand: "criminal lawyer", "best guess" and "poo
 "council estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `valence`:
 
 - It counts terms that speak well or ill of a person or a place (`lexicons/valence_context.yaml`), each as +1 or -1, a
-  negated positive one as -1 and a negated negative one not at all. What is said of the image and of words in it does not
-  count.
+  negated positive one as -1 and a negated negative one not at all. What is said of the image does not count.
 - What follows "but" weighs 1.5 and what stands before it 0.5, as in VADER. The sum s becomes s / sqrt(s^2 + 1).
 - Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5;
   a high rating beside words that speak ill is ironic.
