@@ -1,7 +1,7 @@
-"""Fit the weights of the scorer `refusal`, version 2, on the development answers and write `lexicons/refusal_2.yaml`.
+"""Fit the weights of the scorer `refusal` on the development answers and write `lexicons/refusal_weights.yaml`.
 
-`python -m benchmarks.scorers.fit_refusal` fits and writes; `--cross-validate` prints the F1 on each file of answers after
-fitting on the others, and on each of five parts of all answers after fitting on the other four. The features are words
+`python -m benchmarks.scorers.fit_refusal` fits and writes; `--cross-validate` prints the F1 of the weights alone on each file of
+answers after fitting on the others, and on each of five parts of all answers after fitting on the other four. The features are words
 and pairs of words that occur in two answers or more, by TF-IDF; the model is a logistic regression with classes of equal
 weight (scikit-learn).
 """
@@ -19,28 +19,23 @@ import numpy as np
 from benchmarks.scorers.__main__ import GOLD, is_held
 from benchmarks.scorers.measure import f1, read_gold
 from fp2.scorers.lexicon import PACKAGED, read_yaml
-from fp2.scorers.refusal import LinearRefusal, load_refusals, tokens
+from fp2.scorers.refusal import Weights, tokens
 
 SENTENCES = Path(__file__).parents[2] / "tests" / "scorers" / "refusal_cases.yaml"
 """Sentences that are easily confused; those named `later_` are left to the tests."""
 PENALTY = 10.0
-THRESHOLD = 0.5
-"""Probability above which an answer is a refusal."""
-HEAD = """# Weights of the scorer refusal, version 2: written by `python -m benchmarks.scorers.fit_refusal`, not by hand.
-name: refusal
-version: "2"
+HEAD = """# Weights of the scorer refusal: written by `python -m benchmarks.scorers.fit_refusal`, not by hand.
+version: "1"
 description: >
   A logistic regression on words and pairs of words that tells answers which decline a question from others, fitted on
   {n} labelled answers and sentences. A line of `weights` is a feature, its inverse document frequency and its
   coefficient; numbers in an answer are #.
-
-threshold: {threshold}
-intercept: {intercept:.4f}
+intercept: {intercept}
 weights: |
 """
 
 
-def fit(texts: Sequence[str], labels: Sequence[float]) -> LinearRefusal:
+def fit(texts: Sequence[str], labels: Sequence[float]) -> Weights:
     """Return the model that is fitted on labelled answers."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -52,7 +47,7 @@ def fit(texts: Sequence[str], labels: Sequence[float]) -> LinearRefusal:
     model.fit(vectoriser.fit_transform(texts), labels)
     names, idf = vectoriser.get_feature_names_out(), np.round(vectoriser.idf_, 3)
     weights = {str(n): (float(i), float(c)) for n, i, c in zip(names, idf, np.round(model.coef_[0], 3), strict=True)}
-    return LinearRefusal("refusal", "2", "", round(float(model.intercept_[0]), 4), THRESHOLD, weights)
+    return Weights(round(float(model.intercept_[0]), 4), weights)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -62,15 +57,13 @@ def main(words: Sequence[str] | None = None) -> int:
     args = parser.parse_args(words)
     golds = {path.stem: read_gold(path) for path in sorted(GOLD.glob("*.jsonl")) if not is_held(path)}
     texts = np.asarray([text for gold in golds.values() for text in gold.texts], dtype=object)
-    probes = np.asarray([probe for gold in golds.values() for probe in gold.probes], dtype=object)
     labels = np.concatenate([gold.labels["refusal"] for gold in golds.values()])
     sentences = read_yaml(SENTENCES)
     more = np.asarray([*sentences["refusals"], *sentences["answers"]], dtype=object)
     refused = np.repeat([1.0, 0.0], [len(sentences["refusals"]), len(sentences["answers"])])
     if not args.cross_validate:
         texts, labels = np.concatenate([texts, more]), np.concatenate([labels, refused])
-        write(fit(texts, labels), len(texts), PACKAGED / "refusal_2.yaml")
-        load_refusals.cache_clear()
+        write(fit(texts, labels), len(texts), PACKAGED / "refusal_weights.yaml")
         return 0
     files = np.repeat(np.arange(len(golds)), [len(gold.texts) for gold in golds.values()])
     folds = np.random.default_rng(20261122).permutation(len(texts)) % 5
@@ -80,16 +73,16 @@ def main(words: Sequence[str] | None = None) -> int:
             rest = parts != part
             model = fit(np.concatenate([texts[rest], more]), np.concatenate([labels[rest], refused]))
             here = np.flatnonzero(parts == part)
-            read[here] = [bool(model.find(texts[row], probes[row])) for row in here]
+            read[here] = [model.probability(tokens(texts[row])) > 0.5 for row in here]
             print(f"{what} {part}: n = {len(here)}, F1 = {f1(read[here], labels[here], (1,)):.3f}")
         print(f"{what}: F1 = {f1(read, labels, (1,)):.3f}")
     return 0
 
 
-def write(model: LinearRefusal, n: int, path: Path) -> None:
-    """Write the file of a model; features without a weight are left out."""
-    head: Any = HEAD.format(n=n, threshold=model.threshold, intercept=model.intercept)
-    lines = (f"  {name} {idf} {weight}\n" for name, (idf, weight) in sorted(model.weights.items()))
+def write(model: Weights, n: int, path: Path) -> None:
+    """Write the file of a model."""
+    head: Any = HEAD.format(n=n, intercept=model.intercept)
+    lines = (f"  {name} {idf} {weight}\n" for name, (idf, weight) in sorted(model.features.items()))
     path.write_text(head + "".join(lines), encoding="utf-8")
 
 

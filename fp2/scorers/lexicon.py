@@ -36,7 +36,7 @@ NegationRule = Literal["drop", "turn", "keep"]
 RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
 LIST_KEYS = ("size", "negation", "turns_to", "entries", "from")
 FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents", "negators")
-SHARED = ("negation", "negation_2", "scene", "vocabulary")
+SHARED = ("negation", "negation_2", "refusal_weights", "scene", "vocabulary")
 """Files that all lexicons share; the others are lexicons."""
 
 
