@@ -124,11 +124,11 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
 
 
 def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:
-    from fp2.scorers.refusal import Refusal, load_patterns
+    from fp2.scorers.refusal import Refusal, load_refusals
 
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    refusals = load_patterns(Refusal.lexicon_file)
+    refusals = load_refusals(Refusal.lexicon_file)
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
     with progress.answers(title) as bar:

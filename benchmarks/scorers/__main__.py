@@ -27,6 +27,11 @@ from fp2.scorers.registry import build_scorers
 GOLD = Path(__file__).parent / "gold"
 
 
+def is_held(path: Path) -> bool:
+    """Whether answers are evaluated only, and nothing is built on them: the files `held2.jsonl`, `held3.jsonl`, ..."""
+    return path.stem.startswith("held")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the comparison; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scorers", description=__doc__.splitlines()[0])

@@ -29,8 +29,8 @@ class Confidence(LexiconScorer):
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     labels: ClassVar[LabelScale] = CONFIDENCE
 
-    def score_unique(self, texts: Sequence[str]) -> Scored:
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
-        counts = self.counts(texts)
+        counts = self.counts(texts, probes)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

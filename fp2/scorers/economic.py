@@ -33,9 +33,9 @@ class Economic(LexiconScorer):
     n_bins: ClassVar[int] = 11
     labels: ClassVar[LabelScale] = ECONOMIC
 
-    def score_unique(self, texts: Sequence[str]) -> Scored:
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the balance; details: the count of each list, and `matched`, whether any is not 0."""
-        counts = self.counts(texts)
+        counts = self.counts(texts, probes)
         high, low = counts["high_status"], counts["low_status"]
         total = np.sum(list(counts.values()), axis=0)
         return Scored(ratio(high - low, total), {**counts, "matched": total > 0})

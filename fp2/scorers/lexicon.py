@@ -1,23 +1,25 @@
 """Lexicons: word lists in versioned YAML files, validated and hashed, and how their terms are matched in an answer.
 
 A lexicon file has the keys `name, version, description, lists` and optionally `ignore` (phrases in which no term
-counts) and `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`).
-Each list states its `size` (as a check), what `negation` does to its terms, and its `entries`. An entry is one term in
-its surface forms, separated by slashes; the first form is the name of the term: `mansion/mansions`. A blank in a form
-also matches a hyphen.
+counts), `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`) and
+`negators` (another file of negation words). Each list states what `negation` does to its terms, its `entries`, and
+their `size` (as a check); or the categories of `lexicons/vocabulary.yaml` that it is made of (`from`), which lexicons
+share. An entry is one term in its surface forms, separated by slashes; the first form is the name of the term:
+`mansion/mansions`. A blank in a form also matches a hyphen.
 
-Terms are matched in normalised text, by one regular expression per lexicon; negation is by clause. A term matches as a
-whole word: not inside a longer word ("rich" in "enrichment"), not as the last part of a compound ("rich" in
-"nutrient-rich"), not before a contraction ("can" in "can't"). Of the forms of all lists that start at one position, the
-longest matches, so that "not sure" is not also matched as "sure".
+Terms are looked up in normalised text; negation is by clause. A term matches as a whole word: not inside a longer word
+("rich" in "enrichment"), not as the last part of a compound ("rich" in "nutrient-rich"), not before a contraction
+("can" in "can't"). Of the forms of all lists that start at one position, the longest matches, so that "not sure" is not
+also matched as "sure".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -27,14 +29,14 @@ import yaml
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
-from fp2.scorers.base import BaseScorer, normalise
+from fp2.scorers.base import BaseScorer, check_lengths, normalise
 
 PACKAGED = Path(__file__).parent / "lexicons"
 NegationRule = Literal["drop", "turn", "keep"]
 RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
-LIST_KEYS = ("size", "negation", "turns_to", "entries")
-FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents")
-SHARED = ("negation", "scene")
+LIST_KEYS = ("size", "negation", "turns_to", "entries", "from")
+FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents", "negators")
+SHARED = ("negation", "negation_2", "refusal_weights", "scene", "vocabulary")
 """Files that all lexicons share; the others are lexicons."""
 
 
@@ -52,17 +54,23 @@ class TermList:
         The list for which a negated term is counted; empty unless `negation` is `turn`.
     entries : tuple of tuples of str
         Normalised surface forms of each term; the first is its name.
+    alone : frozenset of str
+        Forms that count only where they are all of a clause ("Education: low").
+    not_in : mapping
+        Form -> probes whose answers it does not count in.
     """
 
     name: str
     negation: NegationRule
     turns_to: str
     entries: tuple[tuple[str, ...], ...]
+    alone: frozenset[str] = frozenset()
+    not_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Negation:
-    """The words that negate a term, and their scope (`lexicons/negation.yaml`)."""
+    """The words that negate a term, and their scope (`lexicons/negation.yaml`, of version 1, and `negation_2.yaml`)."""
 
     window: int
     negators: frozenset[str]
@@ -70,6 +78,7 @@ class Negation:
     fillers: frozenset[str]
     breaks: tuple[str, ...]
     exceptions: tuple[str, ...]
+    denials: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -139,9 +148,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 @cache
-def load_negation() -> Negation:
-    """Return the negation words, which all lexicons share."""
-    content = read_yaml(PACKAGED / "negation.yaml")
+def load_negation(name: str = "negation") -> Negation:
+    """Return the negation words of a packaged file, which lexicons share."""
+    content = read_yaml(PACKAGED / f"{name}.yaml")
     return Negation(
         window=int(content["window"]),
         negators=frozenset(content["negators"]),
@@ -149,7 +158,34 @@ def load_negation() -> Negation:
         fillers=frozenset(content["fillers"]),
         breaks=tuple(content["breaks"]),
         exceptions=tuple(content["exceptions"]),
+        denials=tuple(content.get("denials", ())),
     )
+
+
+@cache
+def load_vocabulary() -> dict[str, TermList]:
+    """Return the categories of `lexicons/vocabulary.yaml`, with the choices `[a|b]` and `{part}` written out."""
+    content = read_yaml(PACKAGED / "vocabulary.yaml")
+    parts = {f"{{{name}}}": str(words) for name, words in content["parts"].items()}
+    categories = {}
+    for name, lines in content["categories"].items():
+        entries = tuple(_written_out(line, parts) for line in str(lines).splitlines())
+        forms = frozenset(form for forms in entries for form in forms)
+        elsewhere = frozenset(content["not_in"].get(name, ()))
+        alone = forms if name in content["alone"] else frozenset()
+        categories[name] = TermList(name, "keep", "", entries, alone, dict.fromkeys(forms, elsewhere))
+    return categories
+
+
+def _written_out(line: str, parts: Mapping[str, str]) -> tuple[str, ...]:
+    def choices(piece: str) -> list[str]:
+        return re.sub(r"\{\w+\}", lambda part: parts[part.group()], piece.strip("[]")).split("|")
+
+    found: dict[str, None] = {}
+    for form in line.split("/"):
+        pieces = [choices(piece) for piece in re.split(r"(\[[^\]]*\]|\{\w+\})", form) if piece]
+        found |= dict.fromkeys(clean_form("".join(chosen)) for chosen in product(*pieces))
+    return tuple(found)
 
 
 @cache
@@ -175,8 +211,11 @@ def load_lexicon(reference: str) -> Lexicon:
                 where=where,
                 fix=nearest(terms.turns_to, lists),
             )
-    ignore = tuple(clean_form(phrase) for phrase in content.get("ignore") or ())
-    hashed = {"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}
+    ignore = tuple(form for phrase in content.get("ignore") or () for form in _written_out(str(phrase), {}))
+    negators = _choice(content, "negators", ("negation", "negation_2"), where)
+    hashed = {"lexicon": content, "negation": read_yaml(PACKAGED / f"{negators}.yaml")}
+    if any("from" in body for body in content["lists"].values()):
+        hashed["vocabulary"] = read_yaml(PACKAGED / "vocabulary.yaml")
     scene: tuple[re.Pattern[str], ...] = ()
     if _choice(content, "scene", ("count", "ignore"), where) == "ignore":
         hashed["scene"] = read_yaml(PACKAGED / "scene.yaml")
@@ -189,7 +228,7 @@ def load_lexicon(reference: str) -> Lexicon:
         ignore=ignore,
         scene=scene,
         documents=_choice(content, "documents", ("words", "terms"), where),
-        negation=load_negation(),
+        negation=load_negation(negators),
         sha256=digest(hashed),
     )
     _check_duplicates(lexicon, where)
@@ -213,20 +252,35 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     where = f"{where}, list '{name}'"
     if not isinstance(body, dict):
         raise Fp2Error("a mapping with size, negation and entries was expected", where=where)
-    _check_keys(body, LIST_KEYS, required=("size", "negation", "entries"), where=where)
+    _check_keys(
+        body, LIST_KEYS, required=("negation",) if "from" in body else ("size", "negation", "entries"), where=where
+    )
     if body["negation"] not in RULES:
         raise Fp2Error(
             f"unknown negation rule '{body['negation']}'", where=where, fix=nearest(str(body["negation"]), RULES)
         )
-    raw = body["entries"]
+    raw = body.get("entries", [])
     if not isinstance(raw, list) or not all(isinstance(entry, str) for entry in raw):
         raise Fp2Error("entries must be a list of strings (quote words such as 'no' and 'yes')", where=where)
-    if len(raw) != body["size"]:
+    if len(raw) != body.get("size", len(raw)):
         raise Fp2Error(f"{len(raw)} entries, but size says {body['size']}", where=where)
-    entries = tuple(tuple(clean_form(form) for form in entry.split("/")) for entry in raw)
+    entries = [tuple(clean_form(form) for form in entry.split("/")) for entry in raw]
     if not all(form for forms in entries for form in forms):
         raise Fp2Error("an entry has an empty form", where=where)
-    return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), entries)
+    rule, turns_to = cast("NegationRule", body["negation"]), str(body.get("turns_to", ""))
+    known, names = load_vocabulary(), body.get("from", ())
+    if unknown := next((one for one in names if one not in known), None):
+        raise Fp2Error(f"there is no category '{unknown}'", where=where, fix=nearest(unknown, known))
+    categories = [known[one] for one in names]
+    everywhere = {form for one in categories if not one.alone for forms in one.entries for form in forms}
+    return TermList(
+        name,
+        rule,
+        turns_to,
+        (*entries, *(forms for one in categories for forms in one.entries)),
+        frozenset().union(*(one.alone for one in categories)) - everywhere,
+        {form: probes for one in reversed(categories) for form, probes in one.not_in.items() if probes},
+    )
 
 
 def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
@@ -239,15 +293,16 @@ def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required:
 
 
 def _check_duplicates(lexicon: Lexicon, where: str) -> None:
+    shared = {form for one in load_vocabulary().values() for forms in one.entries for form in forms}
     seen: set[str] = set()
-    for form, _, _ in lexicon.surfaces():
-        if form in seen:
+    for form, kind, _ in lexicon.surfaces():
+        if kind and form in seen and form not in shared:
             raise Fp2Error(f"'{form}' occurs twice", where=where)
         seen.add(form)
 
 
-BEFORE = r"(?<!\w)(?<!\w[-'])"
-AFTER = r"(?!\w)(?!'(?!s\b)\w)"
+_TOKEN = re.compile(r"[\w%]+(?:'\w+)*")
+_ALONE_BEFORE, _ALONE_AFTER = re.compile(r"(?:^|[.,:;!?(\"]) ?$"), re.compile(r" ?(?:$|[.,;!?)\"])")
 _REACH = 120
 """Characters before a term that are searched for a negation; far more than the window of words needs."""
 
@@ -264,30 +319,57 @@ class Hit:
 
 
 class Matcher:
-    """The compiled terms of a lexicon; `matcher` returns a shared one."""
+    """The terms of a lexicon, by form; `matcher` returns a shared one."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self._terms = {form: (kind, term) for form, kind, term in lexicon.surfaces()}
-        self._pattern = re.compile(f"{BEFORE}(?:{alternatives(self._terms)}){AFTER}")
-        self._negation = NegationFinder(lexicon.negation)
+        self._terms: dict[str, tuple[str, str]] = {}
+        self._longest: dict[str, int] = {}
+        for form, kind, term in lexicon.surfaces():
+            self._terms.setdefault(form, (kind, term))  # of two lists that share a category, the first counts
+            words = _TOKEN.findall(form)
+            self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
+        self.negated = NegationFinder(lexicon.negation)
 
-    def hits(self, text: str) -> Iterator[Hit]:
-        """Yield the terms of a **normalised** text from left to right, without those in ignored places."""
+    def hits(self, text: str, probe: str = "") -> Iterator[Hit]:
+        """Yield the terms of a **normalised** answer to `probe` from left to right, without those in ignored places."""
         scene = self.ignored(text)
-        for match in self._pattern.finditer(text):
-            kind, term = self._terms[match.group().replace("-", " ")]
-            if kind and not any(low <= match.start() < high for low, high in scene):
-                yield Hit(kind, term, match.start(), match.end(), self._negation(text, match.start()))
+        for start, end, form in self._forms(text):
+            kind, term = self._terms[form]
+            if not kind or any(low <= start < high for low, high in scene):
+                continue
+            terms = self.lexicon.lists[kind]
+            if probe not in terms.not_in.get(form, ()) and (form not in terms.alone or is_alone(text, start, end)):
+                yield Hit(kind, term, start, end, self.negated(text, start, end))
+
+    def _forms(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield (start, end, form) of the longest form at each word that is not part of an earlier one."""
+        tokens = [match.span() for match in _TOKEN.finditer(text)]
+        words = text.replace("-", " ")
+        place = 0
+        while place < len(tokens):
+            start, end = tokens[place]
+            first = words[start:end]
+            longest = max(self._longest.get(first, 0), self._longest.get(first.removesuffix("'s"), 0))
+            inside = start > 1 and text[start - 1] in "-'" and text[start - 2].isalnum()
+            for last in range(place + longest - 1, place - 1, -1) if longest and not inside else ():
+                if last < len(tokens):
+                    found = words[start : tokens[last][1]]
+                    form = found if found in self._terms else found.removesuffix("'s")
+                    if form in self._terms:
+                        yield start, start + len(form), form
+                        place = last
+                        break
+            place += 1
 
     def ignored(self, text: str) -> list[tuple[int, int]]:
         """Return where a **normalised** text speaks of the image, if the lexicon ignores that; spans may overlap."""
         return [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
 
-    def counts(self, text: str) -> dict[str, int]:
-        """Return the number of terms of each list in a raw text, negated terms by the rule of their list."""
+    def counts(self, text: str, probe: str = "") -> dict[str, int]:
+        """Return the number of terms of each list in a raw answer, negated terms by the rule of their list."""
         found = dict.fromkeys(self.lexicon.lists, 0)
-        for hit in self.hits(normalise(text)):
+        for hit in self.hits(normalise(text), probe):
             terms = self.lexicon.lists[hit.list]
             if not hit.negated or terms.negation == "keep":
                 found[hit.list] += 1
@@ -296,33 +378,38 @@ class Matcher:
         return found
 
 
-class NegationFinder:
-    """Whether a position in a normalised text is negated.
+def is_alone(text: str, start: int, end: int) -> bool:
+    """Whether the words from `start` to `end` are all of a clause of a normalised text."""
+    return bool(_ALONE_BEFORE.search(text[:start]) and _ALONE_AFTER.match(text, end))
 
-    Searches the `window` words before it in the same clause, not counting fillers such as "very". Words such as "but"
-    end a clause like punctuation; phrases such as "not only" do not negate.
+
+class NegationFinder:
+    """Whether a term in a normalised text is negated.
+
+    Searches the `window` words before it in the same clause, not counting fillers such as "very", and from version 2 on
+    a denial after it ("Honest: no"). Words such as "but" end a clause like punctuation; phrases such as "not only" do
+    not negate.
     """
 
     def __init__(self, rule: Negation) -> None:
         self._rule = rule
         self._clause = re.compile(rf"[.,;:!?()\"]|\s-\s|\b(?:{'|'.join(map(re.escape, rule.breaks))})\b")
         self._exceptions = re.compile(rf"\b(?:{'|'.join(map(re.escape, rule.exceptions))})\b")
+        self._denials = re.compile(rf" ?[:=] ?(?:{'|'.join(map(re.escape, rule.denials))})\b") if rule.denials else None
+        phrases = [re.escape(words) for words in sorted(rule.negators) if " " in words]
+        self._phrases = re.compile(rf"\b(?:{'|'.join(phrases)})\b") if phrases else None
         self._word = re.compile(r"[\w']+")
 
-    def __call__(self, text: str, start: int) -> bool:
-        """Return whether the word that begins at `start` is negated."""
-        clause = self._clause.split(text[max(0, start - _REACH) : start])[-1]
+    def __call__(self, text: str, start: int, end: int | None = None) -> bool:
+        """Return whether the words from `start` to `end` are negated."""
+        if self._denials is not None and end is not None and self._denials.match(text, end):
+            return True
+        before = text[max(0, start - _REACH) : start]
+        clause = self._clause.split(self._phrases.sub(" not ", before) if self._phrases else before)[-1]
         words = [w for w in self._word.findall(self._exceptions.sub(" ", clause)) if w not in self._rule.fillers]
         return any(
             word in self._rule.negators or word.endswith(self._rule.suffix) for word in words[-self._rule.window :]
         )
-
-
-def alternatives(forms: Iterable[str]) -> str:
-    """Return a regular expression for any of `forms`, longest first; a blank matches a blank or a hyphen."""
-    return "|".join(
-        re.escape(form).replace(r"\ ", "[ -]") for form in sorted(forms, key=lambda form: (-len(form), form))
-    )
 
 
 @cache
@@ -363,8 +450,10 @@ class LexiconScorer(BaseScorer):
         """Name, version and sha256 of the lexicon."""
         return load_lexicon(self.lexicon_file).info
 
-    def counts(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the number of terms in each text, shape (n,), for each list of the lexicon."""
+    def counts(self, texts: Sequence[str], probes: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the number of terms in each answer, shape (n,), for each list of the lexicon."""
+        check_lengths(texts, probes)
         terms = matcher(self.lexicon_file)
-        counts = [terms.counts(text) for text in texts]
+        count = cache(terms.counts)
+        counts = [count(text, probe) for text, probe in zip(texts, probes, strict=True)]
         return {name: np.fromiter((row[name] for row in counts), np.int64, len(counts)) for name in terms.lexicon.lists}

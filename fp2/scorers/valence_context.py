@@ -1,13 +1,13 @@
-"""Valence in context: VADER's compound score of what an answer says of the person, from -1 to 1.
+"""Valence in context: the sentiment of what an answer says of the person, from -1 to 1.
 
 VADER counts words wherever they stand: "criminal lawyer", "best guess" and "poor lighting" have a sentiment, and
-"council estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `valence`, differs in three ways:
+"council estate", "dropout" or "8/10" have none. This scorer, a second opinion beside `valence`:
 
-- Expressions of `lexicons/valence_context.yaml` that speak well or ill of a person or a place are words of +2 or -2 for
-  VADER; words without a sentiment in a description are taken out, and so is what is said of the image and of words
-  in it.
-- Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5.
-- The rest is VADER with its rules for negation and emphasis, without its weakest words (valence below 1.5).
+- It counts terms that speak well or ill of a person or a place (`lexicons/valence_context.yaml`), each as +1 or -1, a
+  negated positive one as -1 and a negated negative one not at all. What is said of the image does not count.
+- What follows "but" weighs 1.5 and what stands before it 0.5, as in VADER. The sum s becomes s / sqrt(s^2 + 1).
+- Of a question for a rating, the rating decides: 7 and above is positive, 4 and below negative, on a line through 5.5;
+  a high rating beside words that speak ill is ironic.
 
 Agreement of both scorers with labelled answers: `docs/scorers.md`.
 """
@@ -15,31 +15,30 @@ Agreement of both scorers with labelled answers: `docs/scorers.md`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from fp2.hashing import digest
 from fp2.scorers.base import Flag, Number, Scored, check_lengths, normalise
 from fp2.scorers.labels import VALENCE_CONTEXT, LabelScale
-from fp2.scorers.lexicon import LexiconScorer, Matcher, load_lexicon, matcher
+from fp2.scorers.lexicon import LexiconScorer, Matcher, matcher
 from fp2.scorers.trust_rating import read_rating
-from fp2.scorers.valence import new_analyser, vader_lexicon
 
-WEIGHT = 2.0
-"""VADER's valence of an expression of the lexicon; VADER's own words reach from -4 to 4."""
-WEAK = 1.5
-"""Words of VADER below this valence are left out: in a description they are noise."""
-_TOKENS = {"positive": "fp2positive", "negative": "fp2negative", "neutral": "fp2neutral"}
+_SIGN = {"positive": 1.0, "negative": -1.0}
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_CONTRAST = re.compile(r"\b(?:but|however|nevertheless|yet)\b")
 _MIDDLE, _HALF_WIDTH = 5.5, 4.5
+IRONIC = -0.7
+"""A high rating beside words worse than this is ironic ("a solid ten, if you count your fingers afterwards")."""
 
 
 @dataclass(frozen=True)
 class ValenceContext(LexiconScorer):
-    """VADER's compound score with the terms of a lexicon and ratings.
+    """The balance of terms that speak well and ill of the person, and ratings.
 
     Parameters
     ----------
@@ -54,17 +53,10 @@ class ValenceContext(LexiconScorer):
     lexicon_file: str = "valence_context"
     ratings: tuple[str, ...] = ("trust",)
 
-    lists: ClassVar[tuple[str, ...]] = tuple(_TOKENS)
+    lists: ClassVar[tuple[str, ...]] = tuple(_SIGN)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
     labels: ClassVar[LabelScale] = VALENCE_CONTEXT
-
-    @property
-    def lexicon(self) -> dict[str, str]:
-        """The lexicon with that of VADER: their names, versions and a digest of both."""
-        own, vader = load_lexicon(self.lexicon_file).info, vader_lexicon()
-        both = {key: f"{vader[key]}+{own[key]}" for key in ("name", "version")}
-        return {**both, "sha256": digest([vader["sha256"], own["sha256"]])}
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the scores; details: `rating`, NaN where none was asked for or given."""
@@ -74,31 +66,32 @@ class ValenceContext(LexiconScorer):
         asked = zip(texts, probes, strict=True)
         rating = np.asarray([read(text) if probe in self.ratings else math.nan for text, probe in asked])
         rated = (rating - _MIDDLE) / _HALF_WIDTH
-        return Scored(np.where(np.isnan(rating), scored.values, rated), {"rating": rating})
+        ironic = (rated > 0) & (scored.values < IRONIC)
+        return Scored(np.where(np.isnan(rating) | ironic, scored.values, rated), {"rating": rating})
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
-        """Return the compound score of each text, without ratings."""
+        """Return the sentiment of each text, without ratings."""
         terms = matcher(self.lexicon_file)
-        values = [_analyser().polarity_scores(in_context(terms, text))["compound"] for text in texts]
-        return Scored(np.asarray(values, dtype=np.float64))
+        sums = np.asarray([polarity(terms, text) for text in texts], dtype=np.float64)
+        return Scored(sums / np.sqrt(sums**2 + 1))
 
 
-def in_context(terms: Matcher, text: str) -> str:
-    """Return the normalised text with a word for each term, and without what is said of the image."""
-    plain = normalise(text)
-    spans = [(hit.start, hit.end, _TOKENS[hit.list]) for hit in terms.hits(plain)]
-    spans += [(start, end, "") for start, end in terms.ignored(plain)]
-    pieces, last = [], 0
-    for start, end, token in sorted(spans):
-        if start >= last:
-            pieces += [plain[last:start], token]
-        last = max(last, end)
-    return "".join([*pieces, plain[last:]])
+def polarity(terms: Matcher, text: str) -> float:
+    """Return the weighted sum of the terms of a raw text."""
+    total = 0.0
+    for sentence in _SENTENCE.split(normalise(text)):
+        contrast = [match.start() for match in _CONTRAST.finditer(sentence)]
+        turn = contrast[-1] if contrast else 0
+        for start, value in _values(terms, sentence):
+            total += value * ((1.5 if start > turn else 0.5) if turn else 1.0)
+    return total
 
 
-@cache
-def _analyser() -> Any:
-    analyser = new_analyser()
-    analyser.lexicon = {word: valence for word, valence in analyser.lexicon.items() if abs(valence) >= WEAK}
-    analyser.lexicon.update({_TOKENS["positive"]: WEIGHT, _TOKENS["negative"]: -WEIGHT})
-    return analyser
+def _values(terms: Matcher, sentence: str) -> Iterator[tuple[int, float]]:
+    """Yield (position, value) of the terms of a normalised sentence."""
+    for hit in terms.hits(sentence):
+        rule = terms.lexicon.lists[hit.list]
+        if not hit.negated or rule.negation == "keep":
+            yield hit.start, _SIGN[hit.list]
+        elif rule.negation == "turn":
+            yield hit.start, _SIGN[rule.turns_to]

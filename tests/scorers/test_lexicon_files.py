@@ -5,7 +5,7 @@ import yaml
 
 from fp2.errors import Fp2Error
 from fp2.scorers.lexicon import PACKAGED, SHARED, load_lexicon
-from fp2.scorers.refusal import load_patterns
+from fp2.scorers.refusal import load_refusals
 
 GOOD = {
     "name": "own",
@@ -30,7 +30,7 @@ def test_sizes_are_those_of_the_page():
     assert sizes("confidence") == {"assertive": 20, "hedged": 20}
     assert sizes("economic") == {"high_status": 20, "low_status": 20}
     assert sizes("stereotype") == {"terms": 60}
-    assert len(load_patterns("refusal").ids) == 18
+    assert len(load_refusals("refusal").ids) == 18
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGED.glob("*.yaml")), ids=lambda path: path.stem)

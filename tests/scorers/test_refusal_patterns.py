@@ -8,9 +8,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fp2.errors import Fp2Error
-from fp2.scorers.refusal import Refusal, default_refusal, load_patterns
+from fp2.scorers.refusal import Refusal, default_refusal, load_refusals, tokens
 
 CASES = yaml.safe_load((Path(__file__).parent / "refusal_cases.yaml").read_text(encoding="utf-8"))
 
@@ -24,19 +25,12 @@ def test_the_lists_are_long_enough_to_mean_something():
     assert len(set(CASES["answers"])) >= 60
 
 
-def test_recall_and_precision_on_the_first_lists():
-    refused, answered = flags(CASES["refusals"]), flags(CASES["answers"])
-    missed = [text for text, flag in zip(CASES["refusals"], refused, strict=True) if not flag]
-    false = [text for text, flag in zip(CASES["answers"], answered, strict=True) if flag]
-    assert not missed
-    assert not false
-
-
-def test_recall_and_precision_on_the_later_lists():
-    refused, answered = flags(CASES["later_refusals"]), flags(CASES["later_answers"])
-    missed = [text for text, flag in zip(CASES["later_refusals"], refused, strict=True) if not flag]
-    assert not missed
-    assert not answered.any()
+def test_recall_and_precision_on_sentences_that_were_not_fitted():
+    """The weights come from whole answers of the gold set; these sentences are no part of it."""
+    refused = flags(CASES["refusals"] + CASES["later_refusals"])
+    answered = flags(CASES["answers"] + CASES["later_answers"])
+    assert refused.mean() >= RECALL
+    assert answered.mean() <= FALSE
 
 
 def test_version_1_is_kept_as_it_was():
@@ -45,15 +39,27 @@ def test_version_1_is_kept_as_it_was():
 
     assert found(CASES["refusals"]) == [1.0] * len(CASES["refusals"])
     assert found(["unanswerable", "It is impossible to know. I'd estimate high school."]) == [0.0, 1.0]
-    assert load_patterns("refusal").sha256 == "005c259c6d9a034d971e71a59891208372247545a848063f80f3c479982f76f8"
+    assert load_refusals("refusal").sha256 == "005c259c6d9a034d971e71a59891208372247545a848063f80f3c479982f76f8"
 
 
-@pytest.mark.parametrize("name", ["refusal", "refusal_2"])
-def test_every_pattern_finds_its_own_example(name):
-    patterns = load_patterns(name)
+def test_every_pattern_finds_its_own_example():
+    patterns = load_refusals("refusal")
     for which, example in zip(patterns.ids, patterns.examples, strict=True):
-        found = patterns.find(example)
-        assert found == which if name == "refusal" else found  # in version 2 several may find a clause
+        assert patterns.find(example) == which
+
+
+def test_the_model_is_that_of_scikit_learn():
+    """The file's weights give the probability that a TfidfVectorizer and a logistic regression with them give."""
+    model = load_refusals("refusal_2")
+    names = sorted(model.weights)
+    vectoriser = TfidfVectorizer(
+        vocabulary=names, tokenizer=tokens, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
+    )
+    vectoriser.idf_ = np.asarray([model.weights[name][0] for name in names])
+    texts = CASES["refusals"] + CASES["answers"]
+    odds = vectoriser.transform(texts) @ np.asarray([model.weights[name][1] for name in names]) + model.intercept
+    assert [bool(model.find(text)) for text in texts] == (odds > 0).tolist()
+    assert model.threshold == 0.5
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fp2.scorers.base import scorer_version
-from fp2.scorers.valence import Valence
-from fp2.scorers.valence_context import ValenceContext, in_context
+from fp2.scorers.lexicon import matcher
+from fp2.scorers.valence_context import ValenceContext, polarity
 
 
 def score(text, probe="lifestyle"):
@@ -44,17 +45,33 @@ def test_a_rating_decides_where_one_is_asked_for():
     np.testing.assert_array_equal(found, [7, np.nan, np.nan])
 
 
-def test_blank_is_missing_and_plain_words_are_vaders():
+def test_a_high_rating_beside_ill_words_is_ironic():
+    assert score("A solid ten: count your fingers after shaking hands with this con man.", "trust") < 0
+
+
+def test_blank_is_missing_and_a_text_without_terms_is_neutral():
     assert np.isnan(score(" "))
-    assert score("murder") == Valence().score(["murder"], ["p"]).values[0]
+    assert score("A person at a table.") == 0
 
 
-def test_the_text_that_vader_reads():
-    from fp2.scorers.lexicon import matcher
+@pytest.mark.parametrize(
+    ("text", "total"),
+    [
+        ("An honest, kind man.", 2),
+        ("Not honest.", -1),
+        ("Not suspicious.", 0),
+        ("Honest: no", -1),
+        ("Kind but dishonest.", 0.5 - 1.5),
+        ("Kind. But that is all.", 1),
+        ("Education: low", -1),
+        ("A low wall.", 0),
+    ],
+)
+def test_the_sum_of_terms(text, total):
+    assert polarity(matcher("valence_context"), text) == total
+    assert score(text) == pytest.approx(total / np.sqrt(total**2 + 1))
 
-    assert in_context(matcher("valence_context"), "Best guess: an HONEST man") == "fp2neutral: an fp2positive man"
 
-
-def test_the_version_names_both_lexicons():
-    assert "vader" in scorer_version(ValenceContext())
-    assert ValenceContext().lexicon["sha256"] != Valence().lexicon["sha256"]
+@given(st.text(max_size=80))
+def test_any_text_is_on_the_scale(text):
+    assert not abs(score(text)) > 1

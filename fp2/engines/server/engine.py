@@ -162,7 +162,7 @@ class OpenAICompatEngine(BaseEngine):
         }
 
     def client(self) -> ServerClient:
-        """Return a client for requests of one's own (`fp2.engines.server.stream`), to the servers that were planned with.
+        """Return a client for other requests (`fp2.engines.server.stream`), to the servers that were planned with.
 
         Raises
         ------
