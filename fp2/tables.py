@@ -227,8 +227,8 @@ class Decoding:
     max_new_tokens: Annotated[int, Strict(), Ge(1)] = 64
     temperature: Annotated[float, Strict(), Ge(0), Le(2)] = 0.0
     seed: Annotated[int, Strict(), Ge(0)] = 0
-    samples: Annotated[int, Strict(), Ge(1), Le(1000)] = 1
     choice_orders: ChoiceOrders = "rotations"
+    samples: Annotated[int, Strict(), Ge(1), Le(1000)] = 1
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
