@@ -28,7 +28,7 @@ from fp2.stats.proportions import wilson
 
 RESAMPLES, SEED = 2000, 20261122
 MAPPED: Mapping[str, LabelScale] = {
-    scorer.name: scorer.labels for scorer in (Refusal, Valence, ValenceContext, Stereotype, Confidence, Economic)
+    scorer.name: scorer.label_scale for scorer in (Refusal, Valence, ValenceContext, Stereotype, Confidence, Economic)
 }
 """Scorer -> how it is read. A missing confidence is a plain statement, which the gold set labels 0."""
 LABELS: Mapping[str, tuple[int, ...]] = {

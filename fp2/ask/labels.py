@@ -180,7 +180,7 @@ def _salted(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
 
 def scale_of(scorer: Scorer) -> LabelScale | None:
     """Return the scale on which people label what a scorer measures, if it names one."""
-    scale: LabelScale | None = getattr(scorer, "labels", None)
+    scale: LabelScale | None = getattr(scorer, "label_scale", None)
     return scale
 
 

@@ -146,7 +146,7 @@ class BaseScorer:
     blank_value: ClassVar[float] = float("nan")
     n_people: ClassVar[int] = 1
     uses_subject_attributes: ClassVar[bool] = False
-    labels: ClassVar[LabelScale | None] = None
+    label_scale: ClassVar[LabelScale | None] = None
 
     def __post_init__(self) -> None:
         where = f"scorer.{self.name}"

@@ -27,7 +27,7 @@ class Confidence(LexiconScorer):
 
     lists: ClassVar[tuple[str, ...]] = ("assertive", "hedged")
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    labels: ClassVar[LabelScale] = CONFIDENCE
+    label_scale: ClassVar[LabelScale] = CONFIDENCE
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""

@@ -31,7 +31,7 @@ class Economic(LexiconScorer):
     optional_lists: ClassVar[tuple[str, ...]] = ("middle_status",)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
-    labels: ClassVar[LabelScale] = ECONOMIC
+    label_scale: ClassVar[LabelScale] = ECONOMIC
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the balance; details: the count of each list, and `matched`, whether any is not 0."""

@@ -185,7 +185,7 @@ class Refusal(BaseScorer):
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     yes_no: ClassVar[bool] = True
-    labels: ClassVar[LabelScale] = REFUSAL
+    label_scale: ClassVar[LabelScale] = REFUSAL
 
     def __post_init__(self) -> None:
         super().__post_init__()

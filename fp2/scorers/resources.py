@@ -47,6 +47,6 @@ class Resources:
         cls, config: Config, store: ResponseStore, progress: Progress, battery: Battery | None, *, keyed: bool = False
     ) -> Resources:
         """Return the resources of a run; `keyed`: whether image ids are salted keys already."""
-        questions = {one.question_id: one.text for one in battery.questions} if battery else {}
+        questions = {one.question_id: one.text for one in battery.asked} if battery else {}
         salt = None if keyed else local_salt(Path(config.paths.state))
         return cls(store, progress, questions, salt, config.answers.error_budget, config.verify_inputs)

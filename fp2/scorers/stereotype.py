@@ -53,7 +53,7 @@ class Stereotype(LexiconScorer):
     published: str | None = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    labels: ClassVar[LabelScale] = STEREOTYPE
+    label_scale: ClassVar[LabelScale] = STEREOTYPE
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -79,7 +79,7 @@ class TrustRating(BaseScorer):
     applies_to: tuple[str, ...] = ("trust",)
 
     scale: ClassVar[tuple[float, float]] = (1.0, 10.0)
-    labels: ClassVar[LabelScale] = RATING
+    label_scale: ClassVar[LabelScale] = RATING
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class Valence(BaseScorer):
 
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin
-    labels: ClassVar[LabelScale] = VALENCE
+    label_scale: ClassVar[LabelScale] = VALENCE
 
     @property
     def lexicon(self) -> dict[str, str]:

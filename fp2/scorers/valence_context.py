@@ -56,7 +56,7 @@ class ValenceContext(LexiconScorer):
     lists: ClassVar[tuple[str, ...]] = tuple(_SIGN)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
-    labels: ClassVar[LabelScale] = VALENCE_CONTEXT
+    label_scale: ClassVar[LabelScale] = VALENCE_CONTEXT
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the scores; details: `rating`, NaN where none was asked for or given."""
