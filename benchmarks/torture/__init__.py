@@ -2,7 +2,7 @@
 
     python -m benchmarks.torture                     # 100 kills, every fault, 10,000 hostile inputs (`make torture`)
     python -m benchmarks.torture --short             # a few of each, in the tests
-    python -m benchmarks.torture --only kills,disks
+    python -m benchmarks.torture --only kills,disks --share 0.2    # parts, and a share of the attempts
 
 Every attempt is a whole run in a forked process on coloured squares that the simulator answers, so that the true tables
 are known. A fault is survived if no stored answer is lost or changed, at most the batch in flight is asked again, the

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.torture import __doc__ as about
 from benchmarks.torture.disks import disks
+from benchmarks.torture.fuzz import fuzz
 from benchmarks.torture.hostile import hostile
 from benchmarks.torture.kills import kills
 from benchmarks.torture.models import models
@@ -21,7 +22,15 @@ from benchmarks.torture.project import Row, Yard
 from benchmarks.torture.servers import servers
 from benchmarks.torture.together import together
 
-PARTS = {"kills": kills, "disks": disks, "models": models, "servers": servers, "together": together, "hostile": hostile}
+PARTS = {
+    "kills": kills,
+    "disks": disks,
+    "models": models,
+    "servers": servers,
+    "together": together,
+    "hostile": hostile,
+    "fuzz": fuzz,
+}
 
 
 def main() -> int:

@@ -74,11 +74,16 @@ def _inputs(scratch: Path, yard: Yard) -> list[tuple[str, int, Any, Callable[[An
     return [
         ("overrides", 800, st.tuples(st.sampled_from(KEYS), VALUES), lambda pair: _config(*pair)),
         ("configs of a logged run", 2200, st.tuples(st.sampled_from(KEYS), VALUES), lambda pair: _logged(*pair)),
-        ("tables of images (CSV)", 2000, st.one_of(cells, st.binary(max_size=400)), lambda body: _table(scratch, body)),
-        ("lexicons (YAML)", 2000, st.one_of(VALUES, st.binary(max_size=300)), lambda body: _lexicon(scratch, body)),
-        ("passports", 1500, _changed(passport), lambda value: _passport(scratch, value, key)),
-        ("results of a run", 1000, _changed(results), lambda value: _results(scratch, value)),
-        ("image files", 500, st.binary(max_size=400), lambda body: _image(scratch, body)),
+        (
+            "tables of images (CSV)",
+            2000,
+            st.one_of(cells, st.binary(max_size=400)),
+            lambda body: read_table(scratch, body),
+        ),
+        ("lexicons (YAML)", 2000, st.one_of(VALUES, st.binary(max_size=300)), lambda body: read_lexicon(scratch, body)),
+        ("passports", 1500, _changed(passport), lambda value: read_passport(scratch, value, key)),
+        ("results of a run", 1000, _changed(results), lambda value: read_run(scratch, value)),
+        ("image files", 500, st.binary(max_size=400), lambda body: read_image(scratch, body)),
     ]
 
 
@@ -118,7 +123,7 @@ def _logged(key: str, value: Any) -> None:
     from_plain(plain)
 
 
-def _table(scratch: Path, body: Any) -> None:
+def read_table(scratch: Path, body: Any) -> None:
     from fp2.data.readers.table import load_table
 
     path = scratch / "people.csv"
@@ -127,7 +132,7 @@ def _table(scratch: Path, body: Any) -> None:
     load_table(path, {"image": "file", "subject": "person", "gender": "gender"})
 
 
-def _lexicon(scratch: Path, body: Any) -> None:
+def read_lexicon(scratch: Path, body: Any) -> None:
     from fp2.scorers.lexicon import load_lexicon
 
     path = scratch / "lexicon.yaml"
@@ -135,7 +140,7 @@ def _lexicon(scratch: Path, body: Any) -> None:
     load_lexicon(str(path))
 
 
-def _passport(scratch: Path, value: Any, key: Path) -> None:
+def read_passport(scratch: Path, value: Any, key: Path) -> None:
     from fp2.errors import Fp2Error
     from fp2.report.verify import verify_passport
 
@@ -144,14 +149,14 @@ def _passport(scratch: Path, value: Any, key: Path) -> None:
         raise Fp2Error(outcome.failures[0])
 
 
-def _results(scratch: Path, value: Any) -> None:
+def read_run(scratch: Path, value: Any) -> None:
     from fp2.runs.reader import read_results
 
     _written(scratch / "results.json", value)
     read_results(scratch)
 
 
-def _image(scratch: Path, body: bytes) -> None:
+def read_image(scratch: Path, body: bytes) -> None:
     from fp2.data.pixels import digest_image
     from fp2.errors import Fp2Error
 
