@@ -36,6 +36,7 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
         _packages,
         _torchvision,
         _device,
+        _workers,
         _disk,
         _local_disk,
         _store,
@@ -128,6 +129,42 @@ def _device(config: Config) -> Check:
     return True, f"torch {torch.__version__} on CPU, {torch.get_num_threads()} threads{built}"
 
 
+def _workers(config: Config) -> Check:
+    """Check the processes that share one model's questions: their GPUs, or Ray."""
+    from fp2.engines.workers.on_ray import check_ray
+    from fp2.engines.workers.options import WorkerOptions, worker_devices
+
+    options = config.engine
+    try:
+        devices = worker_devices(options) if isinstance(options, WorkerOptions) else []
+        if getattr(options, "ray", None) is not None:
+            check_ray()
+            return True, f"Ray {importlib.metadata.version('ray')}"
+    except Fp2Error as error:
+        return False, f"workers: {error}"
+    import torch
+
+    there = torch.cuda.device_count()
+    if missing := [name for name in devices if name.startswith("cuda:") and int(name[5:]) >= there]:
+        return False, f"engine.devices names {missing[0]}, but torch sees {there} GPU(s): install its build for GPUs"
+    return True, f"{len(devices)} worker processes" if devices else "the model runs in one process"
+
+
+NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs")
+"""The beginnings of the names of file systems that other machines write, often without locks."""
+
+
+def _file_system(path: Path) -> str:
+    """Return the kind of file system that a path is on, where the system says."""
+    mounts = Path("/proc/mounts")
+    if not mounts.is_file():
+        return ""
+    rows = [line.split()[1:3] for line in mounts.read_text(encoding="utf-8").splitlines()]
+    parents = {str(parent) for parent in (path.resolve(), *path.resolve().parents)}
+    found = [(len(place), kind) for place, kind in rows if place in parents]
+    return max(found)[1] if found else ""
+
+
 def _disk(config: Config) -> Check:
     folder = Path(config.paths.root)
     free = shutil.disk_usage(folder).free / 1e9
@@ -162,6 +199,10 @@ def _store(config: Config) -> Check:
             n = store.connection.execute("SELECT count(*) FROM answers").fetchone()[0]
     except Fp2Error as error:
         return False, f"response store: {error}"
+    kind = _file_system(Path(config.paths.store))
+    if kind.startswith(NETWORK):
+        fix = "use it from one machine at a time, or give each machine a shard and a paths.state of its own"
+        return False, f"the response store is on {kind}, whose locks may not hold between machines: {fix}"
     return True, f"response store with {n} answers"
 
 

@@ -108,6 +108,7 @@ def test_an_interrupted_log_is_resumed_and_a_run_is_found_and_repeated(
     bench: Bench, database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from fp2.tracking.client import Tracker
+    from fp2.tracking.files import logged_runs, remove
 
     words = ("tracking=mlflow", f"tracking.uri={database}", "tracking.experiment=late")
     with monkeypatch.context() as patch:
@@ -121,6 +122,20 @@ def test_an_interrupted_log_is_resumed_and_a_run_is_found_and_repeated(
     said = capsys.readouterr()
     assert outcome.run_id[:8] in said.out
     assert PASSWORD not in said.out + said.err
+    config = bench.config(*words)
+    (logged,) = [run for run in logged_runs(config) if run.run_id == outcome.run_id]
+    assert count(database, outcome.run_id) > 0
+    remove(logged, config)  # what a purge does
+    assert count(database, outcome.run_id) == 0
+
+
+def count(database: str, run_id: str) -> int:
+    """Return how many metrics of a run the database has."""
+    import sqlalchemy
+
+    with sqlalchemy.create_engine(database, poolclass=sqlalchemy.NullPool).connect() as connection:
+        query = sqlalchemy.text("SELECT count(*) FROM metrics WHERE run_uuid = :run")
+        return int(connection.execute(query, {"run": run_id}).scalar_one())
 
 
 @needs_server
