@@ -1,8 +1,8 @@
 """Compare the scorers with labelled answers and print the table of `docs/scorers.md`.
 
 `python -m benchmarks.scorers` measures the default scorers on every file of `benchmarks/scorers/gold`; overrides such
-as `scorer.refusal.lexicon_file=refusal` measure others. `--errors NAME` prints the answers that a scorer reads otherwise
-than they are labelled. The last line is one JSON object.
+as `scorer.refusal.lexicon_file=refusal` measure others. `--errors NAME` prints the answers that a scorer reads
+otherwise than they are labelled. The last line is one JSON object.
 """
 
 from __future__ import annotations
