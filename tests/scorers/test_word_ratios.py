@@ -104,7 +104,8 @@ def test_values_stay_in_range_and_agree_with_their_details(texts):
     economic = Economic().score(texts, probes)
     high, low = economic.details["high_status"], economic.details["low_status"]
     for value, up, down in zip(economic.values, high, low, strict=True):
-        assert np.isnan(value) if up + down == 0 else value == (up - down) / (up + down)
+        total = up + down + middle
+            assert np.isnan(value) if total == 0 else value == (up - down) / total
     confidence = Confidence().score(texts, probes).values
     assert np.all(np.isnan(confidence) | ((confidence >= 0) & (confidence <= 1)))
 
