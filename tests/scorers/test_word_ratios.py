@@ -102,10 +102,10 @@ words = st.sampled_from(
 def test_values_stay_in_range_and_agree_with_their_details(texts):
     probes = ["p"] * len(texts)
     economic = Economic().score(texts, probes)
-    high, low = economic.details["high_status"], economic.details["low_status"]
-    for value, up, down in zip(economic.values, high, low, strict=True):
+    counts = (economic.details[f"{which}_status"] for which in ("high", "low", "middle"))
+    for value, up, down, middle in zip(economic.values, *counts, strict=True):
         total = up + down + middle
-            assert np.isnan(value) if total == 0 else value == (up - down) / total
+        assert np.isnan(value) if total == 0 else value == (up - down) / total
     confidence = Confidence().score(texts, probes).values
     assert np.all(np.isnan(confidence) | ((confidence >= 0) & (confidence <= 1)))
 
