@@ -1,7 +1,7 @@
 """Compare the scorers with labelled answers and print the table of `docs/scorers.md`.
 
-`python -m benchmarks.scorers benchmarks/scorers/gold/development.jsonl` measures the default scorers; overrides such as
-`scorer.refusal.lexicon_file=refusal` measure others, `--scorer FILE.yaml` scorers of your own, such as a classifier
+`python -m benchmarks.scorers` measures the default scorers on every file of `benchmarks/scorers/gold`; overrides such
+as `scorer.refusal.lexicon_file=refusal` measure others, `--scorer FILE.yaml` scorers of your own, such as a classifier
 or a judge (`benchmarks.scorers.own`). `--errors NAME` prints the answers that a scorer reads otherwise than they are
 labelled. The last line is one JSON object.
 """
@@ -80,9 +80,9 @@ def measure(
 
 
 def table(found: dict[str, tuple[Gold, list[Agreement]]]) -> str:
-    """Return the agreement as a Markdown table, a row for each half, scorer and class."""
+    """Return the agreement as a Markdown table, a row for each file, scorer and class."""
     lines = [
-        "| half | scorer | class | n | precision | recall | F1 | F1 where both | coverage |",
+        "| answers | scorer | class | n | precision | recall | F1 | F1 where both | coverage |",
         "|---|---|--:|--:|---|---|---|--:|---|",
     ]
     for half, (_, agreements) in found.items():

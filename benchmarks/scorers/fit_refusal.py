@@ -1,9 +1,9 @@
 """Fit the weights of the scorer `refusal` on the development answers and write `lexicons/refusal_weights.yaml`.
 
-`python -m benchmarks.scorers.fit_refusal` fits and writes; `--cross-validate` prints the F1 of the weights alone on each file of
-answers after fitting on the others, and on each of five parts of all answers after fitting on the other four. The features are words
-and pairs of words that occur in two answers or more, by TF-IDF; the model is a logistic regression with classes of equal
-weight (scikit-learn).
+`python -m benchmarks.scorers.fit_refusal` fits and writes; `--cross-validate` prints the F1 of the weights alone on
+each file of answers after fitting on the others, and on each of five parts of all after fitting on the other four.
+The features are words and pairs of words that occur in two answers or more, by TF-IDF; the model is a logistic
+regression with classes of equal weight (scikit-learn).
 """
 
 from __future__ import annotations

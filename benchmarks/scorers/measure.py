@@ -1,6 +1,6 @@
 """From scores to labels, and the agreement of the two: precision, recall, F1, coverage, with their intervals.
 
-Each scorer's number is mapped to the label that it stands for by fixed thresholds, chosen on the development half.
+Each scorer's number is mapped to the label that it stands for by fixed thresholds, chosen on development answers.
 Answers labelled as refusals count for the scorer `refusal` only, as in a run. Precision and recall have Wilson
 intervals, F1 a percentile bootstrap over answers.
 """

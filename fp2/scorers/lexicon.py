@@ -231,7 +231,7 @@ def load_lexicon(reference: str) -> Lexicon:
         negation=load_negation(negators),
         sha256=digest(hashed),
     )
-    _check_duplicates(lexicon, where)
+    _check_duplicates(content, where)
     return lexicon
 
 
@@ -292,13 +292,14 @@ def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required:
             raise Fp2Error(f"the key '{key}' is missing", where=where)
 
 
-def _check_duplicates(lexicon: Lexicon, where: str) -> None:
-    shared = {form for one in load_vocabulary().values() for forms in one.entries for form in forms}
+def _check_duplicates(content: Mapping[str, Any], where: str) -> None:
+    """Refuse a form that the file's own entries have twice; categories of the vocabulary may overlap."""
     seen: set[str] = set()
-    for form, kind, _ in lexicon.surfaces():
-        if kind and form in seen and form not in shared:
-            raise Fp2Error(f"'{form}' occurs twice", where=where)
-        seen.add(form)
+    for body in content["lists"].values():
+        for form in (clean_form(form) for entry in body.get("entries", ()) for form in entry.split("/")):
+            if form in seen:
+                raise Fp2Error(f"'{form}' occurs twice", where=where)
+            seen.add(form)
 
 
 _TOKEN = re.compile(r"[\w%]+(?:'\w+)*")

@@ -1,11 +1,12 @@
 """Refusal: 1 if an answer declines the question, else 0.
 
-Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. A clause may decline, answer, or describe what is
-visible; an answer in which a clause declines and none answers reads as a refusal ("It's impossible to know. I'd estimate
-high school." does not), and so does one that only describes where the question asks for more. Beside these rules stands
-the probability of a refusal by a logistic regression on words and pairs of words (`lexicons/refusal_weights.yaml`,
-fitted on labelled answers by `benchmarks/scorers/fit_refusal.py`): it is a refusal if the rules say so and the
-probability is above `LOW`, or if the probability is above `HIGH`. A rating answers a question for a rating.
+Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. A clause may decline, answer, or describe what
+is visible; an answer in which a clause declines and none answers reads as a refusal ("It's impossible to know. I'd
+estimate high school." does not), and so does one that only describes where the question asks for more. Beside these
+rules stands the probability of a refusal by a logistic regression on words and pairs of words
+(`lexicons/refusal_weights.yaml`, fitted on labelled answers by `benchmarks/scorers/fit_refusal.py`): it is a refusal if
+the rules say so and the probability is above `LOW`, or if the probability is above `HIGH`. A rating answers a question
+for a rating.
 
 Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text. Blank answers
 are 0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of

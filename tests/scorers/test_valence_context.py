@@ -37,7 +37,7 @@ def test_what_is_said_of_the_person(text, sign):
 
 
 def test_a_rating_decides_where_one_is_asked_for():
-    assert score("8/10. He looks suspicious.", "trust") == pytest.approx((8 - 5.5) / 4.5)
+    assert score("8/10. He looks tired.", "trust") == pytest.approx((8 - 5.5) / 4.5)
     assert score("1", "trust") == -1
     assert score("8/10. He looks suspicious.") < 0
     assert score("An honest man.", "trust") > 0.25
@@ -62,7 +62,7 @@ def test_blank_is_missing_and_a_text_without_terms_is_neutral():
         ("Not suspicious.", 0),
         ("Honest: no", -1),
         ("Kind but dishonest.", 0.5 - 1.5),
-        ("Kind. But that is all.", 1),
+        ("Honest. But that is all.", 1),
         ("Education: low", -1),
         ("A low wall.", 0),
     ],

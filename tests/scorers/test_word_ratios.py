@@ -55,7 +55,13 @@ def test_confidence_without_a_phrase_is_missing_and_not_zero(text):
         ("Wealthy, wealthy, poor.", 1 / 3),
         ("A low-income, run-down but upscale area.", -1 / 3),
         ("Not wealthy; unemployed.", -1.0),
-        ("An engineer.", 1.0),
+        ("An engineer.", 0.0),
+        ("A teacher.", 0.0),
+        ("A surgeon.", 1.0),
+        ("A dishwasher.", -1.0),
+        ("Not wealthy.", -1.0),
+        ("Not poor.", 1.0),
+        ("Neither rich nor poor.", 0.0),
         ("A quiet suburban street.", 0.0),
         ("An ordinary suburb of wealthy people.", 1 / 2),
     ],
@@ -67,9 +73,7 @@ def test_economic(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "A teacher.",
-        "Not wealthy.",
-        "Not poor.",
+        "A person.",
         "Poor lighting.",
         "Enrichment.",
         "The light is poor.",
@@ -98,9 +102,10 @@ words = st.sampled_from(
 def test_values_stay_in_range_and_agree_with_their_details(texts):
     probes = ["p"] * len(texts)
     economic = Economic().score(texts, probes)
-    high, low = economic.details["high_status"], economic.details["low_status"]
-    for value, up, down in zip(economic.values, high, low, strict=True):
-        assert np.isnan(value) if up + down == 0 else value == (up - down) / (up + down)
+    counts = (economic.details[f"{which}_status"] for which in ("high", "low", "middle"))
+    for value, up, down, middle in zip(economic.values, *counts, strict=True):
+        total = up + down + middle
+        assert np.isnan(value) if total == 0 else value == (up - down) / total
     confidence = Confidence().score(texts, probes).values
     assert np.all(np.isnan(confidence) | ((confidence >= 0) & (confidence <= 1)))
 
