@@ -55,8 +55,6 @@ def test_confidence_without_a_phrase_is_missing_and_not_zero(text):
         ("Wealthy, wealthy, poor.", 1 / 3),
         ("A low-income, run-down but upscale area.", -1 / 3),
         ("Not wealthy; unemployed.", -1.0),
-        ("An engineer.", 0.0),
-        ("A teacher.", 0.0),
         ("A surgeon.", 1.0),
         ("A dishwasher.", -1.0),
         ("Not wealthy.", -1.0),
@@ -74,6 +72,7 @@ def test_economic(text, value):
     "text",
     [
         "A person.",
+        "A teacher.",
         "Poor lighting.",
         "Enrichment.",
         "The light is poor.",
