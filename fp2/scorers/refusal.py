@@ -2,8 +2,8 @@
 
 Version 2 (`lexicons/refusal_2.yaml`) reads an answer clause by clause. A clause may decline, answer, or describe what
 is visible; an answer in which a clause declines and none answers reads as a refusal ("It's impossible to know. I'd
-estimate high school." does not), and so does one that only describes where the question asks for more. Beside these
-rules stands the probability of a refusal by a logistic regression on words and pairs of words
+estimate high school." does not), and so does one that only describes where the question asks for more. For the six default probes the
+probability of a refusal by a logistic regression on words and pairs of words stands beside these rules
 (`lexicons/refusal_weights.yaml`, fitted on labelled answers by `benchmarks/scorers/fit_refusal.py`): it is a refusal if
 the rules say so and the probability is above `LOW`, or if the probability is above `HIGH`. A rating answers a question
 for a rating.
@@ -64,8 +64,10 @@ class RefusalPatterns:
     def _find_by_clause(self, text: str, probe: str, answers: re.Pattern[str]) -> str:
         if probe in RATINGS and _NUMBER.search(text) and not math.isnan(read_rating(text)):
             return ""
-        found, model = self._read_clauses(text, probe, answers), load_weights()
-        words = tokens(text)
+        found = self._read_clauses(text, probe, answers)
+        if probe not in INFERENCES:
+            return found  # the weights were fitted on answers to these probes, and misread those to others
+        model, words = load_weights(), tokens(text)
         likely = model.probability(words)
         return (found if likely > LOW else "") or (model.strongest(words) if likely > HIGH else "")
 
