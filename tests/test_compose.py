@@ -180,7 +180,7 @@ def test_the_schema_has_every_key_of_every_yaml() -> None:
 
     top = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))
     assert set(top) - {"defaults", "hydra"} <= set(Config.__dataclass_fields__)
-    groups = {path.name for path in CONF.iterdir() if path.is_dir()} - {"sweep", "experiment", *LISTS}
+    groups = {path.name for path in CONF.iterdir() if path.is_dir()} - {"hydra", "sweep", "experiment", *LISTS}
     assert groups <= set(Config.__dataclass_fields__)
 
 

@@ -151,7 +151,7 @@ def _compose(words: tuple[str, ...]) -> str | None:
     try:
         check_overrides(prepare(words))
     except Fp2Error as error:
-        return str(error)
+        return None if "pip install 'fp2[" in str(error) else str(error)  # of an extra that is not installed here
     return None
 
 

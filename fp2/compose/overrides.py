@@ -254,7 +254,7 @@ def _explained(error: Exception) -> Fp2Error:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         hint = nearest(name, error.options or choices(group))
         if group == "hydra/launcher":
-            hint += ". Another one: pip install 'fp2[slurm]' for SLURM, 'fp2[sweep]' for joblib"
+            hint = "pip install 'fp2[slurm]' for slurm, 'fp2[sweep]' for joblib"
         if group == "cut":
             hint += ". Any attribute of the data set: cut.by=[NAME]; an intersection: cut=A_x_B"
         return Fp2Error(f"unknown {group or 'config'} {name!r}", fix=hint)

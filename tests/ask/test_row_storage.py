@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ class Scripted:
         self.own = identity
         self.asked: list[tuple[str, str]] = []
         self.numbers: Callable[[ImageTask, Question], dict[str, Any]] | None = None
+
+    def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Stored answers are of no use to a script."""
 
     def identity(self) -> dict[str, Any]:
         return {"engine": self.name, **self.own}

@@ -15,7 +15,7 @@ from bench import Bench, fp2
 from hostile_words import HOSTILE_TEXTS
 from report.conftest import make_hostile, make_results
 
-from fp2.commands.view import server_of
+from fp2.commands.view import ViewServer
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
@@ -79,7 +79,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterat
         written[name].write_text(html, encoding="utf-8")
     viewed = load_viewed([str(run) for run in runs], bench.config(), tmp_path_factory.mktemp("v"), Progress(quiet=True))
     texts = (HOSTILE_TEXTS * len(viewed.rows))[: len(viewed.rows)]
-    with server_of(replace(viewed, rows=viewed.rows.assign(text_0=texts)), 0) as server:
+    with ViewServer(replace(viewed, rows=viewed.rows.assign(text_0=texts)), 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield {**{name: path.as_uri() for name, path in written.items()}, "view": server.address}
         server.shutdown()

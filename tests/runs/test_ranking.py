@@ -46,7 +46,7 @@ def test_a_ranking_has_the_level_of_its_first_run_and_others_are_reported() -> N
     assert ranking.alpha == 0.01
     assert ranking.notes == ("by region: ranked with the level of fair-id (0.01); others have 0.05",)
     rows = with_places(rank(s for run in runs for s in summarise(run.results)), [ranking])
-    assert "simultaneous intervals at 99 %;" in _legend(rows, [ranking])
+    assert "simultaneous confidence intervals at 99 %;" in _legend(rows, [ranking])
 
 
 def test_models_that_differ_in_noise_only_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -315,6 +315,7 @@ def test_masks_that_version_0_3_cached_as_lists_are_read(tmp_path: Path) -> None
     cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
     text = json.dumps([{"score": 1.0, "mask": {"size": [3, 3], "counts": [0, 1, 3, 1, 3, 1]}}])
     store.execute("UPDATE narrow_predictions SET shown = 'old', said = ? WHERE shown = 'new'", (text,))
+    store.commit()
     cache.put("new", tmp_path / "a.png", [Prediction("", mask=encode_mask(np.eye(3)))])
     (old,), (new,) = cache.get("old") or [], cache.get("new") or []
     assert old.mask == new.mask == encode_mask(np.eye(3))
