@@ -152,8 +152,8 @@ class RowStorage:
         """Return some stored answers to each question."""
         found: dict[str, list[str]] = {}
         for place, question in enumerate(self.plan.questions):
-            there = np.unique(self._of[:, place])
-            keys = _hex(self._index[there[self._have[there]][:_LEARNED]])
+            there = self._of[:, place]
+            keys = _hex(self._index[np.unique(there[self._have[there]][:_LEARNED])])
             texts = [answer.text for answer in self._store.get_many(keys).values() if answer.text]
             if texts:
                 found[question.question_id] = texts

@@ -82,7 +82,7 @@ def compare_runs(
 
 def _beside(runs: Sequence[LoggedRun], config: Config) -> list[dict[str, Any]]:
     """Return the tables of the runs' report sections, such as the page's numbers beside ours."""
-    from fp2.runs.side_by_side import run_sections, tables_of
+    from fp2.runs.section_tables import run_sections, tables_of
 
     sections = [one for run in runs if run.folder for one in run_sections(run.folder, config, run.run_id)]
     return tables_of([run.results for run in runs], sections, config.report.suppress_below)

@@ -56,7 +56,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     """
     from fp2.report.terminal import print_results
     from fp2.runs.reader import read_results
-    from fp2.runs.side_by_side import run_sections
+    from fp2.runs.section_tables import run_sections
 
     here = load_config(overrides)
     with _run(word, here) as folder:

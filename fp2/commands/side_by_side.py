@@ -30,7 +30,7 @@ def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
     """
     from fp2.report.reading import MIN_CELL, plain
     from fp2.runs.reader import distinct_names, read_results, run_folder
-    from fp2.runs.side_by_side import run_sections, tables_of
+    from fp2.runs.section_tables import run_sections, tables_of
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         folders = [

@@ -15,7 +15,7 @@ from fp2.report.section import Section
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
 from fp2.runs.reader import LoggedRun, same_probes, shared_lines
-from fp2.runs.side_by_side import tables_of
+from fp2.runs.section_tables import tables_of
 
 SCHEMA = 1
 N_PERMUTATIONS = 1000

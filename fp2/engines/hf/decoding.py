@@ -107,20 +107,19 @@ class DecodingState:
 
     def next_pass(self, drafts: Drafts, most: int) -> Pass:
         """Return the newest token of each text and its draft: rows of at most `most` tokens, or one token a text."""
-        rows: list[list[Chain]] = [[] for _ in self.texts]
-        going = self.going
-        counts = np.bincount([image for image, _ in going], minlength=len(rows))
+        chains: list[Chain] = []
+        going, filled = self.going, [0] * len(self.texts)
+        counts = np.bincount([image for image, _ in going], minlength=len(filled))
         for image, prompt in going:
             text = self.texts[image][prompt]
             room = min(most // int(counts[image]) - 1, self._max_new - len(text) - 1)
             draft = drafts.propose(self._suffixes[prompt], text, room) if room > 0 else []
-            start = sum(len(chain.tokens) for chain in rows[image][-1:]) + (rows[image][-1].start if rows[image] else 0)
-            rows[image].append(Chain((image, prompt), start, [text[-1], *draft]))
-        return self._pass([chain for row in rows for chain in row])
+            chains.append(Chain((image, prompt), filled[image], [text[-1], *draft]))
+            filled[image] += 1 + len(draft)
+        return self._pass(chains, max(filled))
 
-    def _pass(self, chains: list[Chain]) -> Pass:
+    def _pass(self, chains: list[Chain], length: int) -> Pass:
         n_images, cached = self._positions.shape
-        length = max(chain.start + len(chain.tokens) for chain in chains)
         ids = np.zeros((n_images, length), dtype=np.int64)
         own = np.zeros((n_images, length), dtype=np.int64)
         attends = np.zeros((n_images, length, cached + length), dtype=bool)

@@ -59,6 +59,9 @@ class WorkersEngine:
         last = self._dispatcher.runtime if "_dispatcher" in self.__dict__ else {}
         return {**(last or self.inner.runtime()), "workers": self.places}
 
+    def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Do nothing: each worker drafts from its own answers."""
+
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
         """Yield the answers of the workers in batches; raises as `Dispatcher.answer`."""
         return self._dispatcher.answer(tasks)

@@ -1,0 +1,45 @@
+"""The benchmarks of drafts and of precisions, in small: texts are as prescribed, and changes are counted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from bench import REPOSITORY
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(REPOSITORY / "benchmarks"), *sys.path])
+
+
+def test_drafts_save_passes_where_answers_repeat(capsys: pytest.CaptureFixture[str]) -> None:
+    import drafted_generation
+
+    assert drafted_generation.main(["--tiny", "--images", "12", "--together", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for name in ("varied", "repetitive", "boilerplate"):
+        assert found[name]["texts"] == 72
+        assert found[name]["passes"]["drafted"] <= found[name]["passes"]["plain"]
+    assert found["varied"]["different_texts"] == 72
+    assert found["boilerplate"]["different_texts"] == 18
+    assert found["boilerplate"]["accepted_share_of_tokens"] > 0.1 > found["varied"]["accepted_share_of_tokens"]
+    assert found["boilerplate"]["passes"]["drafted"] < 0.9 * found["boilerplate"]["passes"]["plain"]
+
+
+def test_changes_of_precision_are_counted() -> None:
+    import low_precision
+
+    def run(p_yes: list[float], significant: list[bool]) -> Any:
+        answers = pd.DataFrame({"image_id": ["b", "a"], "template": "T1", "trait": "kind", "p_yes": p_yes})
+        tests = {"region": {"significant": significant}}
+        return SimpleNamespace(answers=answers, results={"gras": {"units": {"images": {"tests": tests}}}})
+
+    found = low_precision.compare(run([0.2, 0.45], [True, False]), run([0.3, 0.55], [True, True]))
+    assert found["largest_change"] == pytest.approx(0.1)
+    assert (found["answers"], found["crossed_one_half"]) == (2, 0.5)
+    assert (found["cells"], found["cells_significant"], found["cells_that_differ"]) == (2, 1, 1)
