@@ -24,6 +24,9 @@ from fp2.stats.joint import JointPermutations
 FEW = 10
 """Number of subjects off the most frequent value below which a t interval of their group's mean does not hold."""
 
+N_DRAWS = 2000
+"""Draws of the group means for the minimum detectable gap of rates."""
+
 
 @dataclass(frozen=True)
 class GapTest:
@@ -146,9 +149,9 @@ class GapTest:
     def detectable(self, alpha: float, power: float = 0.8) -> float:
         """Return the minimum detectable effect at level alpha: what is found with `power` between any two groups.
 
-        The gap d with d = critical * SE + z * SE(d) in the least precise pair; the contribution of other pairs is
-        neglected. The standard error of two rates follows from the gap: it is taken at rates d / 2 above and below
-        their mean.
+        The gap d with d = critical * SE + z * SE(d) in the least precise pair. Rates are taken at d / 2 above and below
+        their mean: their standard errors follow from d, and each of the two groups then differs from all others, which
+        counts too (`_rates_apart`). For scores the contribution of other pairs is neglected.
         """
         from scipy.special import ndtri
 
@@ -158,6 +161,7 @@ class GapTest:
         threshold = critical * self.error
         if not self.yes_no:
             return float((threshold + z * self.error).max())
+        threshold = (critical + self._next(critical)) / 2 * self.error
         first, second = self._pairs
         middle, found = float(np.average(self.mean, weights=self.size)), threshold
         for _ in range(20):
@@ -165,7 +169,41 @@ class GapTest:
             one = high * (1 - high) / self.size[first] + low * (1 - low) / self.size[second]
             other = low * (1 - low) / self.size[first] + high * (1 - high) / self.size[second]
             found = threshold + z * np.sqrt(np.maximum(one, other))
-        return float(found.max())
+        if not 0.0 < middle < 1.0:
+            return float(found.max())
+        return self._rates_apart(int(found.argmax()), float(found.max()), middle, threshold, power)
+
+    def _next(self, critical: float) -> float:
+        """Return the next larger permuted maximum where `critical` is a value that several permutations share."""
+        low, high = np.searchsorted(self._sorted, (critical * (1 - TIE), critical * (1 + TIE)))
+        shared = high - low > 1 and high < len(self._sorted) and np.isfinite(self._sorted[high])
+        return float(self._sorted[high]) if shared else critical
+
+    def _rates_apart(self, pair: int, most: float, middle: float, threshold: FloatArray, power: float) -> float:
+        """Return the smallest gap <= `most` of two groups' rates about `middle` at which some pair exceeds `threshold`.
+
+        The probability is that of normal group means, over fixed draws; the less favourable of the two signs counts.
+        The standard errors of the test are pooled over groups, so that they follow from the gap too.
+        """
+        first, second = self._pairs
+        ends = first[pair], second[pair]
+        near = np.isin(first, ends) | np.isin(second, ends)
+        noise = np.random.default_rng(0).normal(size=(N_DRAWS, len(self.size)))
+
+        def found(gap: float, sign: int) -> float:
+            rate = np.full(len(self.size), middle)
+            rate[list(ends)] = np.clip(middle + sign * np.array([0.5, -0.5]) * gap, 0.0, 1.0)
+            variance = rate * (1 - rate)
+            drawn = rate + noise * np.sqrt(variance / self.size)
+            pooled = np.sqrt(np.average(variance, weights=self.size) / (middle * (1 - middle)))
+            apart = np.abs(drawn[:, first[near]] - drawn[:, second[near]]) > threshold[near] * pooled
+            return float(apart.any(axis=1).mean())
+
+        low, high = 0.0, most
+        for _ in range(15):
+            gap = (low + high) / 2
+            low, high = (low, gap) if min(found(gap, sign) for sign in (1, -1)) >= power else (gap, high)
+        return high
 
     def _margins(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Return how far each difference may be above and below what was observed, one-sided at `level`, (P,) each."""

@@ -140,3 +140,19 @@ assert not {'scipy', 'pandas', 'statsmodels'} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError):
         fp2.stats.nothing_of_the_kind  # noqa: B018
+
+
+def test_the_minimum_detectable_gap_of_rates_is_found_with_its_power():
+    """Five groups, the two smallest apart at the gap that is printed where no group differs: power 80 %, within 6."""
+    sizes, rng = [60, 40, 25, 20, 16], np.random.default_rng(5)
+    groups = np.repeat(list("abcde"), sizes)
+
+    def rows(gap, columns):
+        rate = np.repeat([0.4, 0.4, 0.4, 0.4 - gap / 2, 0.4 + gap / 2], sizes)
+        y = (rng.random((len(groups), columns)) < rate[:, None]).astype(float)
+        return disparity_panel(
+            y, groups, range(len(groups)), yes_no=True, value_ranges=(0, 1), n_permutations=299, n_bootstrap=0, seed=1
+        ).rows
+
+    gap = np.mean([row.mde80 for row in rows(0.0, 60)])
+    assert 0.74 < np.mean([row.p_value <= 0.05 for row in rows(gap, 400)]) < 0.86
