@@ -164,7 +164,7 @@ def test_the_minimum_detectable_gap_of_rates_is_found_with_its_power():
 
 
 def test_the_contrast_of_all_groups_is_the_least_distance_to_means_within_the_bound():
-    """Two groups below three: against a numerical minimum; the lower end is where the test of a gap above it starts to reject."""
+    """Against a numerical minimum; the lower end is where the test of a gap above it starts to reject."""
     rng = np.random.default_rng(3)
     sizes = [24, 22, 20, 18, 16]
     samples = [rng.normal(0.3 * (k > 1), 0.2, n) for k, n in enumerate(sizes)]
