@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.config import Config
     from fp2.scorers.base import Scorer
-    from fp2.scorers.labels import LabelScale
 
 LABELS = "labels.parquet"
 """The table in a run's folder: `image_id, subject_id, question_id, probe, scorer, labeller, label, probability`."""
@@ -144,7 +143,7 @@ def _check(rows: pd.DataFrame, scorers: Mapping[str, Scorer], path: str) -> None
     """Raise for a label that its scale lacks, or a probability out of range."""
     lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
     for line, (name, label, probability) in enumerate(lines, start=2):
-        scale = scale_of(scorers[name])
+        scale = scorers[name].label_scale
         if not math.isnan(label) and scale is not None and label not in scale.values:
             fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
             raise Fp2Error(f"{label:g} is no label of {name}", where=f"{path}, line {line}", fix=fix)
@@ -176,12 +175,6 @@ def _salted(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     if "subject_id" in table:
         changed["subject_id"] = salted(table["subject_id"], salt)
     return table.assign(**changed)
-
-
-def scale_of(scorer: Scorer) -> LabelScale | None:
-    """Return the scale on which people label what a scorer measures, if it names one."""
-    scale: LabelScale | None = getattr(scorer, "label_scale", None)
-    return scale
 
 
 def agreed(labels: pd.DataFrame) -> pd.DataFrame:
