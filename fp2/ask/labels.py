@@ -105,11 +105,10 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     """Return the lines of the file as text, and their checked numbers."""
     import pandas as pd
 
-    try:
-        given = pd.read_csv(Path(path).expanduser(), dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise Fp2Error(f"the labels cannot be read: {reason}", where=path) from error
+    from fp2.data.readers.table import read_table
+
+    table = read_table(Path(path).expanduser())
+    given = table.astype(object).where(table.notna(), "").astype(str)
     if missing := [name for name in _NEEDED if name not in given]:
         fix = f"It needs {', '.join(_NEEDED)}; it has {', '.join(map(str, given.columns))[:200]}"
         raise Fp2Error(f"the labels have no column {missing[0]!r}", where=path, fix=fix)
