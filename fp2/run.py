@@ -115,7 +115,7 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
     if price is not None:
         costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
-    elif not any(one.price for one in by_model(inputs.scorers)) or hasattr(inputs.config.engine, "price_input"):
+    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
     scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)

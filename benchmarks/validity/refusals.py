@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.worlds import WIDE_GAP, Data, World, answer_sd, draw
-from fp2.stats.questions import question_adjusted_means
+from fp2.scorers.outcomes import question_adjusted_means
 
 LEVELS = (-0.75, 0.0, 0.75)
 """Means of the questions, in SD of one answer."""
