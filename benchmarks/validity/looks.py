@@ -41,14 +41,14 @@ def looks(world: World, n: int, seed: int, n_permutations: int = 1_999) -> Array
 PROBES = 2
 VERDICT_SIZES = (60, 45, 40)
 VERDICT_WORLDS = (
-    *(World(outcome, sizes=VERDICT_SIZES) for outcome in ("normal", "zero-heavy", "yes/no")),
+    *(World(outcome, sizes=VERDICT_SIZES) for outcome in ("normal", "yes/no")),
     World("normal", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
     World("yes/no", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
 )
-"""Without a gap a significant row or composite is false; with every gap at the smallest effect, a verdict on its size."""
+"""Without a gap a significant row or composite is false; with gaps at the smallest effect, a verdict on their size."""
 
 
-def looks_verdicts(world: World, n: int, seed: int, n_permutations: int = 1_999) -> Arrays:
+def looks_verdicts(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
     """Four looks at a run of six scorers and two probes: 1 where any of its verdicts at any look is false, else 0.
 
     By alpha spending, and without (`naive`). The primary scorer is the first; its composite is tested too.

@@ -66,7 +66,7 @@ class Comparison:
             text += (
                 f". Tests of {self.primary} share one half of {self.alpha:g}, those of the other scorers the other half"
             )
-        return text
+        return f"{text}. Other blocks, such as missing answers, are families of their own"
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
