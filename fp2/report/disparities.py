@@ -91,6 +91,8 @@ class DisparitiesSection(Section):
         out: list[RenderableType] = [
             _terminal_table(results),
             Text(TABLE, style="dim"),
+            *_family_line(results),
+            *_selected_lines(results),
             *_coverage_lines(results),
             Text(),
         ]
@@ -221,6 +223,27 @@ def _terminal_table(results: Results) -> Table:
                 end_section=place == len(rows) - 1,
             )
     return table
+
+
+def _family_line(results: Results) -> list[Text]:
+    """Return which tests are corrected together: the first sentence of the family."""
+    family = results["analysis"].get("family")
+    return [Text(f"family of the verdicts: {plain(family.split('. ')[0])}", style="dim")] if family else []
+
+
+def _selected_lines(results: Results) -> list[Text]:
+    """Return a line per cut with the intervals of the significant disparities in the terminal's table."""
+    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), None), []
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut, scorer)
+        said = [
+            f"{labels[probe]} {number(row['selected_ci_low'])} to {number(row['selected_ci_high'])}"
+            for probe, row in rows.items()
+            if row.get("selected_ci_low") is not None
+        ]
+        if said:
+            out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
+    return out
 
 
 def _coverage_lines(results: Results) -> list[Text]:
