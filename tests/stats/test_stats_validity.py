@@ -29,6 +29,7 @@ from benchmarks.validity.families import missing, step_down, whole_run
 from benchmarks.validity.measure import measure
 from benchmarks.validity.order import order
 from benchmarks.validity.random_factors import WORDING_WORLDS, wordings
+from benchmarks.validity.rows import Row, judge
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.studies import (
     COVERAGE_WORLDS,
@@ -39,7 +40,7 @@ from benchmarks.validity.studies import (
     NULL_WORLDS,
     STUDIES,
 )
-from benchmarks.validity.summary import Row, judge, summarise
+from benchmarks.validity.summary import summarise
 from benchmarks.validity.worlds import SIZES, World, draw
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
