@@ -43,8 +43,9 @@ at most two standard errors, `no` otherwise.
 CHANGES = """## What changed since version 0.3.0
 
 Share of data sets, by the method of 0.3.0 and by the present one, on the same data; of each claim the data in which
-they differ most (the columns "0.3.0" below have all). The formulas of 0.3.0 are in `benchmarks/validity/earlier.py`. GRAS's
-false cells, by Holm's correction of asymptotic tests and by step-down max-F, are on [its own page](gras_validity.md).
+they differ most (the columns "0.3.0" below have all). The formulas of 0.3.0 are in `benchmarks/validity/earlier.py`.
+False cells of GRAS, by Holm's correction of asymptotic tests and by step-down max-F, are on [its own
+page](gras_validity.md).
 """
 
 READING = """## How to read it

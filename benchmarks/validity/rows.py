@@ -106,7 +106,7 @@ def _row(
     if low is not None or high is not None:
         bound = _bound(low, high, percent)
         verdict = judge(value, error, -math.inf if low is None else low, math.inf if high is None else high)
-    earlier = None if before is None else float(np.nanmean(before))
+    earlier = None if before is None or np.isnan(before).all() else float(np.nanmean(before))
     return Row(claim, world, quantity, value, error, n, bound, verdict, percent, earlier, simulated)
 
 
