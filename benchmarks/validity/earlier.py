@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 from benchmarks.validity.measure import p_values
 from benchmarks.validity.worlds import ALPHA, Data, World
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import GroupMoments, YesNo, max_t_squared, moments, pair_table
+from fp2.stats.core.moments import GroupMoments, YesNo, moments, pair_error, pair_table, pairs
 from fp2.stats.core.permutation import Labels, Permuter
 from fp2.stats.core.resampling import observed_moments, resampled_moments, with_agreement
 from fp2.stats.core.sums import group_sums
@@ -29,7 +29,7 @@ def prepared(data: Data) -> Prepared:
 
 
 def p_value(world: World, data: Data, n_permutations: int, seed: int) -> np.ndarray:
-    """Return p (m,): yes/no outcomes by the pooled variance alone, two groups with one degree of freedom of it."""
+    """Return p (m,): of pairs alone; yes/no outcomes by the pooled variance, two groups with one degree of it."""
     p = prepared(data)
     m = len(p.scale)
     units, permuter = with_agreement(p, np.full(m, world.yes_no)), Permuter(p.units, seed)
@@ -42,9 +42,19 @@ def p_value(world: World, data: Data, n_permutations: int, seed: int) -> np.ndar
             size = np.where(found.valid, found.n, 2.0)
             relative = 1.0 if sums.spread is None else sums.spread / size
             found = replace(found, error=np.where(found.valid, found.pool * relative / size, np.inf))
-        return np.sqrt(max_t_squared(found))
+        return np.sqrt(_largest_pair(found, 0.0))
 
     return p_values(largest(permuter.observed())[0], largest(permuter.draw(n_permutations)))
+
+
+def _largest_pair(found: GroupMoments, less: float | np.ndarray) -> np.ndarray:
+    """Return the largest squared studentised difference of two means less `less` (G, 1, m), (b, m)."""
+    mean, largest = found.mean - less, []
+    for g, h in pairs(len(mean)):
+        gap, error = (mean[g] - mean[h]) ** 2, pair_error(found, g, h)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            largest.append(np.where(gap <= 1e-20, 0.0, gap / error))
+    return np.asarray(np.fmax.reduce(largest))
 
 
 def interval(data: Data, n_bootstrap: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +62,7 @@ def interval(data: Data, n_bootstrap: int, seed: int) -> tuple[np.ndarray, np.nd
     p = prepared(data)
     found, resamples = resampled_moments(p, n_bootstrap, seed)
     centre = np.where(found.valid, found.mean, 0.0)
-    largest = np.concatenate([max_t_squared(again, centre) for again in resamples])
+    largest = np.concatenate([_largest_pair(again, centre) for again in resamples])
     critical = np.sqrt(np.quantile(np.where(np.isnan(largest), np.inf, largest), 1 - ALPHA, axis=0, method="higher"))
     gap, error, df = astuple(pair_table(found))
     margin = np.where(error > 0, critical * np.where(error > 0, error, 1.0), 0.0)

@@ -37,7 +37,7 @@ def _null(world: World, found: Arrays) -> list[Row]:
         claim, low, high = "Type-I error, unequal spread, agreement or images: at most 7 %", None, 0.07
     else:
         claim, low, high = "Type-I error, no group differs: 4-6 %", 0.04, 0.06
-    before = _before(found, "p_before")
+    before = rejected(found["p_before"])
     rows = [rate_row(claim, where, "p_value (decides verdicts)", rejected(found["p"]), low, high, before)]
     for name in ("js_p", "kruskal_p", "welch_p"):
         if np.isfinite(found[name]).any() and (name != "js_p" or world.scale[1] <= 1):
