@@ -9,7 +9,6 @@ import numpy as np
 from benchmarks.validity.composites import BOUNDS, SPREAD
 from benchmarks.validity.counts import OUTCOMES, SHARED
 from benchmarks.validity.labelled import LabelWorld
-from benchmarks.validity.limits import limits
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.mixed_models import TESTS, with_gaps
 from benchmarks.validity.paired_models import SCORES
@@ -26,7 +25,7 @@ def summarise(results: Results) -> list[Row]:
     rows: list[Row] = []
     for (study, world), found in results.items():
         rows += _SUMMARIES[study](world, found)
-    return [*rows, *limits()]
+    return rows
 
 
 def _null(world: World, found: Arrays) -> list[Row]:
