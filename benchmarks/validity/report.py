@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.validity.studies import ALPHA, GAPS, MULTIPLES
-from benchmarks.validity.summary import FREE, Results, Row, describe
-from benchmarks.validity.worlds import ICC, IMAGES, SIZES, World, answer_sd
+from benchmarks.validity.rows import FREE, Row, describe
+from benchmarks.validity.studies import GAPS, MULTIPLES
+from benchmarks.validity.worlds import ALPHA, ICC, IMAGES, SIZES, World, answer_sd
 
 INK, BLUE, ORANGE, GREY = "#1f2933", "#2a6f97", "#d1495b", "#9aa5b1"
 LEVEL_NAMES = {
@@ -37,6 +38,14 @@ intraclass correlation of {ICC}; scores are normal, skewed (log-normal), zero-in
 score) or mostly zero (3 % between .3 and 1), binary (30 % yes) or rarely yes (5, 2 or .5 %).
 *Error* is the Monte-Carlo standard error of the value. *Holds* is `yes` inside the bound, `within error` if outside by
 at most two standard errors, `no` otherwise.
+"""
+
+CHANGES = """## What changed since version 0.3.0
+
+Share of data sets, by the method of 0.3.0 and by the present one, on the same data; of each claim the data in which
+they differ most (the columns "0.3.0" below have all). The formulas of 0.3.0 are in `benchmarks/validity/earlier.py`.
+False cells of GRAS, by Holm's correction of asymptotic tests and by step-down max-F, are on [its own
+page](gras_validity.md).
 """
 
 READING = """## How to read it
@@ -73,7 +82,7 @@ READING = """## How to read it
 """
 
 
-def write_report(docs: Path, results: Results, rows: Sequence[Row], truth: Sequence[Row], data_sets: int) -> Path:
+def write_report(docs: Path, rows: Sequence[Row], truth: Sequence[Row], data_sets: int) -> Path:
     """Write `validity.md`, `validity.json` and the figures below `docs`; return the page's path."""
     images = docs / "images"
     images.mkdir(parents=True, exist_ok=True)
@@ -100,7 +109,7 @@ def _page(rows: Sequence[Row], figures: dict[str, str], data_sets: int) -> str:
         f"Of {len(bounded)} numbers with a bound {counts['yes']} hold, {counts['within error']} within error, "
         f"{counts['no']} do not. Up to {data_sets:,} data sets each.\n"
     )
-    parts = [INTRODUCTION, head, READING]
+    parts = [INTRODUCTION, head, _changes(rows), READING]
     claims = list(dict.fromkeys(row.claim for row in rows))
     after = {
         "levels": next((c for c in claims if c.startswith("Measured level")), ""),
@@ -119,14 +128,31 @@ def _ordered(claims: Sequence[str]) -> list[str]:
     return sorted(claims, key=lambda c: next((k for k, start in enumerate(order) if c.startswith(start)), len(order)))
 
 
-def _section(claim: str, rows: Sequence[Row]) -> str:
-    if all(row.bound == FREE for row in rows):
-        return _side_by_side(claim, rows)
-    lines = [f"## {claim}\n", "| data | number | value | error | data sets | bound | holds |", "|---" * 7 + "|"]
+def _changes(rows: Sequence[Row]) -> str:
+    """Return the table of what 0.3.0 gave: of each claim the data in which the two methods differ most."""
+    lines = [CHANGES, "| | data | 0.3.0 | now | bound |", "|---" * 5 + "|"]
+    by_claim: dict[str, list[tuple[float, Row]]] = {}
     for row in rows:
-        error = _number(row, row.error) if row.error else ""
-        cells = [row.world, row.quantity, _number(row, row.value), error, row.n, row.bound, row.verdict or "-"]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        if row.before is not None:
+            by_claim.setdefault(row.claim, []).append((abs(row.before - row.value), row))
+    for claim, found in by_claim.items():
+        row = max(found, key=lambda pair: pair[0])[1]
+        what = f"{re.split(r': (?=[an0-9])', claim)[0]} ({row.quantity})"
+        bound = "none" if row.bound == FREE else row.bound
+        lines.append(f"| {what} | {row.world} | {row.number(row.before)} | {row.number(row.value)} | {bound} |")
+    return "\n".join(lines) + "\n"
+
+
+def _section(claim: str, rows: Sequence[Row]) -> str:
+    earlier = any(row.before is not None for row in rows)
+    if all(row.bound == FREE for row in rows) and not earlier:
+        return _side_by_side(claim, rows)
+    names = ["data", "number", "value", "error", "data sets", "bound", "holds", *(["0.3.0"] if earlier else [])]
+    lines = [f"## {claim}\n", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for row in rows:
+        error = row.number(row.error) if row.error else ""
+        cells = [row.world, row.quantity, row.number(row.value), error, row.data_sets, row.bound, row.verdict or "-"]
+        lines.append("| " + " | ".join([*cells, *([row.number(row.before)] if earlier else [])]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -136,14 +162,16 @@ def _side_by_side(claim: str, rows: Sequence[Row]) -> str:
     lines = [f"## {claim}\n", "| data | " + " | ".join(names) + " | data sets |", "|---" * (len(names) + 2) + "|"]
     for world in dict.fromkeys(row.world for row in rows):
         own = {row.quantity: row for row in rows if row.world == world}
-        cells = [f"{_number(r, r.value)} ± {_number(r, r.error)}" if (r := own.get(name)) else "" for name in names]
-        lines.append(f"| {world} | " + " | ".join(cells) + f" | {max(row.n for row in own.values())} |")
+        cells = [_cell(own[name]) if name in own else "" for name in names]
+        n = max(row.simulated or row.n for row in own.values())
+        lines.append(f"| {world} | " + " | ".join(cells) + f" | {n or 'exact'} |")
     return "\n".join(lines) + "\n"
 
 
-def _number(row: Row, value: float) -> str:
-    plain = row.claim.startswith(("Bias", "Estimates")) or row.quantity.startswith("mean ")
-    return f"{value:.3f}" if plain else f"{100 * value:.2f} %"
+def _cell(row: Row) -> str:
+    """Return a value with its error, and the number of data sets where only some count."""
+    error = f" ± {row.number(row.error)}" if row.error else ""
+    return row.number(row.value) + error + (f" (of {row.n})" if row.simulated else "")
 
 
 def _figure(path: Path, paint: Any) -> None:
