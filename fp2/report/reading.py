@@ -89,9 +89,10 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def cut_label(cut: str) -> str:
-    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`."""
-    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
+def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
+    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`; with `scales`, `skin tone (Fitzpatrick) × age`."""
+    named = {part: f" ({scales[part]})" if scales and part in scales else "" for part in cut.split("_x_")}
+    return plain(" × ".join(part.replace("_", " ") + scale for part, scale in named.items())).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:
