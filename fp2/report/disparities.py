@@ -205,22 +205,18 @@ def _terminal_table(results: Results) -> Table:
     table.add_column("probe", overflow="fold", max_width=18)
     table.add_column("disparity", justify="right", no_wrap=True)
     table.add_column("null mean", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", max_width=13)
+    table.add_column("verdict", overflow="fold", max_width=19)
     for name in ("worst group", "best group"):
         table.add_column(name, overflow="fold", max_width=30)
     for cut in results["cuts"]:
         rows = rows_of(results, cut, scorer)
         table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
         for place, (probe, row) in enumerate(rows.items()):
-            none_found = row["verdict"] == "no_difference_found"  # its full words do not fit the column
             table.add_row(
                 Text(labels[probe]),
                 Text(number(row["raw"]), style="bold" if row["significant"] else ""),
                 Text(number(row["null_mean"]), style="dim"),
-                Text(
-                    "none found" if none_found else verdict_words(row["verdict"]),
-                    style=VERDICT_STYLES.get(row["verdict"] or "", ""),
-                ),
+                Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
             )
