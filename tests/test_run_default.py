@@ -88,9 +88,7 @@ def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict], 
     assert [(e.probe, e.attribute) for e in zeros if rows[e.probe, e.attribute]["verdict"] == "biased"] == []
 
 
-def test_what_other_scorers_find_was_planted_or_follows_from_it(
-    default_run: tuple[str, dict], planted: Any
-) -> None:
+def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tuple[str, dict], planted: Any) -> None:
     """README and docs/default_run.md say so, with the counts."""
     significant = [row for row in default_run[1]["disparities"] if row["significant"]]
     counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")

@@ -205,7 +205,7 @@ def _terminal_table(results: Results) -> Table:
     table.add_column("probe", overflow="fold", max_width=18)
     table.add_column("disparity", justify="right", no_wrap=True)
     table.add_column("null mean", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", max_width=19)
+    table.add_column("verdict", overflow="fold", max_width=13)
     for name in ("worst group", "best group"):
         table.add_column(name, overflow="fold", max_width=30)
     for cut in results["cuts"]:
