@@ -237,7 +237,10 @@ def _results(
         **({"title": title} if title else {}),
         "complete": asked.complete,
         "dataset_digest": inputs.dataset_digest,
-        "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
+        "dataset": {
+            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
+            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+        },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
         "limitations": limitations(
