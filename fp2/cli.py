@@ -149,10 +149,12 @@ def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_H
 @app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
 def watch(
     ctx: typer.Context,
-    run: Annotated[str | None, typer.Argument(help="The run's folder (default: the one that answered last).")] = None,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN] [KEY=VALUE]...", help=f"{RUN_HELP} By default the one last active.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show what a run that goes on in another terminal is doing: rates, refusals, failures, time left, last answer."""
+    """Show what a run in another terminal is doing: stage, rates, refusals, failures, time left, last answer."""
     from fp2.commands.watch import watch as follow
 
     words = [*([run] if run else []), *ctx.args]
