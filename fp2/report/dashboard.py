@@ -92,6 +92,7 @@ def render_dashboard(
         "pictures": _embedded(parts, figures),
         "calibration": reading.is_calibration(results),
         "variant": reading.variant_line(results),
+        "calls": reading.calls_words(results["answers"]),
         "supplied": reading.SUPPLIED if reading.were_supplied(results) else None,
         "absent": [key for key in WITHOUT_ATTEMPT if key in results["answers"]],
         "cuts": list(results["cuts"]),

@@ -139,6 +139,13 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
+def calls_words(answers: Mapping[str, Any]) -> str:
+    """Return the number of model calls, and what is counted where there were any."""
+    n = answers["model_calls"]
+    what = " (a batch is one; repeated attempts and checks count)" if n else ""
+    return f"{n:,} model call{'' if n == 1 else 's'}{what}"
+
+
 def is_calibration(results: Mapping[str, Any]) -> bool:
     """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
     return bool(results["model"].get("embedded"))
