@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shutil
 import signal
 import sqlite3
@@ -271,6 +272,23 @@ def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monke
     run = client_of(bench).get_run(outcome.run_id)
     assert run.info.status == "FINISHED"
     assert run.data.tags["fp2.run_id"] == outcome.results["run_id"]
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_artifacts_are_for_their_owner_only_in_a_folder_that_is_open_to_all(bench: Bench) -> None:
+    """The folder `mlruns` of a checkout has the mode 755."""
+    folder = bench.root / "mlruns"
+    folder.chmod(0o755)
+    umask = os.umask(0o022)
+    try:
+        tracker = tracking_client.start(bench.config("tracking=mlflow"), {}, "private")
+        tracker.client.log_text(tracker.run_id, "an answer", "responses.parquet")
+        tracker.finish("FINISHED")
+    finally:
+        os.umask(umask)
+    (file,) = folder.rglob("responses.parquet")
+    assert file.stat().st_mode & 0o777 == 0o644, "MLflow's own mode: only a folder above can hide it"
+    assert (folder / "artifacts").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_sqlite_store_elsewhere(bench: Bench) -> None:
