@@ -116,7 +116,7 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     if missing := [name for name in _NEEDED if name not in given]:
         fix = f"It needs {', '.join(_NEEDED)}; it has {', '.join(map(str, given.columns))[:200]}"
         raise Fp2Error(f"the labels have no column {missing[0]!r}", where=path, fix=fix)
-    for name in given.columns.intersection(_NAMED):  # as fp2 label and fp2 export write them
+    for name in given.columns.intersection(list(_NAMED)):  # as fp2 label and fp2 export write them
         given[name] = given[name].map(unquoted)
     rows = pd.DataFrame(
         {

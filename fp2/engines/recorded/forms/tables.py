@@ -63,8 +63,10 @@ def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None
         out[QUOTED] = marked.map({True: "true", False: ""})
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     # csv ends a line at a carriage return that is in no quotes, and does not quote it by itself
-    style = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    out.to_csv(path, sep=separator, index=False, quoting=style, lineterminator="\n")
+    if returns:
+        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    else:
+        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
