@@ -212,19 +212,23 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
 def _own_experiment(client: Any, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
     name = config.tracking.experiment
+    root = config.tracking.artifacts or _artifacts_here(config)
     found = client.get_experiment_by_name(name)
     if found is not None:
         _set_kind(client, found)
         return str(found.experiment_id)
-    root = config.tracking.artifacts or _artifacts_here(config)
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
 
 
 def _artifacts_here(config: Config) -> str:
-    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database."""
+    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database.
+
+    It is created for its owner only: answers are in it, and `mlruns` of a checkout is readable by everybody.
+    """
     uri = tracking_uri(config)
     local = uri.startswith("sqlite:///")
     folder = Path(uri.removeprefix("sqlite:///")).parent if local else Path(config.paths.mlruns).resolve()
+    (folder / "artifacts").mkdir(mode=0o700, parents=True, exist_ok=True)
     return (folder / "artifacts").as_uri()
 
 
