@@ -93,6 +93,8 @@ def render_dashboard(
         "cuts": list(results["cuts"]),
         "scorers": list(dict.fromkeys(name for part in parts for name in part.get("scorers", ()))),
         "primary": reading.primary_scorer(results),
+        "left_out": reading.left_out_of_composites(results),
+        "no_common_groups": reading.NO_COMMON_GROUPS,
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
         "boards": [board for board in boards_of(rank(leaderboard)) if board["cut"] in results["cuts"]],
