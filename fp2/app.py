@@ -24,11 +24,11 @@ FLAGS = {"--verify-inputs": "verify_inputs=true"}
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command line; return the exit status."""
+def main(argv: Sequence[str], program: str = "launch.py") -> int:
+    """Run the command line; return the exit status. `program` is what its help calls it."""
     try:
         with terminable():
-            return _main(list(argv))
+            return _main(list(argv), program)
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -40,13 +40,13 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
 
 
-def _main(argv: list[str]) -> int:
+def _main(argv: list[str], program: str) -> int:
     argv = [FLAGS.get(word, word) for word in argv]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
     if {"--help", "-h"} & set(flags):
-        _print_help(expanded)
+        _print_help(expanded, program)
         return 0
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
@@ -69,7 +69,7 @@ def _main(argv: list[str]) -> int:
     return _summarise(folder, sweep_id, config)
 
 
-def _print_help(overrides: list[str]) -> None:
+def _print_help(overrides: list[str], program: str) -> None:
     """Print what can be chosen, and the config. Hydra's own page copies every known config once for each group."""
     from omegaconf import OmegaConf
 
@@ -78,10 +78,14 @@ def _print_help(overrides: list[str]) -> None:
 
     folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
     groups = sorted({path.name for path in folders if not path.name.startswith("_")})
-    print(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
-    print("== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
+    header = str(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
+    for line in header.replace("launch.py", program).splitlines():
+        usage, _, meaning = line.strip().partition("   ")
+        print(f"  {usage:<42} {meaning.strip()}" if meaning else line)
+    print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
     for group in groups:
-        print(f"{group}: {', '.join(choices(group))}")
+        if known := choices(group):
+            print(f"{group}: {', '.join(known)}")
     print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
     print(OmegaConf.to_yaml(compose_config(overrides)))
     print("Use --hydra-help to view Hydra specific help")

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.worlds import NORMAL_SD, RATES, WIDE_GAP, Data, World, answer_sd, draw, shifts
+from fp2.scorers.outcomes import question_adjusted_means
 from fp2.stats.bounds import bounds_between, refusal_ends
-from fp2.stats.questions import question_adjusted_means
 
 LEVELS = (-0.75, 0.0, 0.75)
 """Means of the questions, in SD of one answer."""

@@ -13,13 +13,11 @@ from benchmarks.validity.beyond import (
     ADJUSTED_WORLDS,
     APART_WORLDS,
     INTERACTION_WORLDS,
-    LOOKS_WORLDS,
     PILOT_WORLDS,
     PLANNING_WORLDS,
     TWO_SAMPLE_WORLDS,
     adjusted,
     interaction,
-    looks,
     pilots,
     planned,
     two_samples,
@@ -29,6 +27,7 @@ from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.counts import COUNT_WORLDS, counts
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.labelled import LABEL_WORLDS, labelled
+from benchmarks.validity.looks import LOOKS_WORLDS, VERDICT_WORLDS, looks, looks_verdicts
 from benchmarks.validity.measure import Arrays, measure
 from benchmarks.validity.mixed_models import MIXED_WORLDS, beside_models
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
@@ -322,6 +321,7 @@ STUDIES = (
     Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
     Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
+    Study("looks_verdicts", VERDICT_WORLDS, looks_verdicts, 20, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.5),
     Study("counts", COUNT_WORLDS, counts, 50, 0.5),
     Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.5),

@@ -16,6 +16,7 @@ from benchmarks.validity.refusals import REFUSED_BY_GROUP, TRUTHS
 from benchmarks.validity.rows import Row, describe, mean_row, rate_row, rejected
 from benchmarks.validity.studies import FAMILY, MULTIPLES
 from benchmarks.validity.worlds import ALPHA, World, answer_sd
+from fp2.stats.sequential import SPENDING
 
 Results = dict[tuple[str, World], Arrays]
 
@@ -446,10 +447,25 @@ def _looks(world: World, found: Arrays) -> list[Row]:
     where = f"four looks, {describe(world)}"
     if world.gap:
         claim = "Power over four looks"
-        return [rate_row(claim, where, name, found[name]) for name in ("obrien_fleming", "pocock")]
+        return [rate_row(claim, where, name, found[name]) for name in SPENDING]
     claim = "Error over four looks, alpha spent over them: 4-6 %"
-    rows = [rate_row(claim, where, name, found[name], 0.04, 0.06) for name in ("obrien_fleming", "pocock")]
+    rows = [rate_row(claim, where, name, found[name], 0.04, 0.06) for name in SPENDING]
     return [*rows, rate_row("Error over four looks at p <= 0.05 each", where, "any", found["naive"])]
+
+
+def _looks_verdicts(world: World, found: Arrays) -> list[Row]:
+    where = f"six scorers, two probes, four looks, {describe(world)}"
+    claims = {
+        "different": "A false significant row or composite of a run over four looks: at most 5.5 %",
+        "smaller": "A false 'equivalent' of a run over four looks, every gap at the bound: at most 5.5 %",
+        "larger": "A false 'biased' of a run over four looks, every gap at the bound: at most 5.5 %",
+    }
+    rows = []
+    for kind in ("smaller", "larger") if world.gap else ("different",):
+        rows += [rate_row(claims[kind], where, name, found[f"{kind}_{name}"], None, 0.055) for name in SPENDING]
+        aside = "False verdicts of a run that is looked at four times without alpha spending"
+        rows.append(rate_row(aside, where, kind, found[f"{kind}_naive"], None, None))
+    return rows
 
 
 def _multiverse(world: World, found: Arrays) -> list[Row]:
@@ -593,6 +609,7 @@ _SUMMARIES = {
     "adjusted": _adjusted,
     "interaction": _interaction,
     "looks": _looks,
+    "looks_verdicts": _looks_verdicts,
     "multiverse": _multiverse,
     "counts": _counts,
     "paired_models": _paired_models,

@@ -41,9 +41,10 @@ def compare_runs(work: Path) -> list[Row]:
 
 def learnt() -> list[Cell]:
     """What the embedded model was trained to say."""
+    from benchmarks.planted_effects import expected_effects
     from fp2.models.planted import load_planted
 
-    effects = load_planted().expected_effects()
+    effects = expected_effects(load_planted())
     return [Cell(e.probe, e.attribute, e.disparity if e.planted else 0.0, e.worst) for e in effects]
 
 
@@ -52,8 +53,8 @@ def believed() -> list[Cell]:
 
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
+    from benchmarks.planted_effects import vader_compound
     from fp2.engines.planted.truth import load_truth
-    from fp2.models.expected import vader_compound
     from fp2.models.planted import load_planted
 
     truth, groups = load_truth(BELIEFS), load_planted().groups

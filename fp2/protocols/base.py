@@ -159,6 +159,9 @@ class EvaluationProtocol(Generic[Given]):
         Whether there are numbers by the rule of the Fingerprint² page (`analysis.published`).
     takes_samples : bool
         Whether several answers to one question are averaged (`probe.decoding.samples`).
+    tables : mapping
+        Tables of the response store that it keeps what it computes from images in -> what their rows are, as
+        `fp2 purge` reports them; each has a column `path` (`Inputs.store`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -175,6 +178,7 @@ class EvaluationProtocol(Generic[Given]):
     adjusts: ClassVar[bool] = False
     has_published: ClassVar[bool] = False
     takes_samples: ClassVar[bool] = False
+    tables: ClassVar[Mapping[str, str]] = {}
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
 

@@ -51,7 +51,7 @@ class Document:
     sections: Mapping[str, Sequence[str]]
 
 
-def document(outcome: Verification, n_keys: int) -> Document:
+def document(outcome: Verification, n_keys: int, payload: str) -> Document:
     """Return the page of a verified passport.
 
     Parameters
@@ -60,6 +60,8 @@ def document(outcome: Verification, n_keys: int) -> Document:
         Of `fp2.report.verify`, with its statement.
     n_keys : int
         How many public keys it was verified with; 0 if none was given, and then nothing is claimed of its signatures.
+    payload : str
+        The SHA-256 of the payload (`fp2.report.verify.payload_digest`).
     """
     assert outcome.statement is not None
     stated = outcome.statement["predicate"]
@@ -76,6 +78,7 @@ def document(outcome: Verification, n_keys: int) -> Document:
         f"{answers.get('refused', 0):,} of them refusals; {answers.get('failed', 0):,} failed",
         "Issued": plain(stated["issued"]),
         "Run, config": f"{plain(stated['run']['run_id'])}, {plain(stated['run']['config_hash'])[:16]}",
+        "Payload (SHA-256)": payload,
         "Made by": f"fp2 {plain(stated['generator']['version'])}, commit {_commit(stated['generator'])}",
     }
     tables = [table for table in (_composites(results), _disparities(results)) if table.rows]

@@ -37,6 +37,18 @@
     });
   }
 
+  // Paper has no switches: what is folded is printed unfolded.
+  addEventListener("beforeprint", () => { for (const one of all("details:not([open])")) { one.open = true; one.dataset.folded = ""; } });
+  addEventListener("afterprint", () => { for (const one of all("details[data-folded]")) { one.open = false; delete one.dataset.folded; } });
+
+  // A table that goes on beyond its right edge fades out there.
+  const edge = (one) => one.classList.toggle("more", one.scrollLeft + one.clientWidth < one.scrollWidth - 1);
+  const sizes = new ResizeObserver((changed) => changed.forEach((one) => edge(one.target)));
+  for (const one of all(".scroll")) {
+    sizes.observe(one);
+    one.addEventListener("scroll", () => edge(one), { passive: true });
+  }
+
   function value(row, column) {
     const cell = row.cells[column];
     if (!("value" in cell.dataset)) {

@@ -19,8 +19,8 @@ from fake_server import FakeServer, Reply, completion, serving, words
 from fp2.engines.server import client as server_http
 from fp2.engines.server import replies
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.server.keys import spellings
 from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.replies import spellings
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
