@@ -94,6 +94,9 @@ NULL_WORLDS = (
     World("skewed", "spread"),
     World("mostly zero", "many images"),
     World("very rare", "many images"),
+    World("mostly zero", "images"),
+    World("skewed", "many images"),
+    World("skewed", "triple spread", sizes=(200, 10)),
 )
 ONE_YES = 0.05 / answer_sd("very rare")
 """A gap of .05 at a base rate of .5 %, in SD of one answer."""
