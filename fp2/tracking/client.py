@@ -175,11 +175,19 @@ def as_user_error(where: str) -> Iterator[None]:
         raise Fp2Error(f"the package {error.name} is missing", where=shown_uri(where), fix=fix) from error
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
+        cure = next((cure for sign, cure in _CURES.items() if sign in first), "repair the MLflow store")
         raise Fp2Error(
             f"the MLflow store cannot be used: {first}",
             where=shown_uri(where),
-            fix="All answers are stored; repair the MLflow store, or run with tracking=none",
+            fix=f"All answers are stored; {cure}, or run with tracking=none",
         ) from error
+
+
+_CURES = {  # part of what a server answers -> what to do about it
+    "error code 401": "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN",
+    "Invalid Host header": "start the server with --allowed-hosts and the host (and port) of tracking.uri",
+    "error code 403": "ask the server's owner for permission on its experiments",
+}
 
 
 def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
