@@ -90,8 +90,8 @@ READING = """## How to read it
   truly better.
 - **Conservative for want of data**: rare outcomes and matched sets with few discordant answers (ties), the test of
   equal error with few errors, labels that are rarely yes.
-- **Skewed scores with unequal spread or images**: a group of ten with a long tail has a mean and a variance that are correlated,
-  which studentising does not remove; Welch's F and Kruskal-Wallis reject more often.
+- **Skewed scores with unequal spread or images**: a group of ten with a long tail has a mean and a variance that are
+  correlated, which studentising does not remove; Welch's F and Kruskal-Wallis reject more often.
 - **Scores that are nearly always 0, with unequal numbers of images**: a group of ten with one image each is constant in
   three of four data sets, so that its own variance says nothing. Where the test rejects too often there, do not read
   it: give groups equal numbers of images, or score such answers as yes/no, whose test holds its level.
