@@ -28,6 +28,7 @@ from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import AsksServers, Engine, SuppliesAnswers
 from fp2.engines.build import engine_class
+from fp2.engines.checkpoint import has_planted_effects
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
@@ -282,8 +283,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `supplied` says where
-    answers come from that existed already; `SHOWN_AS` are there if they were given.
+    `embedded` marks a model with planted effects (a positive control); `server` is what a server reported of itself;
+    `supplied` says where answers come from that existed already; `SHOWN_AS` are there if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -296,7 +297,7 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": given.startswith("pkg://")
+        "embedded": has_planted_effects(given)
         or engine_class(asdict(config.engine)).planted
         or bool(identity.get("planted")),
         **({"server": identity["server"]} if "server" in identity else {}),

@@ -86,7 +86,7 @@ def render_dashboard(
         "model_was_used": reading.model_was_used(results),
         "sections": parts,
         "pictures": _embedded(parts, figures),
-        "calibration": reading.is_calibration(results),
+        "calibration": reading.is_positive_control(results),
         "variant": reading.variant_line(results),
         "supplied": reading.SUPPLIED if reading.were_supplied(results) else None,
         "absent": [key for key in WITHOUT_ATTEMPT if key in results["answers"]],
