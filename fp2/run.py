@@ -37,7 +37,7 @@ from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.live import LiveRun
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Outcome, Record, finish, tracked
+from fp2.runs.outputs import Record, RunOutcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
 SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
@@ -58,7 +58,7 @@ class _Tables:
 
 def run(
     config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None
-) -> Outcome:
+) -> RunOutcome:
     """Run one evaluation and write everything it found into `folder`.
 
     `given` are objects of the caller's, in place of what the config would build.

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Len
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 from fp2.protocols.fingerprint.disparities import Disparities
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -67,7 +67,7 @@ def looks_of(config: Config) -> Looks | None:
     return looks
 
 
-def with_looks(found: Disparities, looks: Looks, c: Comparison) -> Disparities:
+def with_looks(found: Disparities, looks: Looks, c: ComparisonSettings) -> Disparities:
     """Return the disparities with `repeated_p`, and adjusted p-values and verdicts that follow from it."""
     from fp2.stats.adjustment import adjust_p_values
 

@@ -23,7 +23,7 @@ TOO_FEW = "permutations the smallest adjusted p-value"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonSettings:
     """The settings of the comparison: the `analysis` config resolved, and the seed."""
 
     alpha: float
@@ -63,7 +63,7 @@ class Comparison:
         return text
 
 
-def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
+def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> ComparisonSettings:
     """Return the settings of the comparison; the number of permutations follows the size of the family.
 
     By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual
@@ -79,7 +79,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
     smallest = max(1, 2 * (scorers - 1)) * family / analysis.alpha
     # Holm needs permutations in proportion to the family
     large = analysis.correction == "holm" and family > LARGE_FAMILY and not matched
-    return Comparison(
+    return ComparisonSettings(
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
@@ -121,7 +121,7 @@ class ComparedRun:
     people: pd.DataFrame
     cuts: Sequence[Cut]
     scorers: Mapping[str, Scorer]
-    comparison: Comparison
+    comparison: ComparisonSettings
     disparities: Sequence[Mapping[str, Any]] = ()
     tick: Callable[[], None] = lambda: None
     labels: pd.DataFrame | None = None
@@ -167,7 +167,7 @@ def with_columns(
 
 
 def too_few_permutations(
-    disparities: Sequence[Mapping[str, Any]], comparison: Comparison, blocks: Mapping[str, Any] | None = None
+    disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings, blocks: Mapping[str, Any] | None = None
 ) -> list[str]:
     """Return a warning for each family in which no p-value can be significant after correction.
 
@@ -190,7 +190,7 @@ def too_few_permutations(
     return out
 
 
-def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: Comparison) -> list[str]:
+def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings) -> list[str]:
     """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach."""
     if comparison.correction not in ("holm", "bonferroni"):
         return []
