@@ -105,7 +105,7 @@ class _Steps:
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    from fp2.report.reading import CALIBRATION_SHORT, cut_label, plain, scorer_label
+    from fp2.report.reading import POSITIVE_CONTROL, cut_label, plain, scorer_label
 
     first, second, shared = block["first"], block["second"], block["shared"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
@@ -115,7 +115,7 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     else:
         console.print(f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images shared", highlight=False)
     if first["calibration"] or second["calibration"]:
-        console.print(Text(CALIBRATION_SHORT, style="italic"))
+        console.print(Text(POSITIVE_CONTROL, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
     others = [row for row in block["distances"] if row["scorer"] != block["primary"]]
     telling = [row for row in others if row["distance"] is not None and (row["null_mean"] or row["distance"])]
@@ -134,12 +134,12 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
 
 def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import CALIBRATION_SHORT, DASH, cut_label, number, plain, probability, scorer_label
+    from fp2.report.reading import DASH, POSITIVE_CONTROL, cut_label, number, plain, probability, scorer_label
 
     pairs = every["pairs"]
     console.print(Text(f"{len(every['runs'])} runs, {len(pairs)} pairs", style="bold"))
     if any(pair[side]["calibration"] for pair in pairs for side in ("first", "second")):
-        console.print(Text(CALIBRATION_SHORT, style="italic"))
+        console.print(Text(POSITIVE_CONTROL, style="italic"))
     others: dict[tuple[str, str], list[bool]] = {}
     tables: dict[str, Table] = {}
     for pair in pairs:
