@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
-from benchmarks.validity.worlds import IMAGES, World, draw
+from benchmarks.validity.worlds import ALPHA, IMAGES, World, draw
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import Comparison
 from fp2.stats.adjustment import adjust_p_values, step_down_max_t
@@ -15,7 +15,6 @@ from fp2.stats.interval import GapTest, gap_tests
 from fp2.stats.joint import JointPermutations, joint_permutations
 from fp2.stats.options import make_options
 
-ALPHA = 0.05
 PROBES = 6
 SCORERS, RUN_PROBES, RUN_CUTS = 6, 2, 2
 """Of a small run: its rows number 24."""

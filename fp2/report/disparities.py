@@ -63,6 +63,8 @@ class DisparitiesSection(Section):
         radars = radars_of(shown)
         return {
             "scorers": scorer_names(results),
+            "higher_is_better": {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]},
+            "level": reading.confidence_level(results["analysis"].get("alpha", 0.05)),
             "radars": radars,
             "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
             "svg": {"width": WIDTH, "height": HEIGHT},
@@ -185,11 +187,13 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
     if group is None or group["suppressed"] or group["mean"] is None:
         hidden = group is not None and group["suppressed"]
         return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "n": group}
-    ends = {row["worst_group"]: "worst", row["best_group"]: "best"} if row["significant"] else {}
+    pair = [row["worst_group"], row["best_group"]] if row["significant"] else []
+    means = {one["group"]: one["mean"] for one in row["groups"] if one["group"] in pair and one["mean"] is not None}
+    marks = dict(zip(sorted(means, key=means.__getitem__), ("low", "high"), strict=False)) if len(means) == 2 else {}
     return {
         "text": number(group["mean"], 2),
         "level": scale.level(group["mean"]),
-        "mark": ends.get(name, ""),
+        "mark": marks.get(name, ""),
         "n": group,
     }
 
@@ -214,15 +218,11 @@ def _terminal_table(results: Results) -> Table:
         rows = rows_of(results, cut, scorer)
         table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
         for place, (probe, row) in enumerate(rows.items()):
-            none_found = row["verdict"] == "no_difference_found"  # its full words do not fit the column
             table.add_row(
                 Text(labels[probe]),
                 Text(number(row["raw"]), style="bold" if row["significant"] else ""),
                 Text(number(row["null_mean"]), style="dim"),
-                Text(
-                    "none found" if none_found else verdict_words(row["verdict"]),
-                    style=VERDICT_STYLES.get(row["verdict"] or "", ""),
-                ),
+                Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
             )

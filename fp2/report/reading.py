@@ -89,9 +89,10 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def cut_label(cut: str) -> str:
-    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`."""
-    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
+def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
+    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`; with `scales`, `skin tone (Fitzpatrick) × age`."""
+    named = {part: f" ({scales[part]})" if scales and part in scales else "" for part in cut.split("_x_")}
+    return plain(" × ".join(part.replace("_", " ") + scale for part, scale in named.items())).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:
@@ -136,6 +137,13 @@ def were_supplied(results: Mapping[str, Any]) -> bool:
 def absent_words(answers: Mapping[str, Any]) -> list[str]:
     """Return the counts of answers that are missing without having failed: `12 not supplied`."""
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
+
+
+def calls_words(answers: Mapping[str, Any]) -> str:
+    """Return the number of model calls, and what is counted where there were any."""
+    n = answers["model_calls"]
+    what = " (a batch is one; repeated attempts and checks count)" if n else ""
+    return f"{n:,} model call{'' if n == 1 else 's'}{what}"
 
 
 def is_calibration(results: Mapping[str, Any]) -> bool:
@@ -237,12 +245,21 @@ def correction_label(correction: str) -> str:
     return plain(CORRECTIONS.get(correction, correction))
 
 
-def magnitude_words(composite: Mapping[str, Any]) -> str:
-    """Return the magnitude of a composite with its interval; a dash for runs without one."""
+def confidence_level(alpha: float) -> str:
+    """Return the level of an interval with an error of `alpha`, as `95 % CI`."""
+    return f"{100 * (1 - alpha):g} % CI"
+
+
+def magnitude_words(composite: Mapping[str, Any], alpha: float | None = None) -> str:
+    """Return the magnitude of a composite with its interval; a dash for runs without one.
+
+    `alpha`, the significance level, names the level of the interval: 1 - 2 alpha.
+    """
     if composite.get("magnitude") is None:
         return DASH
     low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
-    return f"{number(composite['magnitude'])} ({low} to {high})"
+    level = "" if alpha is None else f"{confidence_level(2 * alpha)} "
+    return f"{number(composite['magnitude'])} ({level}{low} to {high})"
 
 
 def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:

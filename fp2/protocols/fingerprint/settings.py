@@ -64,7 +64,8 @@ class Comparison:
         text = f"all rows and composites of the run; {rate} at most {self.alpha:g} over all of them"
         if self.family == "scorer" and self.primary in scorers and len(scorers) > 1:
             text += (
-                f". Tests of {self.primary} share one half of {self.alpha:g}, those of the other scorers the other half"
+                f". Weighted Holm correction: alpha/2 = {self.alpha / 2:g} for the rows and composites of the primary "
+                f"scorer ({self.primary}), alpha/2 for those of the other scorers"
             )
         return f"{text}. Other blocks, such as missing answers, are families of their own"
 
