@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 Tick = Callable[[], None]
-UNEVEN, SMALL = 1.25, 100
+UNEVEN, SMALL = 1.15, 100
 """Where a group of fewer subjects than `SMALL` has a relative spread of at least `UNEVEN`, a difference between groups
 may be one of spread: cells of that attribute are not called significant (`MEAN_OR_SPREAD`)."""
 MEAN, MEAN_OR_SPREAD, NOT_SIGNIFICANT, NOT_TESTED = (
