@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,7 @@ def _levels(ax: Any, rows: Sequence[Row]) -> None:
     ax.axvspan(4, 6, color=BLUE, alpha=0.12, lw=0)
     ax.axvline(5, color=INK, lw=0.8, ls=":")
     ax.set(
-        xlabel="significant, % of data sets without a gap, with two standard errors\n"
+        xlabel="significant without a gap, % of data sets ± 2 standard errors\n"
         "(5 nominal, 4 to 6 shaded; logarithmic above 10)",
         xlim=(0, 100),
         yticks=range(len(worlds)),
@@ -261,7 +262,7 @@ def _power(rows: Sequence[Row]) -> Any:
     curves = [r for r in rows if "mde80" in r.quantity]
 
     def paint(ax: Any) -> None:
-        for world, colour in zip(dict.fromkeys(r.world for r in curves), (BLUE, ORANGE, GREY, GREEN), strict=True):
+        for world, colour in zip(dict.fromkeys(r.world for r in curves), cycle((BLUE, ORANGE, GREY, GREEN)), strict=False):
             own = {r.quantity: r for r in curves if r.world == world}
             found = [own[f"{m:g} x mde80"] for m in MULTIPLES]
             ax.errorbar(
