@@ -262,7 +262,8 @@ def _power(rows: Sequence[Row]) -> Any:
     curves = [r for r in rows if "mde80" in r.quantity]
 
     def paint(ax: Any) -> None:
-        for world, colour in zip(dict.fromkeys(r.world for r in curves), cycle((BLUE, ORANGE, GREY, GREEN)), strict=False):
+        worlds = dict.fromkeys(r.world for r in curves)
+        for world, colour in zip(worlds, cycle((BLUE, ORANGE, GREY, GREEN)), strict=False):
             own = {r.quantity: r for r in curves if r.world == world}
             found = [own[f"{m:g} x mde80"] for m in MULTIPLES]
             ax.errorbar(
