@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -172,11 +173,15 @@ def _ui(config: Any) -> str:
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
-    """Return the paths and addresses of a run by the name to print before them."""
+    """Return the paths, addresses and commands of a run by the name to print before them."""
+    from fp2.report.keys import KEY_NAME, public_path_of
+
     places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:
         places["dashboard"] = outcome.folder / "dashboard.html"
-    places["passport"] = outcome.folder / "passport.json"
+    places["passport"] = passport = outcome.folder / "passport.json"
+    key = public_path_of(Path(config.paths.keys) / KEY_NAME)
+    places["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
     if outcome.experiment_id is not None:
         from fp2.tracking.ui import base_url, run_url, running_port, ui_command
 

@@ -26,7 +26,7 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import AsksServers, Engine, SuppliesAnswers
+from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
 from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
@@ -86,6 +86,7 @@ def run(
             "response_set": storage.response_set if storage else None,
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
+            "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             live.names = {"run_id": record.run_id, **names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ def test_run_and_its_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert "by gender" in out
     assert str(bench.run_folders()[-1] / "results.json") in out
+    (command,) = re.findall(r"^verify +(fp2 .*)$", out, re.MULTILINE)
+    assert fp2(*shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("passport valid: signature and files")
     assert fp2("run", "modle=planted") == 2
     assert capsys.readouterr().err.startswith("error: unknown key 'modle'")
     assert fp2("nonsense") == 2

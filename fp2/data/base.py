@@ -235,6 +235,13 @@ class DataSource(ABC, Generic[OptionsT]):
         """Whether every subject and image of the release is in the people table that these options give."""
         return True
 
+    def unmade(self, cache: Path, n_people: int | None) -> int | None:
+        """Return how many images with so many people (None: any) `load` would make; None where nothing is to be made.
+
+        `cache` is the folder for files that the data set writes.
+        """
+        return None
+
     @abstractmethod
     def load(self, context: LoadContext) -> Dataset:
         """Return the whole data set, before anything is left out or sampled.

@@ -101,6 +101,8 @@ def render_dashboard(
         "lead": _lead(results),
         "without_value": results["dataset"].get("without_value") or {},
         "key_id": key_id,
+        "left_out": reading.left_out_of_composites(results),
+        "no_common_groups": reading.NO_COMMON_GROUPS,
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
         "boards": [board for board in boards_of(rank(leaderboard)) if board["cut"] in results["cuts"]],

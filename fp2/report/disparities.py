@@ -99,7 +99,11 @@ class DisparitiesSection(Section):
             Text(),
         ]
         if results["composites"]:
-            out += [_composite_table(results), Text(COMPOSITE.format(reading.severity_legend(results)), style="dim")]
+            out += [
+                _composite_table(results),
+                *_left_out_lines(results),
+                Text(COMPOSITE.format(reading.severity_legend(results)), style="dim"),
+            ]
         return out
 
 
@@ -276,7 +280,7 @@ def _composite_table(results: Results) -> Table:
     for cut in results["cuts"]:
         one = results["composites"].get(cut) or {}
         if one.get("value") is None:
-            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results)}"))
+            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results, one)}"))
             continue
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
         table.add_row(
@@ -290,7 +294,17 @@ def _composite_table(results: Results) -> Table:
     return table
 
 
-def _no_composite(results: Results) -> str:
+def _left_out_lines(results: Results) -> list[Text]:
+    """Return a line per cut whose composite leaves out groups that count in some of its probes only."""
+    return [
+        Text(f"composite by {cut_label(cut)}: without {', '.join(map(plain, names))} (too few values in some probe)")
+        for cut, names in reading.left_out_of_composites(results).items()
+    ]
+
+
+def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
+    if one.get("probes"):
+        return reading.NO_COMMON_GROUPS
     names, primary = scorer_names(results), reading.primary_scorer(results)
     if names and primary not in names:
         return f"{primary} is not among the scorers: set analysis.primary={names[0]}"

@@ -13,7 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
+    confidence_level,
     cut_label,
+    magnitude_words,
     number,
     plain,
     primary_scorer,
@@ -105,14 +107,15 @@ def _composites(results: Mapping[str, Any]) -> Table:
     scorer = scorer_label(primary_scorer(results))
     rows = [
         (
-            cut_label(cut), number(row["value"]), number(row["null_mean"]), number(row.get("magnitude")),
+            cut_label(cut), number(row["value"]), number(row["null_mean"]), magnitude_words(row),
             probability(row["p_value"]),
             severity_words(row["severity"], row["value"], results["complete"] is True),
         )
         for cut, row in (results.get("composites") or {}).items()
     ]  # fmt: skip
     caption = f"Mean disparity of {scorer} over the probes, by grouping attribute"
-    return Table(caption, ("Groups by", "Mean disparity", "Null mean", "Magnitude", "p", "Severity"), rows)
+    magnitude = f"Magnitude ({confidence_level(2 * results['analysis'].get('alpha', 0.05))})"
+    return Table(caption, ("Groups by", "Mean disparity", "Null mean", magnitude, "p", "Severity"), rows)
 
 
 def _disparities(results: Mapping[str, Any]) -> Table:

@@ -177,6 +177,24 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
 
 
+NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
+
+
+def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
+    out = {}
+    for cut, one in results["composites"].items():
+        rows = (
+            rows_of(results, cut, primary_scorer(results)) if one.get("value") is not None and "groups" in one else {}
+        )
+        counted = (
+            g["group"] for p in one.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
+        )
+        if others := [name for name in dict.fromkeys(counted) if name not in one.get("groups", ())]:
+            out[cut] = others
+    return out
+
+
 LITTLE_COVERED = 0.75
 """Shares of images with a value below this are reported beside the disparities in the terminal."""
 

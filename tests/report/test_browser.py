@@ -149,6 +149,8 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
             "Array.from(document.querySelectorAll('#sample tr:not([hidden]) td:has(q)'), e => e.clientWidth)"
         )
         assert min(widths) > 0.85 * WIDTHS[0]  # raises if there is none
+        labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"
+        assert "attr(data-label)" in one.page.evaluate(labels) or "Answer" in one.page.evaluate(labels)
         table = one.page.locator(".scroll[aria-label='Disparities: valence by gender']")
         masks = "e => getComputedStyle(e).maskImage"
         assert "gradient" in table.evaluate(masks)

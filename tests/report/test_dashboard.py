@@ -295,6 +295,6 @@ def test_a_sample_of_answers_is_text_by_probe_group_and_refusal(results: dict[st
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert page.count('data-refused="yes"') == 1
-    assert f'<td data-cut="{cut}" data-label="Region"><bdi>A group</bdi></td>' in page
+    assert f'<td data-cut="{cut}"><bdi>A group</bdi></td>' in page
     assert "Aggregates and a sample of answers" in page
     assert "Answers to read" not in render_dashboard(results, [], [])

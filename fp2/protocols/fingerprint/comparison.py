@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
+from fp2.errors import Fp2Error
 from fp2.plugins import load_path
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job, PlannedFamily
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
+from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.looks import NOTE, looks_of
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
@@ -105,6 +107,21 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Return one step a cut, and those of long supplements."""
         n = len(job.cuts)
         return n + sum(supplement.n_steps(job.config, n) for supplement in self.load_supplements())
+
+    def planned_family(self, job: Job) -> PlannedFamily:
+        """Return the family of rows and composites, as `corrected` divides alpha over it."""
+        comparison, n_cuts = self._comparison(job), len(job.cuts)
+        if comparison.primary not in job.scorers:
+            known = f"Choose from {', '.join(job.scorers)}"
+            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
+        assert job.battery is not None
+        n = n_cuts * len(job.battery.probes)
+        tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
+        size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
+        return PlannedFamily(
+            comparison.alpha, size, comparison.correction, job.scorers[comparison.primary].smallest_effect,
+            comparison.primary, comparison.min_subjects,
+        )  # fmt: skip
 
     def _comparison(self, job: Job) -> Comparison:
         assert job.battery is not None

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
+from fp2.report.reading import cut_label, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
 
@@ -180,10 +180,10 @@ class MissingSection(Section):
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
-            f"{number(row['raw'])}, most for {plain(row['worst_group'])}"
+            f"{100 * row['raw']:.0f} points, {plain(row['worst_group'])} highest"
             for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
             if row["verdict"] == "biased"
         ]
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        text = f"missing values differ between groups (a family of their own): {'; '.join(found[:_MOST])}{more}"
+        text = f"differences in the rates of missing values (a family of their own): {'; '.join(found[:_MOST])}{more}"
         return [Text(text, style="yellow")] if found else []

@@ -89,6 +89,9 @@
     const more = document.getElementById("sample-more");
     const group = form.elements.group;
     let limit = step;
+    // A phone shows a row as lines, each with the heading of its column.
+    const names = all("#sample thead th").map((head) => head.textContent.trim());
+    for (const row of rows) Array.from(row.cells).forEach((one, column) => { one.dataset.label = names[column]; });
     const cell = (row) => all("td[data-cut]", row).find((one) => !one.hidden);
     const groupOf = (row) => { const found = cell(row); return found ? found.textContent.trim() : ""; };
     function filtered() {
