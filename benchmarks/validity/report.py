@@ -31,7 +31,8 @@ INTRODUCTION = f"""# Validity of the statistics
 The statistical methods were tested on simulated data of which the truth is known: the tests behind the verdicts of a
 fingerprint, of counterfactual sets and of missing values, the distance of two fingerprints, the ranks of models, prompt
 sensitivity, other wordings and repeated samples, variance components, corrections for multiple testing (Holm and
-step-down max-T), and equivalence. GRAS has [a page of its own](gras_validity.md); FHIBE's published tests are not
+step-down max-T), equivalence, bounds under refusals, and severity. Power is compared with that of a mixed model and of
+generalised estimating equations (GEE). GRAS has [a page of its own](gras_validity.md); FHIBE's published tests are not
 covered. This page is written by `python -m benchmarks.validity`; a fast version runs with the tests. The
 [glossary](glossary.md) defines the terms.
 
