@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from bench import REPOSITORY, environment
 
-from fp2.models.expected import expected_effects
+from benchmarks.planted_effects import expected_effects
 from fp2.models.planted import load_planted
 
 pytestmark = pytest.mark.long

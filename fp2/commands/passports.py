@@ -22,8 +22,10 @@ def verify(passport: Path, keys: list[Path], threshold: int, as_json: bool = Fal
             out.say(note)
         for failure in outcome.failures:
             print(f"failed: {printable(failure)}", file=sys.stderr)
-        out.say("passport valid" if outcome.ok else "passport NOT valid", valid=outcome.ok)
-        out.say(failures=list(outcome.failures), notes=list(outcome.notes))
+        not_checked = f"; {', '.join(outcome.unchecked)}: not checked" if outcome.unchecked else ""
+        valid = f"passport valid: signature and files{not_checked}"
+        out.say(valid if outcome.ok else "passport NOT valid", valid=outcome.ok)
+        out.say(failures=list(outcome.failures), notes=list(outcome.notes), unchecked=list(outcome.unchecked))
     return 0 if outcome.ok else 1
 
 

@@ -93,11 +93,17 @@ class DisparitiesSection(Section):
         out: list[RenderableType] = [
             _terminal_table(results),
             Text(TABLE, style="dim"),
+            *_family_line(results),
+            *_selected_lines(results),
             *_coverage_lines(results),
             Text(),
         ]
         if results["composites"]:
-            out += [_composite_table(results), Text(COMPOSITE.format(reading.severity_legend(results)), style="dim")]
+            out += [
+                _composite_table(results),
+                *_left_out_lines(results),
+                Text(COMPOSITE.format(reading.severity_legend(results)), style="dim"),
+            ]
         return out
 
 
@@ -223,6 +229,27 @@ def _terminal_table(results: Results) -> Table:
     return table
 
 
+def _family_line(results: Results) -> list[Text]:
+    """Return which tests are corrected together: the first sentence of the family."""
+    family = results["analysis"].get("family")
+    return [Text(f"family of the verdicts: {plain(family.split('. ')[0])}", style="dim")] if family else []
+
+
+def _selected_lines(results: Results) -> list[Text]:
+    """Return a line per cut with the intervals of the significant disparities in the terminal's table."""
+    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), None), []
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut, scorer)
+        said = [
+            f"{labels[probe]} {number(row['selected_ci_low'])} to {number(row['selected_ci_high'])}"
+            for probe, row in rows.items()
+            if row.get("selected_ci_low") is not None
+        ]
+        if said:
+            out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
+    return out
+
+
 def _coverage_lines(results: Results) -> list[Text]:
     """Return a line per cut with the coverage of the scorer of the terminal's table, where some probe has little."""
     labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), ""), []
@@ -253,7 +280,7 @@ def _composite_table(results: Results) -> Table:
     for cut in results["cuts"]:
         one = results["composites"].get(cut) or {}
         if one.get("value") is None:
-            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results)}"))
+            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results, one)}"))
             continue
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
         table.add_row(
@@ -267,7 +294,17 @@ def _composite_table(results: Results) -> Table:
     return table
 
 
-def _no_composite(results: Results) -> str:
+def _left_out_lines(results: Results) -> list[Text]:
+    """Return a line per cut whose composite leaves out groups that count in some of its probes only."""
+    return [
+        Text(f"composite by {cut_label(cut)}: without {', '.join(map(plain, names))} (too few values in some probe)")
+        for cut, names in reading.left_out_of_composites(results).items()
+    ]
+
+
+def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
+    if one.get("probes"):
+        return reading.NO_COMMON_GROUPS
     names, primary = scorer_names(results), reading.primary_scorer(results)
     if names and primary not in names:
         return f"{primary} is not among the scorers: set analysis.primary={names[0]}"

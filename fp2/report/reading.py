@@ -139,6 +139,13 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
+def calls_words(answers: Mapping[str, Any]) -> str:
+    """Return the number of model calls, and what is counted where there were any."""
+    n = answers["model_calls"]
+    what = " (a batch is one; repeated attempts and checks count)" if n else ""
+    return f"{n:,} model call{'' if n == 1 else 's'}{what}"
+
+
 def is_calibration(results: Mapping[str, Any]) -> bool:
     """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
     return bool(results["model"].get("embedded"))
@@ -168,6 +175,24 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     scorer = scorer or primary_scorer(results)
     found = {row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer}
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
+
+
+NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
+
+
+def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
+    out = {}
+    for cut, one in results["composites"].items():
+        rows = (
+            rows_of(results, cut, primary_scorer(results)) if one.get("value") is not None and "groups" in one else {}
+        )
+        counted = (
+            g["group"] for p in one.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
+        )
+        if others := [name for name in dict.fromkeys(counted) if name not in one.get("groups", ())]:
+            out[cut] = others
+    return out
 
 
 LITTLE_COVERED = 0.75

@@ -266,6 +266,7 @@ def finish(
     remember(Path(config.paths.state), record.run_id, places)
     sections = load_sections(protocol.section_targets())
     write_run(config, folder, tables, results, sections, extra, progress)
+    progress.stage("Logging the run")
     log_run(config, record, folder, results, interrupted=interrupted)
     return sections
 
