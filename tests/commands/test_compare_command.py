@@ -25,8 +25,9 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     fair = bench.run(folder="fair").folder
     harsh = bench.run(f"model.truth={truth(tmp_path, 'harsh', -4)}", "model.name=harsh", folder="harsh").folder
     out, picture = tmp_path / "out" / "found.json", tmp_path / "out" / "found.png"
+    page = tmp_path / "out" / "found.html"
     words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *bench.paths]
-    assert fp2(*words) == 0
+    assert fp2(*words, "--html", str(page)) == 0
     shown = capsys.readouterr().out
     assert "36 subjects and 72 images shared" in shown
     assert "Positive control" in shown
