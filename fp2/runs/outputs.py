@@ -238,7 +238,7 @@ def write_run(
             )
         step()
         key, created = load_or_create_key(Path(config.paths.keys))
-        write_passport(folder, results, artifacts.files_of(folder), extra, key)
+        write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)
         step()
     if created:
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")
