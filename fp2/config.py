@@ -179,6 +179,10 @@ class AnalysisConfig:
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
 
 
+ANALYSIS_OPTIONS = ("adjust", "looks", "multiverse", "labels", "published")
+"""Options of `AnalysisConfig` that a protocol has to name to take them (`EvaluationProtocol.takes_analysis`)."""
+
+
 @dataclass
 class ReportConfig:
     """What is drawn and written."""

@@ -34,7 +34,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
-from fp2.runs.live import LiveRun
+from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Outcome, Record, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
@@ -70,23 +70,29 @@ def run(
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
 
-    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+    with (
+        watched(folder, progress) as live,
+        ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
+    ):
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
             _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
+        names = {"config_hash": config_hash(config)}
         tags = {
-            "config_hash": config_hash(config),
+            **names,
             "response_set": storage.response_set if storage else None,
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
             "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
+            live.names = {"run_id": record.run_id, **names}
             looked = record.earlier_looks()
-            asked = _ask(storage, inputs, folder, record) if storage else Asked()
+            asked = _ask(storage, inputs, live, record) if storage else Asked()
+            live.at("Scoring")
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, record.run_id)
@@ -116,7 +122,7 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
     if price is not None:
         costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
-    elif not any(one.price for one in by_model(inputs.scorers)) or hasattr(inputs.config.engine, "price_input"):
+    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
     scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
@@ -124,16 +130,19 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     check_cost(costs, cap)
 
 
-def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:
-    from fp2.scorers.refusal import Refusal, load_refusals
+def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
+    from fp2.scorers.registry import count_refusals
 
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    refusals = load_refusals(Refusal.lexicon_file)
+    assert inputs.battery is not None
+    probes = {question.question_id: question.probe for question in inputs.battery.asked}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
-    with progress.answers(title) as bar:
-        live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
+    with (
+        progress.answers(title) as bar,
+        live.asking(title, bar.show, record.stream, lambda batch: count_refusals(batch, probes, inputs.scorers)),
+    ):
         news = _News(inputs.engine, progress)
 
         def tick(done: int, failed: int) -> None:
@@ -146,7 +155,6 @@ def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Aske
                 shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
             )  # fmt: skip
         finally:
-            live.end()
             news.tell()
     if asked.left:
         left = f"{asked.left} questions are left to the other shards, and the results are partial"
@@ -238,7 +246,10 @@ def _results(
         **({"title": title} if title else {}),
         "complete": asked.complete,
         "dataset_digest": inputs.dataset_digest,
-        "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
+        "dataset": {
+            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
+            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+        },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
         "limitations": limitations(

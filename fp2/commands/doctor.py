@@ -143,7 +143,9 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    wanted = getattr(config.engine, "device", "auto")
+    from fp2.engines.workers.options import WorkerOptions
+
+    wanted = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
     if torch.cuda.is_available():
@@ -160,7 +162,7 @@ def _workers(config: Config) -> Check:
     options = config.engine
     try:
         devices = worker_devices(options) if isinstance(options, WorkerOptions) else []
-        if getattr(options, "ray", None) is not None:
+        if isinstance(options, WorkerOptions) and options.ray is not None:
             check_ray()
             return True, f"Ray {importlib.metadata.version('ray')}"
     except Fp2Error as error:

@@ -77,7 +77,7 @@ def validate(cfg: Any) -> Config:
 
 def is_from_hub(config: Config) -> bool:
     """Return whether the engine takes models from the hub; a server's model has the same names and no commit."""
-    return bool(getattr(engine_class(asdict(config.engine)), "from_hub", False))
+    return bool(engine_class(asdict(config.engine)).from_hub)
 
 
 def from_plain(plain: Any) -> Config:

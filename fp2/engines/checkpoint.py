@@ -253,6 +253,9 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
         what, fix = f"the hub has no model {name}", "Check model.id, or log in if it is private (`hf auth login`)"
     elif isinstance(error, OSError) and error.errno == 28:
         what, fix = f"the disk is full while downloading {name}", "Free some space, or move the cache (HF_HOME)"
+    elif isinstance(error, hub.LocalEntryNotFoundError):
+        what = f"the model {name} is not in the local cache, and the hub cannot be reached"
+        return CheckpointMissingError(what, where="model.id", fix=_OFFLINE_FIX.format(id=name))
     else:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         what, fix = f"the model {name} could not be downloaded: {reason}", _OFFLINE_FIX.format(id=name)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
-from fp2.ask.labels import RESOLVER, scale_of
+from fp2.ask.labels import RESOLVER
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.runs.multiverse import RUN_ID
@@ -202,7 +202,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
     name = wanted.scorer or str(results["analysis"].get("primary", ""))
     if name not in job.scorers or not NAME.fullmatch(name):
         raise Fp2Error(f"the run has no scorer {name!r}", where="--scorer", fix=nearest(name, list(job.scorers)))
-    if (scale := scale_of(job.scorers[name])) is None:
+    if (scale := job.scorers[name].label_scale) is None:
         fix = "Give your own file of labels: fp2 label RUN --labels FILE"
         raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
     assert job.battery is not None

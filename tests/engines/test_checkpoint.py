@@ -277,7 +277,7 @@ def test_what_a_hub_refuses_is_one_line(hub: str, tmp_path: Path) -> None:
     assert "no model some/other" in ask_hub(tmp_path, hub, "some/other")
     assert "no revision 'v9'" in ask_hub(tmp_path, hub, "some/model", revision="v9")
     nobody = ask_hub(tmp_path, "http://127.0.0.1:9", "some/model")
-    assert nobody.startswith("REFUSED the model some/model could not be downloaded")
+    assert nobody.startswith("REFUSED the model some/model is not in the local cache, and the hub cannot be reached")
     assert "local folder" in nobody
     offline = ask_hub(tmp_path, hub, "some/model", offline=True)
     assert "HF_HUB_OFFLINE" in offline

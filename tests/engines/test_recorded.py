@@ -7,6 +7,7 @@ import math
 import struct
 import zipfile
 import zlib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fp2 import plugins
 from fp2.engines.recorded.engine import RecordedEngine
-from fp2.engines.recorded.forms import inspect_log
+from fp2.engines.recorded.forms import Form, form_of, forms, inspect_log
 from fp2.engines.recorded.options import RecordedOptions, id_regex
 from fp2.engines.recorded.table import frame_answers, read_answers
 from fp2.errors import Fp2Error
@@ -407,3 +409,32 @@ def test_a_log_of_inspect_is_read(tmp_path: Path, kind: str) -> None:
     assert supplied.frame["status"].tolist() == ["answered", "error"]
     assert supplied.frame["question"].tolist() == [WORK.text, WORK.text]
     assert supplied.frame["image"].tolist()[0] == "a.png"
+
+
+def _lines(path: Path) -> pd.DataFrame:
+    return pd.DataFrame([line.split(" > ") for line in path.read_text().splitlines()], columns=["where", "said"])
+
+
+LINES = Form("lines", (".lines",), {"image": ("where",), "text": ("said",)}, _lines, lambda path, rows, about: None)
+
+
+@pytest.mark.parametrize("target", ["LINES", "read_answers"])
+def test_a_form_of_another_package_is_used_and_what_is_no_form_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    point = EntryPoint("lines", f"{__name__}:{target}", plugins.FORMS)
+    real = plugins.installed
+    monkeypatch.setattr(plugins, "installed", lambda group: {"lines": point} if group == plugins.FORMS else real(group))
+    forms.cache_clear()
+    plugins._warn_once.cache_clear()
+    try:
+        (tmp_path / "a.lines").write_text("p1 > kind\n", encoding="utf-8")
+        if target == "LINES":
+            assert form_of(tmp_path / "a.lines").name == "lines"
+            assert form_of(tmp_path / "a.lines").read(tmp_path / "a.lines")["said"].tolist() == ["kind"]
+        else:
+            assert "lines" not in forms()
+            assert "is not the form 'lines'" in capsys.readouterr().err
+        assert form_of(tmp_path / "a.csv", exists=False).name == "csv"
+    finally:
+        forms.cache_clear()

@@ -21,7 +21,7 @@ from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, 
 from fp2.engines.hf.families import FamilyFacts, facts_for
 from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import NEEDS_ID, HfSpec, LoadedModel, free_memory, is_out_of_memory
-from fp2.engines.hf.placement import LocalOptions, Placement, default_threads, resolve_device
+from fp2.engines.hf.placement import GPU_BATCH, LocalOptions, Placement, default_threads, resolve_device
 from fp2.engines.hf.prefix_policy import Sharing
 from fp2.engines.hf.prompts import PromptFormat
 from fp2.errors import Fp2Error
@@ -239,7 +239,7 @@ class HfEngine(BaseEngine):
             self.prompt_format.with_processor(loaded.processor),
             self.decoding,
             sharing=self.options.sharing,
-            batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else 64),
+            batch_size=self.options.batch_size or (96 if small else 16 if device == "cpu" else GPU_BATCH),
             max_tokens=self.options.max_tokens or (512 if device == "cpu" else 2048),
             stored=self._stored,
         )

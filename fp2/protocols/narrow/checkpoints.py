@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
+from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.detection import MAX_DETECTIONS
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
@@ -38,7 +39,8 @@ class CheckpointModel:
             raise Fp2Error("id is missing", where=where, fix="Give a folder or a Hugging Face id (owner/name)")
         if spec.dtype not in _DTYPES:
             raise Fp2Error(f"unknown dtype {spec.dtype!r}", where=where, fix=f"Choose from: {', '.join(_DTYPES)}")
-        self._spec, self._device_name = spec, getattr(config.engine, "device", "auto")
+        self._spec = spec
+        self._device_name = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
         self._checkpoint: Checkpoint = resolve_checkpoint(spec.id, spec.revision)
         found = self._checkpoint.model_type
         if found not in self.types:

@@ -20,8 +20,8 @@ from fp2.compose.validation import looks_random
 from fp2.engines.server import client as server_http
 from fp2.engines.server import replies
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.server.keys import spellings
 from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.replies import spellings
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
