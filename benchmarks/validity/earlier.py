@@ -32,7 +32,8 @@ def p_value(world: World, data: Data, n_permutations: int, seed: int) -> np.ndar
     """Return p (m,): of pairs alone; yes/no outcomes by the pooled variance, two groups with one degree of it."""
     p = prepared(data)
     m = len(p.scale)
-    units, permuter = with_agreement(p, np.full(m, world.yes_no)), Permuter(p.units, seed)
+    units = with_agreement(p, np.full(m, True)) if world.yes_no else p.data
+    permuter = Permuter(p.units, seed)
     scores = YesNo(np.zeros(m, dtype=bool), np.zeros(m), np.ones(m))
 
     def largest(labels: Labels) -> np.ndarray:

@@ -94,11 +94,8 @@ READING = """## How to read it
   truly better.
 - **Conservative for want of data**: rare outcomes and matched sets with few discordant answers (ties), the test of
   equal error with few errors, labels that are rarely yes.
-- **Skewed scores with unequal spread or images**: mean and variance of a small group with a long tail correlate,
+- **Skewed scores with unequal spread**: mean and variance of a small group with a long tail correlate,
   which studentising does not remove; Welch's F and Kruskal-Wallis reject more often.
-- **Scores that are nearly always 0, with unequal numbers of images**: a group of ten with one image each is constant in
-  three of four data sets, so that its own variance says nothing. Where the test rejects too often there, do not read
-  it: give groups equal numbers of images, or score such answers as yes/no, whose test holds its level.
 - **Severity at a true 0.024**: few data sets are significant there, and those are the ones that look large, so that the
   label misses more often than elsewhere.
 - **What is not concluded**: a small group whose subjects (nearly) all answer the same is never called equivalent to

@@ -324,7 +324,7 @@ STUDIES = (
     Study("looks_verdicts", VERDICT_WORLDS, looks_verdicts, 20, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.5),
     Study("counts", COUNT_WORLDS, counts, 50, 0.5),
-    Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.5),
+    Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.25),
     Study("scorers_by_group", SCORER_WORLDS, by_group, 100, 0.5),
     Study("scorer_intervals", INTERVAL_WORLDS, intervals, 100, 0.5),
     Study("labelled", LABEL_WORLDS, labelled, 200, 0.5),

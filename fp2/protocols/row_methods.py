@@ -48,7 +48,10 @@ ROW_METHODS: tuple[Method, ...] = (
     # "biased" needs a minimum-effect test
     (
         "verdict", 2,
-        (*_of((*_DISPARITIES, *_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change"),
+        (
+            *_of((*_DISPARITIES, *_MATCHED, *_MISSING, *_WITHIN), "verdict"), "matched.headline.biased*", "*.change",
+            *_of(("*.benchmark.rows.*",), "agreement", "why", "reasons"),
+        ),
     ),
     # the pair of the largest |T| is named, in place of the extreme means
     (

@@ -25,7 +25,13 @@ class PromptSensitivity(Supplement):
 
     name = "templates"
     section = "fp2.protocols.fingerprint.prompt_sensitivity:PromptSensitivitySection"
-    methods = (("prompt_sensitivity", 3, ("templates.*wordings*", "templates.*scope*", "disparities.*.wordings_*")),)
+    methods = (
+        (
+            "prompt_sensitivity",
+            3,
+            ("templates.*wordings*", "templates.*scope*", "templates.*interaction*p", "disparities.*.wordings_*"),
+        ),
+    )
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `templates`, or None where every probe is one question."""

@@ -80,6 +80,9 @@ def moments(sums: Sums, eligible: BoolArray, yes_no: YesNo, v0: float | FloatArr
     variance[~valid] = 0.0
     relative = None if sums.spread is None else sums.spread / size
     pool, regular = _regularised(variance, np.where(valid, n, 0.0), v0)
+    if relative is not None:
+        # not the pooled variance alone: a group may vary more; not its own alone: of few it is 0 by chance
+        regular = np.where(relative == 1, regular, np.maximum(regular, pool * relative))
     design = np.ones_like(variance)
     if yes_no.which.any():
         null, design = _yes_no_variance(np.nan_to_num(mean), variance, size, pool, relative, yes_no)

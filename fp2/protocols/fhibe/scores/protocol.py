@@ -49,7 +49,10 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
     asks = False
     scoring = "none"
     # the permutation test of a row, before and after adjustment
-    methods = (*ROW_METHODS, ("gaps", 2, ("outcomes.*.error_model.gaps.*.p", "outcomes.*.error_model.gaps.*.left_p")))
+    methods = (
+        *ROW_METHODS,
+        ("gaps", 2, ("fhibe_scores.*.error_model.gaps.*.p", "fhibe_scores.*.error_model.gaps.*.left_p")),
+    )
     tables = MEASURED
     sections = ("fp2.protocols.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 
