@@ -63,6 +63,7 @@ def _command_lines(command: Any, name: str) -> list[str]:
     rows = [_row(one) for one in command.params if one.name != "help"]
     if rows:
         lines += ["| argument or option | meaning |", "|---|---|", *rows, ""]
+    lines += [command.epilog or "", ""]
     return lines
 
 

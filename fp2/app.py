@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -24,11 +25,11 @@ FLAGS = {"--verify-inputs": "verify_inputs=true"}
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the command line; return the exit status."""
+def main(argv: Sequence[str], program: str = "launch.py") -> int:
+    """Run the command line; return the exit status. `program` is what its help calls it."""
     try:
         with terminable():
-            return _main(list(argv))
+            return _main(list(argv), program)
     except Fp2Error as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
@@ -40,13 +41,13 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
 
 
-def _main(argv: list[str]) -> int:
+def _main(argv: list[str], program: str) -> int:
     argv = [FLAGS.get(word, word) for word in argv]
     overrides = [word for word in argv if not word.startswith("-")]
     flags = [word for word in argv if word.startswith("-")]
     expanded = prepare(overrides)
     if {"--help", "-h"} & set(flags):
-        _print_help(expanded)
+        _print_help(expanded, program)
         return 0
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
@@ -69,7 +70,7 @@ def _main(argv: list[str]) -> int:
     return _summarise(folder, sweep_id, config)
 
 
-def _print_help(overrides: list[str]) -> None:
+def _print_help(overrides: list[str], program: str) -> None:
     """Print what can be chosen, and the config. Hydra's own page copies every known config once for each group."""
     from omegaconf import OmegaConf
 
@@ -78,10 +79,14 @@ def _print_help(overrides: list[str]) -> None:
 
     folders = [path for folder in conf_folders().values() for path in folder.iterdir() if path.is_dir()]
     groups = sorted({path.name for path in folders if not path.name.startswith("_")})
-    print(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
-    print("== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
+    header = str(OmegaConf.load(conf_dir() / f"{CONFIG_NAME}.yaml").hydra.help.header)
+    for line in header.replace("launch.py", program).splitlines():
+        usage, _, meaning = line.strip().partition("   ")
+        print(f"  {usage:<42} {meaning.strip()}" if meaning else line)
+    print("\n== Configuration groups ==\nCompose your configuration from those groups (group=option)\n")
     for group in groups:
-        print(f"{group}: {', '.join(choices(group))}")
+        if known := choices(group):
+            print(f"{group}: {', '.join(known)}")
     print("\n\n== Config ==\nOverride anything in the config (foo.bar=value)\n")
     print(OmegaConf.to_yaml(compose_config(overrides)))
     print("Use --hydra-help to view Hydra specific help")
@@ -168,11 +173,15 @@ def _ui(config: Any) -> str:
 
 
 def places_of(config: Any, outcome: Any) -> dict[str, object]:
-    """Return the paths and addresses of a run by the name to print before them."""
+    """Return the paths, addresses and commands of a run by the name to print before them."""
+    from fp2.report.keys import KEY_NAME, public_path_of
+
     places = {"run": outcome.run_id, "results": outcome.folder / "results.json"}
     if config.report.dashboard:
         places["dashboard"] = outcome.folder / "dashboard.html"
-    places["passport"] = outcome.folder / "passport.json"
+    places["passport"] = passport = outcome.folder / "passport.json"
+    key = public_path_of(Path(config.paths.keys) / KEY_NAME)
+    places["verify"] = shlex.join(("fp2", "verify", str(passport), "--key", str(key)))
     if outcome.experiment_id is not None:
         from fp2.tracking.ui import base_url, run_url, running_port, ui_command
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -12,6 +13,7 @@ from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 
 app = typer.Typer(
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # in which brackets are text
     help="Fingerprint² Bench: which groups a vision-language model describes differently, by how much, and with what "
     "uncertainty.",
     epilog="Start with: fp2 run (the bundled model), then fp2 ui. Most commands take settings as key=value: fp2 plan "
@@ -28,7 +30,36 @@ JsonFile = Annotated[
 ]
 EVALUATE, READ_AND_COMPARE, PUBLISH, MAINTAIN = "Evaluate", "Read and compare", "Publish", "Maintain"
 """Headings of the commands in the help."""
-OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+def command(
+    panel: str, *examples: str, name: str | None = None, to: typer.Typer = app, settings: bool = True,
+    own_help: bool = False,
+) -> Callable[[_F], _F]:  # fmt: skip
+    """Register a function as a command.
+
+    Parameters
+    ----------
+    panel : str
+        The heading under which the help lists it.
+    examples : str
+        Command lines for its help.
+    settings : bool
+        Whether it takes overrides: KEY=VALUE.
+    own_help : bool
+        Whether it prints its help itself.
+    """
+    context: dict[str, object] = {"allow_extra_args": True, "ignore_unknown_options": True} if settings else {}
+    if own_help:
+        context["help_option_names"] = []
+    return to.command(
+        name,
+        context_settings=context,
+        options_metavar="[OPTIONS] [KEY=VALUE]..." if settings else "[OPTIONS]",
+        rich_help_panel=panel,
+        epilog="\n".join(("**Examples**\n", *(f"- `{example}`" for example in examples))),
+    )
 
 
 def main() -> None:
@@ -43,15 +74,15 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-@app.command(context_settings={**OVERRIDES, "help_option_names": []}, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 run experiment=smoke", "fp2 run -m model=peeps_vlm,planted cut=region,pronoun", own_help=True)
 def run(ctx: typer.Context) -> None:
     """Run one evaluation, or with -m a sweep: fp2 run model=NAME data=NAME cut=NAME ..."""
     from fp2.app import main as launch
 
-    raise typer.Exit(launch(ctx.args))
+    raise typer.Exit(launch(ctx.args, "fp2 run"))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 plan experiment=page", "fp2 plan --power --icc 0.3 --sd 0.25 --groups 4")
 def plan(
     ctx: typer.Context,
     power: Annotated[bool, typer.Option("--power", help="Print the sample size for a gap instead.")] = False,
@@ -82,12 +113,12 @@ def plan(
     plan_power(Wanted(pilot, icc, sd, gap, groups, target, numbers), ctx.args, json, figure)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 pin qwen2_5_vl_3b", "fp2 pin experiment=page")
 def pin(
     ctx: typer.Context,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]... [KEY=VALUE]...", help="Models, or a run's settings."),
+        typer.Argument(metavar="[MODEL]...", help="Models, or a run's settings."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -98,7 +129,7 @@ def pin(
     raise typer.Exit(write([word for word in words if "=" not in word], [word for word in words if "=" in word], json))
 
 
-@app.command("list", context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 list models", "fp2 list scorers hydra.searchpath=[file:///my/conf]", name="list")
 def list_choices(
     ctx: typer.Context,
     what: Annotated[
@@ -114,10 +145,10 @@ def list_choices(
     show([word for word in words if "=" not in word], [word for word in words if "=" in word], json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 rerun RUN")
 def rerun(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     json: Json = False,
 ) -> None:
     """Repeat a logged run from its config, and compare the numbers row by row."""
@@ -126,10 +157,14 @@ def rerun(
     raise typer.Exit(again(run_id, ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(
+    EVALUATE,
+    "fp2 rescore RUN scorer=stereotype analysis.primary=stereotype",
+    "fp2 rescore RUN cut=region analysis.alpha=0.01",
+)
 def rescore(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID [KEY=VALUE]...", help=RUN_HELP)],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     json: Json = False,
 ) -> None:
     """Score a logged run's answers again: fp2 rescore RUN_ID scorer=NAME cut=NAME analysis.alpha=0.01 ..."""
@@ -138,21 +173,25 @@ def rescore(
     raise typer.Exit(again(run_id, ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
-def multiverse(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
+@command(READ_AND_COMPARE, "fp2 multiverse RUN")
+def multiverse(
+    ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
+) -> None:
     """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
     from fp2.commands.multiverse import show_multiverse
 
     show_multiverse(run, ctx.args, json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=EVALUATE)
+@command(EVALUATE, "fp2 watch", "fp2 watch RUN --json")
 def watch(
     ctx: typer.Context,
-    run: Annotated[str | None, typer.Argument(help="The run's folder (default: the one that answered last).")] = None,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help=f"{RUN_HELP} By default the one last active.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Show what a run that goes on in another terminal is doing: rates, refusals, failures, time left, last answer."""
+    """Show what a run in another terminal is doing: stage, rates, refusals, failures, time left, last answer."""
     from fp2.commands.watch import watch as follow
 
     words = [*([run] if run else []), *ctx.args]
@@ -160,7 +199,7 @@ def watch(
     follow(folders[0] if folders else None, [word for word in words if "=" in word], json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui --port 5001")
 def ui(
     ctx: typer.Context,
     port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
@@ -171,11 +210,11 @@ def ui(
     raise typer.Exit(serve(ctx.args, port))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 view RUN", "fp2 view RUN OTHER_RUN")
 def view(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN [RUN] [KEY=VALUE]...", help=RUN_HELP)],
-    port: Annotated[int, typer.Option(help="The port (default: a free one).")] = 0,
+    run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP)],
+    port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
 ) -> None:
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.commands.view import view as serve
@@ -184,10 +223,10 @@ def view(
     serve([word for word in words if "=" not in word], [word for word in words if "=" in word], port)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 label RUN --n 100", "fp2 label RUN --analyse")
 def label(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     scorer: Annotated[str | None, typer.Option(help="Whose scores are compared (default: the primary).")] = None,
     n: Annotated[int | None, typer.Option("--n", help="Answers to draw (default: 300).")] = None,
     by: Annotated[str | None, typer.Option(help="The cut whose groups share the sample (default: the first).")] = None,
@@ -200,7 +239,7 @@ def label(
     status: Annotated[bool, typer.Option("--status", help="Print counts and Cohen's kappa.")] = False,
     analyse: Annotated[bool, typer.Option("--analyse", help="Rescore the run with the labels given.")] = False,
     labels: Annotated[Path | None, typer.Option(help="Rescore the run with a CSV file of labels.")] = None,
-    port: Annotated[int, typer.Option(help="The port (default: a free one).")] = 0,
+    port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
     json: Json = False,
 ) -> None:
     """Label a sample of a run's answers on this machine, and correct its disparities for the scorer's error."""
@@ -215,18 +254,20 @@ def label(
     )
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
-def show(ctx: typer.Context, run: Annotated[str, typer.Argument(help=RUN_HELP)], json: Json = False) -> None:
+@command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
+def show(
+    ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
+) -> None:
     """Print the results of a run, as at its end."""
     from fp2.commands.runs import show as print_run
 
     print_run(run, ctx.args, json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 check RUN")
 def check(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     key: Annotated[
         list[Path] | None, typer.Option(help="The signer's public key (default: this machine's); may be repeated.")
     ] = None,
@@ -238,7 +279,7 @@ def check(
     raise typer.Exit(check_run(run, ctx.args, key or [], json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 diff RUN OTHER_RUN")
 def diff(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
@@ -251,10 +292,12 @@ def diff(
     raise typer.Exit(print_difference(first, second, ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=PUBLISH)
+@command(
+    PUBLISH, "fp2 gate RUN --max-disparity 0.2 --max-refusal-gap 0.05 --allow-biased", "fp2 gate RUN --junit gate.xml"
+)
 def gate(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     max_disparity: Annotated[
         float | None, typer.Option(help="Fail if the primary scorer has a disparity above this, in any probe and cut.")
     ] = None,
@@ -290,10 +333,10 @@ def gate(
     raise typer.Exit(check(run, limits, ctx.args, junit, markdown, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=PUBLISH)
+@command(PUBLISH, "fp2 export RUN --csv disparities.csv", "fp2 export RUN --answers answers.jsonl --keys")
 def export(
     ctx: typer.Context,
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     csv: Annotated[Path | None, typer.Option(help="Write all disparities as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write all disparities as Parquet.")] = None,
     latex: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a LaTeX table.")] = None,
@@ -319,7 +362,11 @@ def export(
     )
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(
+    READ_AND_COMPARE,
+    "fp2 compare RUN OTHER_RUN",
+    "fp2 compare RUN OTHER_RUN --json compared.json analysis.permutations=2000",
+)
 def compare(
     ctx: typer.Context,
     first: Annotated[str, typer.Argument(metavar="A", help=RUN_HELP)],
@@ -334,7 +381,7 @@ def compare(
     compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 leaderboard SWEEP_ID", "fp2 leaderboard --csv ranks.csv")
 def leaderboard(
     ctx: typer.Context,
     sweep_id: Annotated[str | None, typer.Argument(help="Printed at the end of the sweep.")] = None,
@@ -353,7 +400,7 @@ def leaderboard(
     show(sweep_id, words, Outputs(csv, markdown, figure, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=READ_AND_COMPARE)
+@command(READ_AND_COMPARE, "fp2 report SWEEP", "fp2 report RUN OTHER_RUN --to report")
 def report(
     ctx: typer.Context,
     run: Annotated[
@@ -369,7 +416,7 @@ def report(
     write([word for word in words if "=" not in word], [word for word in words if "=" in word], to, json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 log FOLDER")
 def log(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
@@ -385,7 +432,7 @@ def log(
             out.path(name, value)
 
 
-@app.command(rich_help_panel=PUBLISH)
+@command(PUBLISH, "fp2 verify passport.json --key PUBLIC_KEY.pem", settings=False)
 def verify(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[list[Path], typer.Option(help="A public key (PEM) that you trust; may be repeated.")],
@@ -398,7 +445,7 @@ def verify(
     raise typer.Exit(check(passport, key, threshold, json))
 
 
-@app.command(rich_help_panel=PUBLISH)
+@command(PUBLISH, "fp2 sign passport.json --key PRIVATE_KEY.pem", settings=False)
 def sign(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     key: Annotated[Path, typer.Option(help="Your private key (PEM).")],
@@ -411,7 +458,13 @@ def sign(
     add(passport, key, typer.prompt("Passphrase", hide_input=True, err=True) if passphrase else None, json)
 
 
-@app.command("passport", rich_help_panel=PUBLISH)
+@command(
+    PUBLISH,
+    "fp2 passport passport.json --html passport.html",
+    "fp2 passport passport.json --pdf passport.pdf --key PUBLIC_KEY.pem",
+    name="passport",
+    settings=False,
+)
 def readable_passport(
     passport: Annotated[Path, typer.Argument(help="The passport.json of a run.")],
     html: Annotated[Path | None, typer.Option(help="Write the page as HTML.")] = None,
@@ -428,7 +481,7 @@ def readable_passport(
     raise typer.Exit(readable(passport, key or [], threshold, html, pdf, json))
 
 
-@app.command(rich_help_panel=PUBLISH)
+@command(PUBLISH, "fp2 keygen signer.pem", settings=False)
 def keygen(
     path: Annotated[Path, typer.Argument(help="Path of the private key; the public key is written beside it.")],
     passphrase: Annotated[bool, typer.Option(help="Ask for a passphrase.")] = False,
@@ -442,7 +495,7 @@ def keygen(
     make(path, chosen, overwrite, json)
 
 
-@app.command(rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 new scorer politeness", settings=False)
 def new(
     kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
@@ -455,7 +508,7 @@ def new(
     write(kind, name, folder, json)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 doctor")
 def doctor(ctx: typer.Context, json: Json = False) -> None:
     """Check the environment: versions, torchvision, device, disk, stores, drawing."""
     from fp2.commands.doctor import examine
@@ -463,7 +516,7 @@ def doctor(ctx: typer.Context, json: Json = False) -> None:
     raise typer.Exit(examine(ctx.args, json))
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 relocate")
 def relocate(ctx: typer.Context, json: Json = False) -> None:
     """Correct the artifact addresses of the MLflow store after the project was moved to another folder."""
     from fp2.commands.output import Output
@@ -475,7 +528,7 @@ def relocate(ctx: typer.Context, json: Json = False) -> None:
         out.say(f"{changed} addresses changed", changed=changed)
 
 
-@app.command(context_settings=OVERRIDES, rich_help_panel=MAINTAIN)
+@command(MAINTAIN, "fp2 purge --subject ID --dry-run", "fp2 purge --absent data=fhibe data.root=PATH")
 def purge(
     ctx: typer.Context,
     subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
@@ -495,7 +548,9 @@ def purge(
     raise typer.Exit(remove(subject or [], image or [], release, absent, dry_run, yes, drop_reports, ctx.args, json))
 
 
-@data_app.command("verify", context_settings=OVERRIDES)
+@command(
+    MAINTAIN, "fp2 data verify", "fp2 data verify data=fhibe data.root=PATH --newer PATH", name="verify", to=data_app
+)
 def data_verify(
     ctx: typer.Context,
     pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
@@ -509,7 +564,7 @@ def data_verify(
     raise typer.Exit(check(ctx.args, pixels=pixels, newer=newer, ids_to=ids_to, as_json=json))
 
 
-@store_app.command("merge")
+@command(MAINTAIN, "fp2 store merge 1.sqlite 2.sqlite --into all.sqlite", name="merge", to=store_app, settings=False)
 def store_merge(
     stores: Annotated[list[Path], typer.Argument(help="Two response stores or more; they are only read.")],
     into: Annotated[Path, typer.Option(help="The new store.")],
@@ -521,7 +576,7 @@ def store_merge(
     merge(stores, into, json)
 
 
-@store_app.command("check", context_settings=OVERRIDES)
+@command(MAINTAIN, "fp2 store check", "fp2 store check all.sqlite", name="check", to=store_app)
 def store_check(
     ctx: typer.Context,
     path: Annotated[Path | None, typer.Argument(help="A response store (default: the configured one).")] = None,

@@ -64,6 +64,10 @@ class AnswerBar:
         self._bars.update(self._task, completed=done, total=planned)
 
 
+Listener = Callable[[str, int, int | None], None]
+"""Called with what is being done, the steps done and their number (None: unknown)."""
+
+
 class Progress:
     """What a run shows while it works.
 
@@ -77,6 +81,11 @@ class Progress:
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self.console = console or Terminal(stderr=True, quiet=quiet)
+        self.listener: Listener = lambda stage, done, total: None
+
+    def stage(self, title: str, done: int = 0, total: int | None = None) -> None:
+        """Tell the listener what is being done now, and how far it is (`fp2 watch`)."""
+        self.listener(title, done, total)
 
     def note(self, line: str) -> None:
         """Say one line."""
@@ -97,7 +106,13 @@ class Progress:
         """Yield a function to be called with the number of further steps done."""
         with self._bars() as bars:
             task = bars.add_task(printable(title, 80), total=total)
-            yield lambda more: bars.advance(task, more)
+            self.stage(title, 0, total)
+
+            def report(more: int) -> None:
+                bars.advance(task, more)
+                self.stage(title, int(bars.tasks[0].completed), total)
+
+            yield report
 
     @contextmanager
     def counter(self, title: str) -> Iterator[Callable[[int, int], None]]:
@@ -107,19 +122,42 @@ class Progress:
 
             def report(done: int, total: int) -> None:
                 bars.update(task, completed=done, total=total, visible=True)
+                self.stage(title, done, total)
 
             yield report
 
     @contextmanager
     def steps(self, title: str, total: int) -> Iterator[Callable[[], None]]:
-        """Yield a function to be called after each of `total` steps."""
-        with self._bars() as bars:
-            task = bars.add_task(printable(title, 80), total=total)
-            yield lambda: bars.advance(task)
-            bars.update(task, completed=total)
+        """Yield a function to be called after each of `total` steps; at the end all of them count as done."""
+        done = 0
+        with self.count_up(title, total) as report:
+
+            def step() -> None:
+                nonlocal done
+                done += 1
+                report(1)
+
+            yield step
+            report(total - done)
 
     @contextmanager
     def answers(self, title: str) -> Iterator[AnswerBar]:
         """Yield the progress bar of asking."""
         with self._bars() as bars:
             yield AnswerBar(bars, bars.add_task(printable(title, 80), total=None), self.note)
+
+    @contextmanager
+    def stages(self) -> Iterator[Callable[[str, int, int | None, str], None]]:
+        """Yield a function to be called with a stage, its steps done, their number and a line that is shown below."""
+        with self._bars() as bars:
+            task, shown = bars.add_task("", total=None), ""
+
+            def show(stage: str, done: int, total: int | None, line: str) -> None:
+                nonlocal shown
+                if stage != shown:
+                    bars.reset(task)
+                    shown = stage
+                bars.detail = line
+                bars.update(task, description=printable(stage, 80), completed=done, total=total)
+
+            yield show

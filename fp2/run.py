@@ -26,7 +26,7 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import AsksServers, Engine, SuppliesAnswers
+from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
 from fp2.engines.build import engine_class
 from fp2.engines.checkpoint import has_planted_effects
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
@@ -35,7 +35,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
-from fp2.runs.live import LiveRun
+from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Record, RunOutcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
@@ -71,22 +71,29 @@ def run(
     from fp2.store.origins import register_origins
     from fp2.store.rows import ResponseStore
 
-    with ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store:
+    with (
+        watched(folder, progress) as live,
+        ResponseStore(Path(config.paths.store), seeds=config.paths.seed_stores) as store,
+    ):
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
             _check_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
+        names = {"config_hash": config_hash(config)}
         tags = {
-            "config_hash": config_hash(config),
+            **names,
             "response_set": storage.response_set if storage else None,
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
+            "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
+            live.names = {"run_id": record.run_id, **names}
             looked = record.earlier_looks()
-            asked = _ask(storage, inputs, folder, record) if storage else Asked()
+            asked = _ask(storage, inputs, live, record) if storage else Asked()
+            live.at("Scoring")
             found = _score(protocol, inputs, storage) if storage else _collect(protocol, inputs)
             found = replace(found, about={**found.about, **looked})
             results = _results(protocol, inputs, found, asked, record.run_id)
@@ -124,16 +131,19 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     check_cost(costs, cap)
 
 
-def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Asked:
-    from fp2.scorers.refusal import Refusal, load_refusals
+def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
+    from fp2.scorers.registry import count_refusals
 
     config, progress = inputs.config, inputs.progress
     assert inputs.engine is not None
-    refusals = load_refusals(Refusal.lexicon_file)
+    assert inputs.battery is not None
+    probes = {question.question_id: question.probe for question in inputs.battery.asked}
     doing = "Answers of" if isinstance(inputs.engine, SuppliesAnswers) else "Asking"
     title = f"{doing} {config.model.name}"
-    with progress.answers(title) as bar:
-        live = LiveRun(folder, title, bar.show, record.stream, lambda text: bool(refusals.find(text)))
+    with (
+        progress.answers(title) as bar,
+        live.asking(title, bar.show, record.stream, lambda batch: count_refusals(batch, probes, inputs.scorers)),
+    ):
         news = _News(inputs.engine, progress)
 
         def tick(done: int, failed: int) -> None:
@@ -146,7 +156,6 @@ def _ask(storage: Storage, inputs: Inputs, folder: Path, record: Record) -> Aske
                 shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
             )  # fmt: skip
         finally:
-            live.end()
             news.tell()
     if asked.left:
         left = f"{asked.left} questions are left to the other shards, and the results are partial"
@@ -238,7 +247,10 @@ def _results(
         **({"title": title} if title else {}),
         "complete": asked.complete,
         "dataset_digest": inputs.dataset_digest,
-        "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
+        "dataset": {
+            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
+            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+        },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
         "limitations": limitations(

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from bench import Bench, fp2, results_of
+from test_docs import problem_of
+
+from fp2.app import main
+from fp2.cli import app
 
 
 def test_run_and_its_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,6 +22,9 @@ def test_run_and_its_options(bench: Bench, capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert "by gender" in out
     assert str(bench.run_folders()[-1] / "results.json") in out
+    (command,) = re.findall(r"^verify +(fp2 .*)$", out, re.MULTILINE)
+    assert fp2(*shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("passport valid: signature and files")
     assert fp2("run", "modle=planted") == 2
     assert capsys.readouterr().err.startswith("error: unknown key 'modle'")
     assert fp2("nonsense") == 2
@@ -44,8 +55,46 @@ def test_verify_inputs_reads_every_image_again(bench: Bench) -> None:
     assert len(seen) == 72
 
 
-@pytest.mark.parametrize("command", ["rerun", "rescore"])
-def test_the_help_shows_how_overrides_are_written(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def commands(known: Any, name: str = "fp2") -> Iterator[tuple[str, Any]]:
+    """Yield every command and group with what is typed to call it."""
+    yield name, known
+    for key, inner in getattr(known, "commands", {}).items():
+        yield from commands(inner, f"{name} {key}")
+
+
+def test_the_help_of_every_command_shows_its_text_as_it_is_and_examples_that_parse(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Square brackets are not swallowed as markup."""
-    assert fp2(command, "--help") == 0
-    assert "RUN_ID [KEY=VALUE]..." in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, command in commands(typer.main.get_command(app)):
+        _, *words = name.split()
+        assert fp2(*words, "--help") == 0
+        shown = squeezed(capsys.readouterr().out)
+        if words != ["run"]:
+            inner = [one.help.partition("\n\n")[0] for one in getattr(command, "commands", {}).values()]
+            for text in [command.help, *inner, *(one.help for one in command.params if one.name != "help")]:
+                assert squeezed(text or "") in shown, name
+        examples = re.findall(r"`(fp2 [^`]+)`", command.epilog or "")
+        if not hasattr(command, "commands"):
+            assert examples, name
+            assert all(f"{example} ".startswith(f"{name} ") for example in examples)
+            assert [problem_of(example) for example in examples] == [None] * len(examples), name
+            assert ("[KEY=VALUE]..." in command.options_metavar) is command.context_settings.get(
+                "allow_extra_args", False
+            )
+
+
+def squeezed(text: str) -> str:
+    """Return a text without white space, frames and the marks of code, which a table breaks lines at."""
+    return re.sub(r"[\s│`]", "", text)
+
+
+def test_the_help_of_a_run_calls_it_as_it_was_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("run", "--help") == 0
+    out = capsys.readouterr().out
+    assert "fp2 run model=NAME" in out
+    assert "launch.py" not in out
+    assert "hydra:" not in out
+    assert main(["--help"]) == 0
+    assert "launch.py model=NAME" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from benchmarks.validity.summary import FREE, Row, judge
+from benchmarks.validity.rows import FREE, Row, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 BELIEFS = Path(__file__).with_name("planted_truth.yaml")
@@ -98,7 +98,7 @@ def _rows(model: str, cells: list[Cell], disparities: list[dict[str, Any]]) -> l
 
     def row(quantity: str, hits: list[bool], least: float) -> Row:
         share = sum(hits) / len(hits)
-        bound = f"at least {least:.0%}"
+        bound = f"at least {100 * least:g} %"
         return Row(CLAIM, f"model={model}", quantity, share, 0.0, len(hits), bound, judge(share, 0, least, 1))
 
     return [
@@ -106,5 +106,5 @@ def _rows(model: str, cells: list[Cell], disparities: list[dict[str, Any]]) -> l
         row("worst group named", [r["worst_group"] == cell.worst for cell, r in planted], 1.0),
         row("planted gap inside the interval", [r["ci_low"] <= cell.gap <= r["ci_high"] for cell, r in planted], 0.9),
         row("planted zeros not called biased", [r["verdict"] != "biased" for r in zeros], 1.0),
-        Row(CLAIM, f"model={model}", DISTANCE, sum(off) / len(off), 0.0, len(off), FREE, ""),
+        Row(CLAIM, f"model={model}", DISTANCE, sum(off) / len(off), 0.0, len(off), FREE, "", percent=False),
     ]

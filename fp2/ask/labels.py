@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
 from fp2.store.salted_keys import local_salt, salted
+from fp2.text import unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +37,7 @@ RESOLVER = "resolver"
 """The labeller who decides the answers on which others differ."""
 KEY = ["image_id", "subject_id", "question_id"]
 _NEEDED = ("image", "question", "label")
+_NAMED = ("image", "subject", "question", "scorer", "labeller")
 
 
 def read_labels(
@@ -112,6 +114,8 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     if missing := [name for name in _NEEDED if name not in given]:
         fix = f"It needs {', '.join(_NEEDED)}; it has {', '.join(map(str, given.columns))[:200]}"
         raise Fp2Error(f"the labels have no column {missing[0]!r}", where=path, fix=fix)
+    for name in given.columns.intersection(list(_NAMED)):  # as fp2 label and fp2 export write them
+        given[name] = given[name].map(unquoted)
     rows = pd.DataFrame(
         {
             "scorer": given.get("scorer", primary),

@@ -220,7 +220,7 @@ def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha:
             Text(number(entry["distance"]), style="bold" if _differs(entry, alpha) else ""),
             number(entry["null_mean"]),
             probability(entry["adjusted_p"]),
-            "found" if _differs(entry, alpha) else "none found",
+            "significant" if _differs(entry, alpha) else "not significant",
         )
     return table
 
@@ -232,7 +232,7 @@ def _differs(row: Mapping[str, Any], alpha: float) -> bool:
 def _reading(row: Mapping[str, Any], alpha: float) -> str:
     if row["distance"] is None:
         return "too few"
-    return "found" if _differs(row, alpha) else "none found"
+    return "significant" if _differs(row, alpha) else "not significant"
 
 
 def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:

@@ -1,29 +1,32 @@
-"""`fp2 plan`: what a run or a sweep would ask and how long it takes, without loading a model, even without the data.
-
-The time of yes/no questions is computed from forward passes and operations. Operations are those of the weights' matrix
-products, 2 for each weight and token (Kaplan et al. 2020, section 2.1); attention, the softmax over the vocabulary and
-everything on the host are left out. Tokens are words x `TOKENS_A_WORD`. With one prompt at a time every question costs
-image, template and its own words. Prefix sharing computes once: `tree` the image and every common beginning of the
-questions, `vision` the vision encoder only.
-"""
+"""`fp2 plan`: what a run or a sweep would ask and how long it takes, without loading a model, even without the data."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from fp2.artifacts import write_text
-from fp2.ask.cost import TEMPLATE_TOKENS, TOKENS_A_WORD, expected_cost, expected_scorings
+from fp2.ask.cost import expected_cost, expected_scorings
+from fp2.commands.forecast import (
+    BASIS,
+    YES_NO_BASIS,
+    QuestionTexts,
+    computed_time,
+    duration,
+    generated_time,
+    saved_words,
+    sharing_of,
+    sizes,
+)
 from fp2.commands.output import Output
 from fp2.compose import build_protocol, compose_config, jobs_of
-from fp2.engines.base import SuppliesAnswers
+from fp2.engines.base import AsksServers, SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
 from fp2.errors import Fp2Error
 from fp2.report.reading import plain
@@ -78,7 +81,10 @@ def _plan_jobs(configs: Sequence[Config], lacking: Sequence[bool], out: Output) 
         return
     for config in configs:
         try:
-            _print_plan(config, out)
+            if (images := _unmade(config)) is not None:
+                _print_sizes([config], UNMADE.format(data=config.data.name), out, images)
+            else:
+                _print_plan(config, out)
         except CheckpointMissingError as error:
             _print_sizes([config], str(error), out, _count_images(config))
         except Fp2Error as error:
@@ -144,6 +150,25 @@ def _missing(config: Config) -> str | None:
     return None
 
 
+UNMADE = "the images of data={data} are made by the first run, once; `fp2 data verify` makes them as well"
+
+
+def _unmade(config: Config) -> int | None:
+    """Return how many images a run is about, at most, if its data set has to be made first; None where it is there."""
+    from fp2.data.base import configured_source
+    from fp2.probes.battery import load_battery
+
+    protocol = build_protocol(config)
+    if not protocol.asks:
+        return None
+    people = load_battery(asdict(config.probe), config.model.id).people
+    n_images = configured_source(config).unmade(Path(config.paths.data), people)
+    if n_images is None:
+        return None
+    left = max(0, n_images - int(config.data.offset))
+    return min(left, int(config.data.limit or left))
+
+
 def _count_images(config: Config) -> int:
     """Return how many images a run is about, for a model that is not on this machine."""
     from fp2.probes.battery import load_battery
@@ -190,24 +215,38 @@ def _print_sizes(configs: Sequence[Config], missing: str, out: Output, n_images:
         out,
         {"images": images, "answers": answers, "runs": len(configs)},
     )
-    if images is not None and _is_scored(battery):
-        _print_computed(configs, battery, images, out)
+    if images is not None and answers is not None:
+        _print_computed(configs, battery, images, answers, out)
     lacking = missing.removesuffix(".")
     _note(f"{lacking}: sizes are computed from the config alone", out)
 
 
-def _print_computed(configs: Sequence[Config], battery: Battery, images: int, out: Output) -> None:
-    """Print operations and time of each model, computed from its published size."""
+def _print_computed(configs: Sequence[Config], battery: Battery, images: int, answers: int, out: Output) -> None:
+    """Print the time of each model, and the operations of yes/no questions, computed from its published size."""
     known, texts = sizes(), _texts(battery)
     for config in configs:
         size = known.get(str(config.model.id))
-        sharing = sharing_of(size, config) if size else "auto"
-        operations, took = computed_time(size, texts, images, config.model.name, sharing)
-        saved = saved_words(images * len(texts.texts), images, sharing)
-        rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
+        if _is_scored(battery):
+            sharing = sharing_of(size, config) if size else "auto"
+            operations, took = computed_time(size, texts, images, config.model.name, sharing)
+            saved = saved_words(images * len(texts.texts), images, sharing)
+            rows = {"forward passes saved": saved, "operations": operations, "estimated time": took}
+        else:
+            rows = {"estimated time": _generated_time(config, battery, answers)}
         _print_rows(config.model.name, rows, out)
-    for line in BASIS:
+    for line in (*BASIS, *([YES_NO_BASIS] if _is_scored(battery) else [])):
         _note(line, out)
+
+
+def _generated_time(config: Config, battery: Battery, answers: int) -> str:
+    """Return the time of generating answers, computed from the model's published size."""
+    name = config.model.name
+    if any(question.kind not in ("text", "number") for question in battery.questions):
+        return f"unknown: run a few images of {name} first, the plan then times them"
+    weight_bytes = 4 if config.model.dtype == "float32" else 2
+    batch, tokens = getattr(config.engine, "batch_size", None), battery.decoding.max_new_tokens
+    size = sizes().get(str(config.model.id))
+    return generated_time(size, _texts(battery), answers, tokens, batch, name, weight_bytes)
 
 
 def _samples(battery: Battery) -> str:
@@ -269,13 +308,13 @@ def _print_plan(config: Config, out: Output) -> None:
 
 
 def _groups(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, str]:
-    """Return the groups of each cut with their numbers of subjects, the largest first."""
+    """Return the groups of each cut with their numbers of subjects."""
     from fp2.data.group_sizes import group_sizes
 
     rows = {}
     for cut, groups in group_sizes(people, cuts).items():
-        sizes = sorted(((part["n_subjects"], name) for name, part in groups.items()), key=lambda one: (-one[0], one[1]))
-        shown = ", ".join(f"{plain(name)} {n:,}" for n, name in sizes[:_MOST_GROUPS])
+        sizes = [f"{plain(name)} {groups[name]['n_subjects']:,}" for name in sorted(groups)]
+        shown = ", ".join(sizes[:_MOST_GROUPS])
         more = f" and {len(sizes) - _MOST_GROUPS:,} more" if len(sizes) > _MOST_GROUPS else ""
         rows[f"groups of {cut}"] = f"{shown}{more}"
     return rows
@@ -315,7 +354,7 @@ def _asking_rows(protocol: EvaluationProtocol[Any], inputs: Inputs, plan: Plan, 
         **config.engine.summary(),
         "disk": forecast.disk,
         "estimated time": _time(inputs, plan, forecast),
-        "permutations": f"{permutations} and {resamples} resamples",
+        "resampling": f"{permutations} permutations, {resamples} bootstrap resamples",
     }
     assert inputs.engine is not None
     if (price := inputs.engine.profile().price) is not None:
@@ -350,8 +389,10 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
     if forecast.seconds:
         took = duration(forecast.left * forecast.seconds)
         return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
-    if not _is_scored(inputs.battery):
+    if isinstance(inputs.engine, AsksServers):
         return f"unknown: run a few images of {inputs.config.model.name} first, the plan then times them"
+    if not _is_scored(inputs.battery):
+        return _generated_time(inputs.config, inputs.battery, forecast.left)
     weights = inputs.engine.profile().weight_bytes
     if weights is not None and weights < _TRIAL_BYTES and (seconds := _timed(plan, inputs.engine)) is not None:
         left = duration(forecast.left * seconds / len(plan.questions))
@@ -375,103 +416,3 @@ def _timed(plan: Plan, engine: Engine) -> float | None:
             return None
         took = time.perf_counter() - started
     return took
-
-
-STATED_SPEED = 100e12
-"""Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """Weights (in 1e9) and tokens of a published model: see fp2/models/sizes.yaml."""
-
-    family: str
-    language: float
-    vision: float
-    patches: int
-    picture: int
-
-
-@dataclass(frozen=True)
-class QuestionTexts:
-    """The texts of a battery, as far as their length counts."""
-
-    texts: tuple[str, ...]
-
-    @cached_property
-    def tokens(self) -> float:
-        """Mean tokens of a prompt besides the image: template and question."""
-        words = sum(len(text.split()) for text in self.texts) / max(1, len(self.texts))
-        return TEMPLATE_TOKENS + words * TOKENS_A_WORD
-
-    @cached_property
-    def tree_tokens(self) -> float:
-        """Tokens of all questions about an image, each common beginning counted once."""
-        seen = {tuple(words[: k + 1]) for words in map(str.split, self.texts) for k in range(len(words))}
-        return TEMPLATE_TOKENS + len(seen) * TOKENS_A_WORD
-
-
-def sizes() -> dict[str, Size]:
-    """Return the known sizes by hub id."""
-    import yaml
-
-    path = Path(__file__).parents[1] / "models" / "sizes.yaml"
-    rows: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {name: Size(**row) for name, row in rows.items()}
-
-
-def sharing_of(size: Size, config: Config) -> str:
-    """Return the prefix sharing of a model of that family under the configured engine; `none` where it is unknown."""
-    from fp2.engines.build import engine_class
-
-    return engine_class(asdict(config.engine)).family_sharing(size.family) or "none"
-
-
-def operations(size: Size, questions: QuestionTexts, images: int, sharing: str) -> float:
-    """Return the operations of asking `questions` about so many images, sharing `tree`, `vision` or `none`."""
-    look = 2e9 * size.vision * size.patches
-    prompts = len(questions.texts) * 2e9 * size.language * (size.picture + questions.tokens)
-    if sharing == "tree":
-        return images * (look + 2e9 * size.language * (size.picture + questions.tree_tokens))
-    return images * (look * (1 if sharing == "vision" else len(questions.texts)) + prompts)
-
-
-def saved_words(prompts: int, images: int, sharing: str) -> str:
-    """Return how many forward passes over an image are saved, in words."""
-    if sharing == "tree":
-        return f"{prompts - images:,} of {prompts:,} (each image is encoded once)"
-    if sharing == "vision":
-        return f"{prompts - images:,} of {prompts:,} of the vision encoder; the rest depends on the prompt"
-    return f"none of {prompts:,}" if sharing == "none" else "decided by the check when the model is loaded"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in words, to two digits."""
-    for unit, length in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.2g} {unit}" if seconds < 100 * length else f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.2g} seconds"
-
-
-def computed_time(
-    size: Size | None, questions: QuestionTexts, images: int, model: str, sharing: str
-) -> tuple[str, str]:
-    """Return (operations, time) in words for a model that is not timed here."""
-    if size is None:
-        return (
-            "unknown: no sizes of this model",
-            f"unknown: run {model} on a few images first, then their time is known",
-        )
-    ours, plain = (operations(size, questions, images, how) for how in (sharing, "none"))
-    fewer = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
-    time = f"{duration(ours / STATED_SPEED)} at {STATED_SPEED / 1e12:.0f} TFLOP/s (computed, not timed)"
-    return fewer, time
-
-
-BASIS: Sequence[str] = (
-    f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
-    f"a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, loading the model and reading "
-    "images come on top.",
-    f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device. One "
-    "prompt at a time would take the stated factor more.",
-)

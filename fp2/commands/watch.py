@@ -9,29 +9,29 @@ from typing import Any
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.runs.live import line_of, newest, read
+from fp2.runs.live import line_of, read, running
 
 SECONDS = 1.0
 
 
 def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
-    """Show a run's counts until it ends; as JSON, print them once.
+    """Show the stage and counts of a run until it ends; as JSON, print them once.
 
     Parameters
     ----------
     run : str, optional
-        The run's folder; by default the run that answered last.
+        The run's folder, or the beginning of its id or config hash; by default the run that said last what it does.
 
     Raises
     ------
     Fp2Error
-        If no run goes on.
+        If no such run goes on.
     """
     outputs = Path(load_config(overrides).paths.outputs)
-    folder = Path(run) if run is not None else newest(outputs)
+    folder = running(outputs, run)
     facts = None if folder is None else read(folder)
     if folder is None or facts is None:
-        raise Fp2Error("no run is asking", where=str(folder or outputs), fix="Start one, or see: fp2 leaderboard")
+        raise Fp2Error("no such run goes on" if run else "no run goes on", where=str(run or outputs), fix=START)
     if as_json:
         from fp2.commands.output import print_json
 
@@ -40,13 +40,16 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     _follow(folder, facts)
 
 
+START = "Start one (fp2 run), or see those that have ended: fp2 leaderboard"
+
+
 def _follow(folder: Path, facts: dict[str, Any] | None) -> None:
     progress = Progress()
     progress.note(f"{folder} (Ctrl-C ends the watching, not the run)")
-    assert facts is not None
-    with progress.answers(facts["title"]) as bar:
+    with progress.stages() as show:
         while facts is not None:
-            bar.show(facts["done"], facts["planned"], line_of(facts))
+            done, total = facts["steps"]
+            show(facts["stage"], done, total, line_of(facts) if facts["answers_per_second"] else "")
             time.sleep(SECONDS)
             facts = read(folder)
-    progress.note(f"Asking has ended; the results will be in {folder}")
+    progress.note(f"The run has ended; its files are in {folder}")

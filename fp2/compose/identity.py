@@ -38,7 +38,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     represented by its name: its weights are in the response set.
     """
     model = asdict(config.model)
-    for name in ("base_url", "api_key_env"):
+    for name in ("base_url", "api_key_env", "pickled_weights"):  # none of them changes an answer
         model.pop(name)
     if model["id"] and _is_path(model["id"]):
         model["id"] = Path(model["id"]).name

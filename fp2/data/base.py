@@ -180,6 +180,12 @@ class Dataset:
         Those of the notes that say how the files differ from their known format; reported when the data are loaded.
     files : tuple of ImageFile
         Every image file, where the data set states more of it than the people table does.
+    terms : str, optional
+        The licence or terms of use, in one line.
+    caution : str, optional
+        What has to be known before any number is read: it stands at the top of reports.
+    scales : mapping
+        Attribute -> the name of the scale of its values (`skin_tone`: `Fitzpatrick`).
     """
 
     name: str
@@ -189,6 +195,9 @@ class Dataset:
     settings: Mapping[str, Any] = field(default_factory=dict)
     schema_lines: tuple[str, ...] = ()
     files: tuple[ImageFile, ...] = ()
+    terms: str | None = None
+    caution: str | None = None
+    scales: Mapping[str, str] = field(default_factory=dict)
 
     def image_files(self) -> tuple[ImageFile, ...]:
         """Return `files`, or else those of the people table, without annotations and sizes."""
@@ -225,6 +234,13 @@ class DataSource(ABC, Generic[OptionsT]):
     def lists_everyone(self) -> bool:
         """Whether every subject and image of the release is in the people table that these options give."""
         return True
+
+    def unmade(self, cache: Path, n_people: int | None) -> int | None:
+        """Return how many images with so many people (None: any) `load` would make; None where nothing is to be made.
+
+        `cache` is the folder for files that the data set writes.
+        """
+        return None
 
     @abstractmethod
     def load(self, context: LoadContext) -> Dataset:

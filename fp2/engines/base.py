@@ -311,6 +311,16 @@ class BaseEngine:
         """Do nothing: stored answers are of no use here."""
 
 
+def remote_code(identity: Mapping[str, Any]) -> str | None:
+    """Return whose code runs beside the harness, `model@revision` or `model@sha256:digest`; None where none does.
+
+    `identity` is that of an engine.
+    """
+    if "code" not in identity:
+        return None
+    return f"{identity['model']}@{identity.get('revision') or 'sha256:' + str(identity.get('weights'))}"
+
+
 def failed(task: ImageTask, question: Question, reason: str) -> Answer:
     """Return a failed answer, with the first line of the reason."""
     first = next(iter(reason.splitlines()), reason)

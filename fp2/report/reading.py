@@ -89,9 +89,10 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def cut_label(cut: str) -> str:
-    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`."""
-    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
+def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
+    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`; with `scales`, `skin tone (Fitzpatrick) × age`."""
+    named = {part: f" ({scales[part]})" if scales and part in scales else "" for part in cut.split("_x_")}
+    return plain(" × ".join(part.replace("_", " ") + scale for part, scale in named.items())).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:
@@ -138,6 +139,13 @@ def absent_words(answers: Mapping[str, Any]) -> list[str]:
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
+def calls_words(answers: Mapping[str, Any]) -> str:
+    """Return the number of model calls, and what is counted where there were any."""
+    n = answers["model_calls"]
+    what = " (a batch is one; repeated attempts and checks count)" if n else ""
+    return f"{n:,} model call{'' if n == 1 else 's'}{what}"
+
+
 def is_positive_control(results: Mapping[str, Any]) -> bool:
     """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
     return bool(results["model"].get("embedded"))
@@ -167,6 +175,24 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     scorer = scorer or primary_scorer(results)
     found = {row["probe"]: row for row in results["disparities"] if row["cut"] == cut and row["scorer"] == scorer}
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
+
+
+NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
+
+
+def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
+    out = {}
+    for cut, one in results["composites"].items():
+        rows = (
+            rows_of(results, cut, primary_scorer(results)) if one.get("value") is not None and "groups" in one else {}
+        )
+        counted = (
+            g["group"] for p in one.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
+        )
+        if others := [name for name in dict.fromkeys(counted) if name not in one.get("groups", ())]:
+            out[cut] = others
+    return out
 
 
 LITTLE_COVERED = 0.75
@@ -219,12 +245,21 @@ def correction_label(correction: str) -> str:
     return plain(CORRECTIONS.get(correction, correction))
 
 
-def magnitude_words(composite: Mapping[str, Any]) -> str:
-    """Return the magnitude of a composite with its interval; a dash for runs without one."""
+def confidence_level(alpha: float) -> str:
+    """Return the level of an interval with an error of `alpha`, as `95 % CI`."""
+    return f"{100 * (1 - alpha):g} % CI"
+
+
+def magnitude_words(composite: Mapping[str, Any], alpha: float | None = None) -> str:
+    """Return the magnitude of a composite with its interval; a dash for runs without one.
+
+    `alpha`, the significance level, names the level of the interval: 1 - 2 alpha.
+    """
     if composite.get("magnitude") is None:
         return DASH
     low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
-    return f"{number(composite['magnitude'])} ({low} to {high})"
+    level = "" if alpha is None else f"{confidence_level(2 * alpha)} "
+    return f"{number(composite['magnitude'])} ({level}{low} to {high})"
 
 
 def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:

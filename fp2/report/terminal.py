@@ -17,6 +17,7 @@ from fp2.report.reading import (
     POSITIVE_CONTROL,
     SUPPLIED,
     absent_words,
+    calls_words,
     is_positive_control,
     model_name,
     model_was_used,
@@ -91,7 +92,4 @@ def _answers_line(results: Mapping[str, Any]) -> Text:
         f"{answers['answered']:,} answered ({answers['refused']:,} of them refusals)",
     ]
     words += [f"{answers['failed']:,} failed", *absent_words(answers), f"{answers['cached']:,} from earlier runs"]
-    calls = f"{answers['model_calls']:,} model calls"
-    if answers["model_calls"] > answers["answered"] - answers["cached"]:
-        calls += " (passes, generate calls or requests, those of repeated attempts included)"
-    return Text(f"answers: {', '.join(words)}; {calls}")
+    return Text(f"answers: {', '.join(words)}; {calls_words(answers)}")

@@ -25,6 +25,7 @@ from fp2.report.keys import load_public_key
 from fp2.report.passport import (
     BUNDLE_SUBJECT,
     DATASET_SUBJECT,
+    MODEL_SUBJECT,
     PARTIAL_TYPE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
@@ -38,10 +39,14 @@ _SHOWN = 8  # unsigned files that are named
 
 @dataclass
 class Verification:
-    """The outcome: `failures` and `notes` are one line each; `statement` is None unless its signatures are valid."""
+    """The outcome: `failures` and `notes` are one line each; `statement` is None unless its signatures are valid.
+
+    `unchecked` names what the passport states the digest of and is not beside it.
+    """
 
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     statement: dict[str, Any] | None = None
 
     @property
@@ -283,7 +288,9 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
     for name, digests in stated.items():
         if name not in known:
             listed = ", ".join(f"{kind} {value}" for kind, value in sorted(digests.items()))
-            outcome.notes.append(f"{name}: stated as {listed}; not a file, not verified")
+            what = f"{name} weights" if name == MODEL_SUBJECT else name
+            outcome.unchecked.append(what)
+            outcome.notes.append(f"{what}: stated as {listed}")
         elif str(known[name]).removeprefix("sha256:") != digests.get("sha256"):
             outcome.failures.append(f"{name}: differs from results.json")
 

@@ -1,4 +1,4 @@
-"""What a run is doing now: counted while it asks; shown in its terminal, by `fp2 watch`, and as metrics in MLflow."""
+"""What a run is doing now: its stage, and counts while it asks; shown by its terminal, `fp2 watch` and MLflow."""
 
 from __future__ import annotations
 
@@ -6,48 +6,45 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import LIVE
+from fp2.errors import Fp2Error
 from fp2.text import printable
 
 if TYPE_CHECKING:
+    from fp2.progress import Progress
     from fp2.tables import Answer
 
 FILE_SECONDS, METRIC_SECONDS = 0.5, 10.0
 """Shortest time between two writes of the file, and between two sets of metrics."""
 _KIND_LENGTH, _LAST_LENGTH = 60, 160
 _LOOKED_AT = 10_000
-"""Characters of an answer in which refusals are looked for while the run goes on."""
+"""Characters of an answer that are kept until they are shown."""
+NAMES = ("run_id", "config_hash")
+"""What a run can be named by."""
 
 
 @dataclass
 class LiveRun:
-    """The counts of a run while it asks.
+    """What a run is doing, and its counts while it asks.
 
     Parameters
     ----------
     folder : Path
         The run's folder: `live.json` is there while the run goes on.
-    title : str
-        What is asked.
-    show : callable
-        Called with (answers so far, planned, one line of counts).
-    log : callable
-        Called with metrics by name, and the number of answers as their step.
-    refuses : callable
-        Whether a text declines the question.
+    names : dict
+        The run's id and config hash, once they are known.
     """
 
     folder: Path
-    title: str
-    show: Callable[[int, int, str], None]
-    log: Callable[[Mapping[str, float], int], None]
-    refuses: Callable[[str], bool]
+    names: dict[str, str] = field(default_factory=dict)
+    stage: str = "Starting"
+    steps: tuple[int, int | None] = (0, None)
     planned: int = 0
     done: int = 0
     failed: int = 0
@@ -56,9 +53,45 @@ class LiveRun:
     tokens: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     last: str = ""
-    _began: float = 0.0
+    _show: Callable[[int, int, str], None] = lambda done, planned, line: None
+    _log: Callable[[Mapping[str, float], int], None] = lambda metrics, step: None
+    _refusals: Callable[[Sequence[Answer]], int] = lambda batch: 0
+    _began: float | None = None
+    _seconds: float = 0.0
     _written: float = 0.0
     _logged: float = 0.0
+
+    def at(self, stage: str, done: int = 0, total: int | None = None) -> None:
+        """Say which stage the run is in, and how many of its steps are done."""
+        if stage != self.stage:
+            self._written = 0.0
+        self.stage, self.steps = stage, (done, total)
+        self._write()
+
+    @contextmanager
+    def asking(
+        self, title: str, show: Callable[[int, int, str], None], log: Callable[[Mapping[str, float], int], None],
+        refusals: Callable[[Sequence[Answer]], int],
+    ) -> Iterator[None]:  # fmt: skip
+        """Count the answers that are asked for in the block.
+
+        Parameters
+        ----------
+        title : str
+            What is asked.
+        show : callable
+            Called with (answers so far, planned, one line of counts).
+        log : callable
+            Called with metrics by name, and the number of answers as their step.
+        refusals : callable
+            How many answers of a batch are refusals.
+        """
+        self._show, self._log, self._refusals = show, log, refusals
+        self.at(title)
+        try:
+            yield
+        finally:
+            self._seconds, self._began = self.seconds, None
 
     def start(self, planned: int, stored: int) -> None:
         """Begin: `stored` of the planned answers are there already."""
@@ -70,12 +103,12 @@ class LiveRun:
         """Count a batch as the engine returned it."""
         self.asked += len(batch)
         self.tokens += sum(answer.tokens for answer in batch)
+        self.refused += self._refusals(batch)
         for answer in batch:
             if answer.error is not None:
                 self.errors[printable(answer.error.partition(":")[0], _KIND_LENGTH)] += 1
             elif answer.numbers is None and answer.text is not None:
                 self.last = answer.text[:_LOOKED_AT]
-                self.refused += self.refuses(self.last)
 
     def tick(self, done: int, failed: int) -> None:
         """Move on by `done` answers; `failed` answers have failed so far."""
@@ -83,41 +116,57 @@ class LiveRun:
         self.failed = failed
         self._publish()
 
-    def end(self) -> None:
-        """Remove the file."""
-        with suppress(OSError):
-            (self.folder / LIVE).unlink(missing_ok=True)
-
     @property
     def seconds(self) -> float:
-        """Seconds since asking began."""
-        return time.monotonic() - self._began
+        """Seconds that were spent on asking."""
+        return self._seconds if self._began is None else time.monotonic() - self._began
 
     def facts(self) -> dict[str, Any]:
-        """Return the counts, rates per second and the expected seconds left (None before the first answer)."""
+        """Return stage, counts, rates per second and the expected seconds left (None where nothing is being asked)."""
         seconds = max(self.seconds, 1e-9)
         rate = self.asked / seconds
+        asks = self._began is not None and rate
         return {
-            "title": self.title, "planned": self.planned, "done": self.done, "failed": self.failed,
-            "refused": self.refused, "answers_per_second": rate, "tokens_per_second": self.tokens / seconds,
-            "seconds_left": (self.planned - self.done) / rate if rate else None, "errors": dict(self.errors),
+            **self.names, "stage": self.stage, "steps": list(self.steps), "planned": self.planned, "done": self.done,
+            "failed": self.failed, "refused": self.refused, "answers_per_second": rate,
+            "tokens_per_second": self.tokens / seconds,
+            "seconds_left": (self.planned - self.done) / rate if asks else None, "errors": dict(self.errors),
             "last": printable(self.last, _LAST_LENGTH), "pid": os.getpid(), "updated": time.time(),
         }  # fmt: skip
 
     def _publish(self) -> None:
         facts = self.facts()
-        self.show(self.done, self.planned, line_of(facts) if self.asked else "")
+        self._show(self.done, self.planned, line_of(facts) if self.asked else "")
+        self.at(self.stage, self.done, self.planned)
         now = time.monotonic()
-        if now - self._written >= FILE_SECONDS:
-            self._written = now
-            with suppress(OSError):  # a full disk stops the store, which reports it
-                draft = self.folder / f".{LIVE}"
-                draft.write_text(json.dumps(facts), encoding="utf-8")
-                os.replace(draft, self.folder / LIVE)
         if now - self._logged >= METRIC_SECONDS:
             self._logged = now
             names = ("failed", "refused", "answers_per_second", "tokens_per_second")
-            self.log({"live.answers": self.done, **{f"live.{name}": facts[name] for name in names}}, self.done)
+            self._log({"live.answers": self.done, **{f"live.{name}": facts[name] for name in names}}, self.done)
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        if now - self._written < FILE_SECONDS:
+            return
+        self._written = now
+        with suppress(OSError):  # a full disk stops the store, which reports it
+            draft = self.folder / f".{LIVE}"
+            draft.write_text(json.dumps(self.facts()), encoding="utf-8")
+            os.replace(draft, self.folder / LIVE)
+
+
+@contextmanager
+def watched(folder: Path, progress: Progress) -> Iterator[LiveRun]:
+    """Say in the run's folder what the run is doing, by the stages of its `progress`, until the block ends."""
+    found = LiveRun(folder)
+    found.at("Reading the data")
+    before, progress.listener = progress.listener, found.at
+    try:
+        yield found
+    finally:
+        progress.listener = before
+        with suppress(OSError):
+            (folder / LIVE).unlink(missing_ok=True)
 
 
 def line_of(facts: Mapping[str, Any]) -> str:
@@ -135,23 +184,39 @@ def line_of(facts: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def newest(outputs: Path) -> Path | None:
-    """Return the folder of the run that wrote its counts last, below the folder of all outputs; None if none does."""
-    found = [path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{LIVE}")]
-    stamped = []
-    for path in found:
-        with suppress(OSError):  # it ended meanwhile
-            stamped.append((path.stat().st_mtime, path.parent))
-    return max(stamped)[1] if stamped else None
+def running(outputs: Path, word: str | None = None) -> Path | None:
+    """Return the folder of the run that said last what it does, below the folder of all outputs; None if none goes on.
+
+    Parameters
+    ----------
+    word : str, optional
+        The run: a folder, or the beginning of its id or config hash.
+
+    Raises
+    ------
+    Fp2Error
+        If several runs begin with `word`.
+    """
+    if word is not None and Path(word).is_dir():
+        return Path(word)
+    found: dict[Path, dict[str, Any]] = {}
+    for path in (path for depth in ("*/*", "*/*/*") for path in outputs.glob(f"{depth}/{LIVE}")):
+        facts = read(path.parent)
+        if facts is not None and any(str(facts.get(name, "")).startswith(word or "") for name in NAMES):
+            found[path.parent] = facts
+    ids = sorted(str(facts.get("run_id")) for facts in found.values())
+    if word is not None and len(found) > 1:
+        raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(ids)}", where=str(outputs))
+    return max(found, key=lambda folder: found[folder]["updated"], default=None)
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """Return the counts of the run in `folder`; None if it has ended, or its process is gone."""
+    """Return what the run in `folder` is doing; None if it has ended, or its process is gone."""
     try:
         facts: dict[str, Any] = json.loads((folder / LIVE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return facts if _lives(int(facts["pid"])) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return facts if _lives(int(facts["pid"])) else None
 
 
 def _lives(pid: int) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +20,8 @@ from fp2.tables import SCORES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fp2.tables import Answer
 
 MEASURES = "measures"
 """Key of a scorer's config: the dimension that it measures."""
@@ -115,14 +117,30 @@ def flag_refusals(answers: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.Da
     """Return the answers with a `refused` flag from the refusal scorer, selected or not; a failure is no refusal."""
     import numpy as np
 
-    from fp2.scorers.refusal import default_refusal
-
     answered = (answers["status"] == "answered").to_numpy()
     rows = answers.loc[answered]
     refused = np.zeros(len(answers), dtype=bool)
-    scorer = scorers.get("refusal") or default_refusal()
-    refused[answered] = _scored(scorer, rows).values == 1
+    refused[answered] = _scored(_refusal(scorers), rows).values == 1
     return answers.assign(refused=refused)
+
+
+def _refusal(scorers: Mapping[str, Scorer]) -> Scorer:
+    from fp2.scorers.refusal import default_refusal
+
+    return scorers.get("refusal") or default_refusal()
+
+
+def count_refusals(batch: Iterable[Answer], probes: Mapping[str, str], scorers: Mapping[str, Scorer]) -> int:
+    """Return how many answers `flag_refusals` will flag; 0 where the scorer asks a model, which it does at the end.
+
+    `probes` maps the id of a question to its probe. Yes and No are not looked at.
+    """
+    scorer = _refusal(scorers)
+    found = [one for one in batch if one.text is not None and "p_yes" not in (one.numbers or {})]
+    if isinstance(scorer, ModelScorer) or not found:
+        return 0
+    scored = scorer.score([str(one.text) for one in found], [probes[one.question_id] for one in found])
+    return int((scored.values == 1).sum())
 
 
 def _scored(scorer: Scorer, rows: pd.DataFrame) -> Scored:

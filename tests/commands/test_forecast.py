@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fp2.ask.dense import SHARD_BYTES, STORE_BYTES, disk
-from fp2.commands.plan import (
+from fp2.commands.forecast import (
     STATED_SPEED,
     TEMPLATE_TOKENS,
     TOKENS_A_WORD,
@@ -13,6 +13,7 @@ from fp2.commands.plan import (
     Size,
     computed_time,
     duration,
+    generated_time,
     operations,
     sharing_of,
     sizes,
@@ -64,6 +65,22 @@ def test_no_time_is_made_up_for_a_model_of_unknown_size() -> None:
     assert all("unknown" in text for text in computed_time(None, TEXTS, 5, "mine", "none"))
     ours = operations(SIZE, TEXTS, 10**6, "tree") / STATED_SPEED
     assert duration(ours) in computed_time(SIZE, TEXTS, 10**6, "mine", "tree")[1]
+
+
+def test_generated_text_costs_every_prompt_and_a_step_for_each_token_of_the_longest() -> None:
+    """By hand, of 2e9 weights: a prompt of 60 + the texts' tokens and 100 patches; reading 4 GB takes 4 ms a step."""
+    prompt = (2 * 0.5e9 * 100 + 2 * 2e9 * (60 + TEXTS.tokens)) / 100e12
+    for answers, batch, dtype, steps, step in (
+        (640, None, 2, 10, 4e-3),  # ten batches of 64: reading the weights takes longer than 2.56 ms of operations
+        (640, 640, 2, 1, 25.6e-3),  # one batch: 2 x 2e9 x 640 operations
+        (640, 1, 4, 640, 8e-3),
+        (3, None, 2, 1, 4e-3),
+    ):
+        words = generated_time(SIZE, TEXTS, answers, 50, batch, "mine", dtype)
+        assert words.startswith(
+            f"up to {duration(answers * prompt + steps * 50 * step)}, if every answer has 50 tokens"
+        )
+    assert "unknown" in generated_time(None, TEXTS, 5, 50, None, "mine")
 
 
 def test_disk_counts_what_is_new_in_the_store_and_all_shards() -> None:

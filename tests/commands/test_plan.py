@@ -9,6 +9,7 @@ import sys
 import pytest
 from bench import Bench, environment, execute, fp2
 
+from fp2.commands.forecast import QuestionTexts, generated_time, sizes
 from fp2.compose import jobs_of, load_config
 from fp2.engines.planted.engine import PlantedEngine
 
@@ -58,6 +59,8 @@ def test_it_lists_the_groups_of_each_cut_with_their_subjects(bench: Bench, capsy
     words = bench.words("cut.each=[gender,region]", "cut.groups={region: {Polar: [North, South]}}")
     rows = plan(capsys, *words)
     assert (rows["groups of gender"], rows["groups of region"]) == ("f 18, m 18", "Polar 24, West 12")
+    merged = plan(capsys, *bench.words("cut.each=[region]", "cut.groups={region: {Zone: [North, South]}}"))
+    assert merged["groups of region"] == "West 12, Zone 24"  # in the order of their names, not of their sizes
     assert fp2("plan", *words, "cut.groups={region: {Polar: [North, Soth]}}") == 2
     assert "no subject has region 'Soth' (cut.groups). Did you mean 'South'" in capsys.readouterr().err
     words = ["data=fhibe", "model=planted", "cut=region", "cut.groups={region: [Africa, {Eurasia: [Asia, Europe]}]}"]
@@ -80,7 +83,7 @@ def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.Ca
     assert plan(capsys, *one)["estimated time"] == "nothing is left to ask"
     rows = plan(capsys, *words("{kind: 2.6, cruel: -2.9, clever: 2.2}"))
     assert (rows["answers planned"], rows["in the store"], rows["answers to ask"]) == ("216", "144", "72")
-    assert rows["permutations"] == "20 and 20 resamples"
+    assert rows["resampling"] == "20 permutations, 20 bootstrap resamples"
 
 
 def test_a_task_asks_no_model(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,3 +188,36 @@ def test_a_sweep_is_planned_with_its_flag_and_other_flags_are_one_line(
     assert capsys.readouterr().out.count("answers planned") == 2
     assert fp2("plan", "--fast", *bench.words()) == 2
     assert "fp2 plan has no option --fast" in capsys.readouterr().err
+
+
+def test_the_drawn_people_are_counted_and_not_drawn(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["data=peeps", "data.n_subjects=4", "data.n_pairs=0", "model=qwen2_5_vl_3b", "tracking=none", *bench.paths]
+    rows = plan(capsys, *words)
+    assert rows["images"] == "12"
+    assert rows["answers per run"] == "72"
+    assert not list(bench.root.rglob("*.png"))
+    assert "are made by the first run" in rows["text"]
+    seconds = generated_time(sizes()["Qwen/Qwen2.5-VL-3B-Instruct"], _texts_of(words), 72, 64, None, "")
+    assert rows["estimated time"] == seconds
+    assert plan(capsys, *words, "data.limit=5")["images"] == "5"
+    drawn = execute([*words, "model=planted", *FAST], bench.outputs / "drawn")
+    assert drawn.results["n_images"] == 12
+    capsys.readouterr()
+    assert "ConnectError" not in (offline := plan(capsys, *words, "data.limit=5"))["text"]
+    assert offline["images"] == "5"
+    assert offline["estimated time"].startswith("up to ")
+
+
+FAST = (
+    "scorer=valence",
+    "cut=pronoun",
+    "analysis.permutations=99",
+    "analysis.bootstrap=20",
+    "report=none",
+    "analysis.min_subjects=2",
+)
+
+
+def _texts_of(words: list[str]) -> QuestionTexts:
+    probes = load_config(words).probe.probes
+    return QuestionTexts(tuple(one["text"] for probe in probes.values() for one in probe["questions"]))

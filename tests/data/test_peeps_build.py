@@ -12,10 +12,10 @@ from PIL import Image
 
 from fp2.data.fhibe import vocab
 from fp2.data.fhibe.geometry import annotation_path, parse_keypoints, parse_segments, read_geometry
-from fp2.data.peeps.build import MANIFEST, build_peeps
+from fp2.data.peeps.build import build_peeps
 from fp2.data.peeps.cast import plan_images
 from fp2.data.peeps.source import ensure_peeps, load_peeps
-from fp2.data.peeps.spec import TWIN_ATTRIBUTES, PeepsSpec
+from fp2.data.peeps.spec import MANIFEST, TWIN_ATTRIBUTES, PeepsSpec
 from fp2.data.readers.table import AGE_GROUPS
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file

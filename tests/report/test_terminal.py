@@ -116,10 +116,11 @@ def test_a_run_without_its_primary_scorer_shows_the_first_one_it_has(results: di
     assert f"valence is not among the scorers: set analysis.primary={first}" in text
 
 
-def test_more_model_calls_than_answers_are_explained(results: dict[str, Any]) -> None:
+def test_model_calls_are_explained(results: dict[str, Any]) -> None:
     from fp2.report.terminal import _answers_line
 
     counts = {"planned": 20, "answered": 18, "refused": 0, "failed": 2, "cached": 0}
-    line = _answers_line({"answers": {**counts, "model_calls": 27}}).plain
-    assert line.endswith("27 model calls (passes, generate calls or requests, those of repeated attempts included)")
-    assert _answers_line({"answers": {**counts, "model_calls": 3}}).plain.endswith("3 model calls")
+    for n, words in ((27, "27 model calls (a batch is one; repeated attempts and checks count)"),
+                     (1, "1 model call (a batch is one; repeated attempts and checks count)"),
+                     (0, "0 model calls")):  # fmt: skip
+        assert _answers_line({"answers": {**counts, "model_calls": n}}).plain.endswith(words)

@@ -1,42 +1,58 @@
-"""What a run says while it goes on: counts, the line below the bar, `fp2 watch`."""
+"""What a run says while it goes on: stage, counts, the line below the bar, `fp2 watch`."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import Bench, fp2
 
+import fp2 as package
 from fp2.artifacts import LIVE
-from fp2.runs.live import LiveRun, line_of, newest, read
+from fp2.progress import Progress
+from fp2.runs.live import LiveRun, line_of, read, running, watched
 from fp2.tables import Answer
 
+RUN, OTHER = "a1b2c3d4e5f6", "a1b2ffffffff"
 
-def live_in(folder: Path, shown: list[Any]) -> LiveRun:
-    return LiveRun(
-        folder, "Asking m", lambda *args: shown.append(args), lambda metrics, step: None, lambda text: "cannot" in text
-    )
+
+@contextmanager
+def asking(folder: Path, shown: list[Any] | None = None) -> Iterator[LiveRun]:
+    """Yield a run that asks; a refusal is an answer with `cannot` in it."""
+    said = [] if shown is None else shown
+
+    def refusals(batch: Any) -> int:
+        return sum("cannot" in (one.text or "") for one in batch)
+
+    with (
+        watched(folder, Progress(quiet=True)) as live,
+        live.asking("Asking m", lambda *args: said.append(args), lambda metrics, step: None, refusals),
+    ):
+        live.names = {"run_id": RUN, "config_hash": "77aa88bb"}
+        yield live
 
 
 def test_counts_rates_refusals_and_errors_by_kind(tmp_path: Path) -> None:
     shown: list[Any] = []
-    live = live_in(tmp_path, shown)
-    live.start(10, 4)
-    live.saw(
-        [
-            Answer("a", "q", "I cannot say", tokens=3),
-            Answer("b", "q", "a \x1b[31mbaker[/red]", tokens=5),
-            Answer("c", "q", None, error="timeout: after 3 s"),
-            Answer("d", "q", None, error="timeout: after 4 s"),
-            Answer("e", "q", "Yes", numbers={"p_yes": 0.9}),
-        ]
-    )
-    live.tick(3, 2)
-    facts = live.facts()
+    with asking(tmp_path, shown) as live:
+        live.start(10, 4)
+        live.saw(
+            [
+                Answer("a", "q", "I cannot say", tokens=3),
+                Answer("b", "q", "a \x1b[31mbaker[/red]", tokens=5),
+                Answer("c", "q", None, error="timeout: after 3 s"),
+                Answer("d", "q", None, error="timeout: after 4 s"),
+                Answer("e", "q", "Yes", numbers={"p_yes": 0.9}),
+            ]
+        )
+        live.tick(3, 2)
+        facts = live.facts()
     assert {name: facts[name] for name in ("planned", "done", "failed", "refused", "errors")} == {
         "planned": 10, "done": 7, "failed": 2, "refused": 1, "errors": {"timeout": 2},
     }  # fmt: skip
@@ -45,20 +61,25 @@ def test_counts_rates_refusals_and_errors_by_kind(tmp_path: Path) -> None:
     done, planned, line = shown[-1]
     assert (done, planned) == (7, 10)
     assert "1 refusals · 2 failed: timeout (2) · last: a \\x1b[31mbaker[/red]" in line
+    after = live.facts()
+    time.sleep(0.01)
+    assert live.facts()["answers_per_second"] == after["answers_per_second"]  # the clock stops with the asking
+    assert after["seconds_left"] is None
 
 
 def test_the_file_is_there_while_the_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "2026-11-22" / "run"
     folder.mkdir(parents=True)
-    assert newest(tmp_path) is None
-    live = live_in(folder, [])
-    live.start(2, 0)
-    assert newest(tmp_path) == folder
-    facts = read(folder)
-    assert facts is not None
-    assert facts["pid"] == os.getpid()
-    assert line_of(facts) == "0 answers/s"
-    live.end()
+    assert running(tmp_path) is None
+    with asking(folder) as live:
+        live._written = 0.0
+        live.start(2, 0)
+        assert running(tmp_path) == folder
+        facts = read(folder)
+        assert facts is not None
+        assert facts["pid"] == os.getpid()
+        assert facts["steps"] == [0, 2]
+        assert line_of(facts) == "0 answers/s"
     assert read(folder) is None
 
 
@@ -67,26 +88,79 @@ def test_a_run_whose_process_is_gone_does_not_go_on(tmp_path: Path) -> None:
     assert read(tmp_path) is None
 
 
+def test_a_run_is_named_by_the_beginning_of_its_id_or_config_hash(
+    tmp_path: Path, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (bench.outputs / "2026-11-22" / name for name in ("1", "2"))
+    for folder, names in ((first, {"run_id": RUN, "config_hash": "77"}), (second, {"run_id": OTHER})):
+        folder.mkdir(parents=True)
+        (folder / LIVE).write_text(json.dumps({**LiveRun(folder, names).facts(), "stage": folder.name}))
+    assert running(bench.outputs) == second
+    for word, found in ((RUN[:6], first), ("77", first), (OTHER[:5], second), (str(first), first)):
+        assert running(bench.outputs, word) == found
+    assert fp2("watch", RUN[:6], "--json", *bench.paths) == 0
+    assert json.loads(capsys.readouterr().out)["stage"] == "1"
+    assert fp2("watch", "a1b2", *bench.paths) == 2
+    assert f"is the beginning of 2: {RUN}, {OTHER}" in capsys.readouterr().err
+    assert fp2("watch", "beef", *bench.paths) == 2
+    assert "no such run goes on (beef)" in capsys.readouterr().err
+
+
 def test_watch_shows_the_run_until_it_ends(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fp2("watch", *bench.paths) == 2
-    assert "no run is asking" in capsys.readouterr().err
+    assert "no run goes on" in capsys.readouterr().err
     folder = bench.outputs / "2026-11-22" / "run"
     folder.mkdir(parents=True)
-    live = live_in(folder, [])
-    live.start(2, 0)
-    live.saw([Answer("a", "q", "a baker")])
-    live._written = 0.0
-    live.tick(1, 0)
-    assert fp2("watch", "--json", *bench.paths) == 0
-    assert json.loads(capsys.readouterr().out)["done"] == 1
-    monkeypatch.setattr(time, "sleep", lambda seconds: live.end())
-    assert fp2("watch", *bench.paths) == 0
+    with asking(folder) as live:
+        live.start(2, 0)
+        live.saw([Answer("a", "q", "a baker")])
+        live._written = 0.0
+        live.tick(1, 0)
+        assert fp2("watch", "--json", *bench.paths) == 0
+        assert json.loads(capsys.readouterr().out)["done"] == 1
+
+        def later(seconds: float) -> None:
+            """Go on to the next stage, and end after it."""
+            if live.stage == "Comparing groups":
+                (folder / LIVE).unlink()
+            live.at("Comparing groups", 3, 9)
+
+        monkeypatch.setattr(time, "sleep", later)
+        assert fp2("watch", *bench.paths) == 0
     said = capsys.readouterr().err
     assert "last: a baker" in said
-    assert "Asking has ended" in said
+    assert "Comparing groups" in said
+    assert "3/9" in said
+    assert "The run has ended" in said
 
 
-def test_a_run_leaves_no_live_file(bench: Bench) -> None:
-    assert not (bench.run().folder / LIVE).exists()
+REFUSAL = "Probably someone who cannot say no."
+"""A refusal by the weights that were fitted for the default probes, and none by the patterns alone."""
+
+
+def test_a_run_says_all_its_stages_and_counts_refusals_as_its_results_do(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[dict[str, Any]] = []
+    write = LiveRun._write
+
+    def spy(live: LiveRun) -> None:
+        write(live)
+        said.append(live.facts())
+
+    monkeypatch.setattr(LiveRun, "_write", spy)
+    run = package.evaluate(
+        model=lambda image, question: REFUSAL, data="table",
+        overrides=[word for word in bench.words() if not word.startswith(("model=", "data=", "scorer="))],
+        root=bench.root, progress=False,
+    )  # fmt: skip
+    assert said[-1]["refused"] == run.results["answers"]["refused"] > 0
+    stages = list(dict.fromkeys(facts["stage"] for facts in said))
+    assert stages == [
+        "Reading the data", "Reading the images", "Asking function", "Scoring", "Comparing groups",
+        "Writing the report", "Logging the run", "Checking the run",
+    ]  # fmt: skip
+    assert said[-1]["run_id"] == run.run_id
+    assert not (run.folder / LIVE).exists()

@@ -27,7 +27,7 @@ from fp2.data.peeps import annotate
 from fp2.data.peeps.annotate import cells
 from fp2.data.peeps.cast import Appearance, ImagePlan, plan_images
 from fp2.data.peeps.draw import Geometry, render, render_pair, transformed
-from fp2.data.peeps.spec import PeepsSpec
+from fp2.data.peeps.spec import MANIFEST, PeepsSpec
 from fp2.errors import Fp2Error
 
 ALIGNED = 512
@@ -191,7 +191,6 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 Progress = Callable[[int, int], None]  # (images done, images in total)
 
-MANIFEST = "PEEPS.json"
 _SET_COLUMNS = ("set_id", "set_attribute")
 _EMPTY_FOLDERS = ("results/face_parsing", "results/face_verification", "data/protocol", "data/aggregated_results")
 _CHUNK = 20

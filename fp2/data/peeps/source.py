@@ -11,12 +11,15 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge
 
 from fp2.data.base import DataOptions, Dataset, DataSource, LoadContext
-from fp2.data.peeps.spec import DEFAULT_SEED, PeepsSpec
+from fp2.data.peeps.spec import DEFAULT_SEED, MANIFEST, PeepsSpec
 
 NOTE = (
     "The people are drawings (Open Peeps by Pablo Stanley, CC0), and region is shown by a backdrop pattern only: "
     "the results are about the model and the drawings, not about people."
 )
+
+CAUTION = "The people are drawings. Their region is shown by a backdrop pattern only: no physical trait stands for it."
+TERMS = "CC0 1.0 (Open Peeps by Pablo Stanley)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +41,23 @@ class Peeps(DataSource[PeepsOptions]):
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the drawn people, drawing them first if they are not in the cache."""
+        with context.progress.counter("Drawing the people (once)") as drawn:
+            return load_peeps(context.cache, self._spec(), drawn)
+
+    def unmade(self, cache: Path, n_people: int | None) -> int | None:
+        """Return how many images with so many people are to be drawn; None if all are drawn."""
+        from fp2.data.peeps.cast import plan_images
+
+        if is_drawn(cache, self._spec()):
+            return None
+        return sum(n_people in (None, len(plan.people)) for plan in plan_images(self._spec()))
+
+    def _spec(self) -> PeepsSpec:
         chosen = self.options
-        spec = PeepsSpec(
+        return PeepsSpec(
             seed=chosen.seed, n_subjects=chosen.n_subjects, images_per_subject=chosen.images_per_subject,
             n_pairs=chosen.n_pairs, kind=self.kind, n_sets=chosen.n_sets,
         )  # fmt: skip
-        with context.progress.counter("Drawing the people (once)") as drawn:
-            return load_peeps(context.cache, spec, drawn)
 
 
 class PeepsTwins(Peeps):
@@ -61,7 +74,18 @@ def load_peeps(
 
     spec = spec or PeepsSpec()
     loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
-    return replace(loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=())
+    return replace(
+        loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=(), terms=TERMS, caution=CAUTION
+    )  # fmt: skip
+
+
+def _root(cache_dir: Path, spec: PeepsSpec) -> Path:
+    return cache_dir / spec.folder() / f"{spec.release}_downsampled_public"
+
+
+def is_drawn(cache_dir: Path, spec: PeepsSpec) -> bool:
+    """Return whether the drawn people of `spec` are in `cache_dir`."""
+    return (_root(cache_dir, spec) / MANIFEST).is_file()
 
 
 def ensure_peeps(cache_dir: Path, spec: PeepsSpec, progress: Callable[[int, int], None] | None = None) -> Path:
@@ -77,15 +101,15 @@ def ensure_peeps(cache_dir: Path, spec: PeepsSpec, progress: Callable[[int, int]
     """
     from filelock import FileLock
 
-    from fp2.data.peeps.build import MANIFEST, build_peeps
+    from fp2.data.peeps.build import build_peeps
 
-    folder = cache_dir / spec.folder()
-    root = folder / f"{spec.release}_downsampled_public"
-    if (root / MANIFEST).is_file():
+    root = _root(cache_dir, spec)
+    folder = root.parent
+    if is_drawn(cache_dir, spec):
         return root
     cache_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(cache_dir / f"{folder.name}.lock"):
-        if (root / MANIFEST).is_file():
+        if is_drawn(cache_dir, spec):
             return root
         building = cache_dir / f".{folder.name}.building"
         for left_over in (building, folder):

@@ -11,6 +11,8 @@ from fp2.hashing import digest
 
 GENERATOR_VERSION = 1
 DEFAULT_SEED = 20260101
+MANIFEST = "PEEPS.json"
+"""The file that is written last: the drawn people are complete."""
 TWIN_ATTRIBUTES = ("skin_tone", "age", "pronoun", "region")
 # Libraries that determine the pixels; another version may draw differently and gets another folder.
 _DRAWN_BY = ("dicebear-core", "dicebear-styles", "resvg_py")

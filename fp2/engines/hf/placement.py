@@ -58,7 +58,11 @@ class LocalOptions(WorkerOptions):
 
     def summary(self) -> dict[str, str]:
         """Return the batch size."""
-        return {"batch size": str(self.batch_size or "by the model's size")}
+        return {"batch size": str(self.batch_size or "automatic")}
+
+
+GPU_BATCH = 64
+"""Items computed together on a GPU, unless given or memory runs out."""
 
 
 @dataclass(frozen=True)

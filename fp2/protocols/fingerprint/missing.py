@@ -4,6 +4,9 @@ A refusal is an outcome of its own (scorer `refusal`). Values missing for other 
 be parsed, texts in which nothing matched) are tested by group here, among the answers that were not refused. The
 two-part table of a probe gives refusals by group, the score given an answer, and the range of gaps that the refused
 answers could have led to. In a run without the scorer `refusal`, refusals are tested here too.
+
+These tests are a family of their own: how many there are depends on which answers happen to be missing, and would move
+the verdicts on all other rows of a run with every answer that fails or is asked again.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from rich.text import Text
 
 from fp2.protocols.fingerprint.secondary import Outcome, group_means, n_permutations, tested
 from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparedRun, Supplement
-from fp2.report.reading import cut_label, number, plain, probe_labels, scorer_label
+from fp2.report.reading import cut_label, plain, probe_labels, scorer_label
 from fp2.report.section import Block, Results, Section
 from fp2.scorers.outcomes import REFUSAL, outcome_columns
 
@@ -177,10 +180,10 @@ class MissingSection(Section):
         labels = probe_labels(results)
         found = [
             f"{labels[row['probe']]} ({scorer_label(row['scorer'])}) by {cut_label(row['cut'])} "
-            f"{number(row['raw'])}, most for {plain(row['worst_group'])}"
+            f"{100 * row['raw']:.0f} points, {plain(row['worst_group'])} highest"
             for row in sorted(block["rows"], key=lambda row: -(row["raw"] or 0.0))
             if row["verdict"] == "biased"
         ]
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        text = f"missing values differ between groups: {'; '.join(found[:_MOST])}{more}"
+        text = f"differences in the rates of missing values (a family of their own): {'; '.join(found[:_MOST])}{more}"
         return [Text(text, style="yellow")] if found else []

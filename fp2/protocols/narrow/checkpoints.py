@@ -71,12 +71,19 @@ class CheckpointModel:
             from fp2.engines.hf.placement import resolve_device
 
             silence_loaders()
-            device, path = resolve_device(self._device_name), with_weights(self._checkpoint)
+            device, pickled = resolve_device(self._device_name), self._spec.pickled_weights
+            option = f"pickled_weights of the narrow model {self._spec.name}"
+            path = with_weights(self._checkpoint, pickled=pickled, option=option)
             transformers, torch = importlib.import_module("transformers"), importlib.import_module("torch")
             try:
                 processor = transformers.AutoImageProcessor.from_pretrained(path, backend="pil")
                 kind = getattr(transformers, self.auto)
-                model = kind.from_pretrained(path, dtype=getattr(torch, self._spec.dtype))
+                model = kind.from_pretrained(
+                    path,
+                    dtype=getattr(torch, self._spec.dtype),
+                    use_safetensors=None if pickled else True,
+                    weights_only=True,
+                )
             except ImportError as error:
                 raise self._missing_package(error) from None
             except (OSError, ValueError, RuntimeError, KeyError) as error:
