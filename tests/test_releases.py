@@ -87,6 +87,8 @@ def same(old: Mapping[str, Any], new: Mapping[str, Any], methods: Sequence[Metho
     if "methods" in new:
         assert new["methods"] == {name: version for name, version, _ in methods}
     new = {key: value for key, value in new.items() if key not in ADDED or key in old}
+    stated = old.get("dataset", {})
+    new["dataset"] = {key: value for key, value in new.get("dataset", {}).items() if key in stated}
     return [place for place in differences(without(old), without(new)) if not owned(place, changed)]
 
 

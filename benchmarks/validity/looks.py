@@ -42,8 +42,8 @@ PROBES = 2
 VERDICT_SIZES = (60, 45, 40)
 VERDICT_WORLDS = (
     *(World(outcome, sizes=VERDICT_SIZES) for outcome in ("normal", "yes/no")),
-    World("normal", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
-    World("yes/no", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
+    World("normal", sizes=VERDICT_SIZES, gap=1.0, where="two largest"),
+    World("yes/no", sizes=VERDICT_SIZES, gap=1.0, where="two largest"),
 )
 """Without a gap a significant row or composite is false; with gaps at the smallest effect, a verdict on their size."""
 

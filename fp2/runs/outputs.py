@@ -239,7 +239,7 @@ def write_run(
                 key.keyid,
             )
         step()
-        write_passport(folder, results, artifacts.files_of(folder), extra, key)
+        write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)
         step()
     if created:
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")
