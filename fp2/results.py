@@ -149,7 +149,8 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     ----------
     about : mapping
         What the run is: the keys of `ABOUT`, and those of `HISTORY` that apply; others are dropped, so that no block
-        of an earlier analysis stays.
+        of an earlier analysis stays. A mapping, not a class: after a purge or rescoring it is the logged results of
+        any version, and a class would list the keys of `ABOUT` a second time.
     counts : Counts
         What follows from counting the tables.
     analysis : Analysis

@@ -44,8 +44,15 @@ def build_protocol(config: Config) -> EvaluationProtocol[Any]:
     return protocol
 
 
-CORRECTIONS = ("holm", "bh", "by", "bonferroni", "none")
-FAMILIES = ("scorer", "run")
+CHOICES = {
+    "analysis.correction": ("holm", "bh", "by", "bonferroni", "none"),
+    "analysis.family": ("scorer", "run"),
+    "model.dtype": DTYPES,
+    "model.softmax_dtype": DTYPES,
+    "model.quantisation": QUANTISATIONS,
+    "model.image_backend": IMAGE_BACKENDS,
+}
+"""Key -> its values. Not a `Literal` in `fp2.config`: schemas of OmegaConf 2.3 refuse that type."""
 
 
 def validate(cfg: Any) -> Config:
@@ -95,22 +102,13 @@ def from_plain(plain: Any) -> Config:
     return config
 
 
-def _one_of(value: str, known: tuple[str, ...], key: str) -> None:
-    if value not in known:
-        raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
-
-
 def _cross_check(c: Config) -> None:
     """Check what depends on more than one key, and choices."""
-    _one_of(c.analysis.correction, CORRECTIONS, "analysis.correction")
-    _one_of(c.analysis.family, FAMILIES, "analysis.family")
-    if c.model.dtype is not None:
-        _one_of(c.model.dtype, DTYPES, "model.dtype")
-    if c.model.softmax_dtype is not None:
-        _one_of(c.model.softmax_dtype, DTYPES, "model.softmax_dtype")
-    if c.model.quantisation is not None:
-        _one_of(c.model.quantisation, QUANTISATIONS, "model.quantisation")
-    _one_of(c.model.image_backend, IMAGE_BACKENDS, "model.image_backend")
+    for key, known in CHOICES.items():
+        section, _, name = key.partition(".")
+        value = getattr(getattr(c, section), name)
+        if value is not None and value not in known:
+            raise Fp2Error(f"unknown value {value!r}", where=key, fix=nearest(value, known))
     check_image_size(c.model.image_size)
     if not isinstance(c.scorer, Mapping):
         raise Fp2Error("scorer should be a table of names and their options", where="scorer")

@@ -163,7 +163,7 @@ class OpenAICompatEngine(BaseEngine):
         }
 
     def client(self) -> ServerClient:
-        """Return a client for other requests (`fp2.engines.server.stream`), to the servers that were planned with.
+        """Return a client for other requests (`ServerClient.stream`), to the servers that were planned with.
 
         Raises
         ------
