@@ -69,6 +69,11 @@ ROW_METHODS: tuple[Method, ...] = (
         "severity", 2,
         ("severity", "*.severity", "composites.*.severity", "composites.*.magnitude*", "composites.*.groups*"),
     ),
+    # of the groups that count in every probe, where probes have different ones
+    (
+        "composite_groups", 2,
+        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess"))),
+    ),
     # with an interval for sampling error
     (
         "refusal_bounds", 2,

@@ -166,7 +166,8 @@ def test_a_small_group_with_a_large_spread_is_reported() -> None:
     assert next(line for line in block["warnings"] if "times as much" in line).startswith(
         "Answers about age 2 (age, 20"
     )
-    even = analyse(replace(world, spread_last=1.0).answers(people, np.random.default_rng(1)), people, world.cuts, QUICK)
+    equal = replace(world, spread_last=1.0, traits=20, templates=5)
+    even = analyse(equal.answers(people, np.random.default_rng(1)), people, world.cuts, QUICK)
     assert not [line for line in even["warnings"] if "times as much" in line]
 
 
