@@ -46,6 +46,8 @@ class ModelConfig:
         `int8` or `nf4`.
     trust_remote_code : bool
         Whether code that comes with the checkpoint may run.
+    pickled_weights : bool
+        Whether pickled weights (`*.bin`) may be read where the checkpoint has no safetensors.
     chat : bool, optional
         Whether the chat template is used; None uses it where there is one.
     prompt : str, optional
@@ -75,6 +77,7 @@ class ModelConfig:
     dtype: str | None = "float32"
     quantisation: str | None = None
     trust_remote_code: bool = False
+    pickled_weights: bool = False
     chat: bool | None = None
     prompt: str | None = None
     image_backend: str = "pil"
@@ -174,6 +177,10 @@ class AnalysisConfig:
     published: bool = False
     labels: str | None = None
     severity: dict[str, float] = field(default_factory=lambda: {"low": 0.02, "moderate": 0.10, "high": 0.25})
+
+
+ANALYSIS_OPTIONS = ("adjust", "looks", "multiverse", "labels", "published")
+"""Options of `AnalysisConfig` that a protocol has to name to take them (`EvaluationProtocol.takes_analysis`)."""
 
 
 @dataclass

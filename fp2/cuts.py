@@ -255,8 +255,8 @@ def expand_overrides(overrides: Sequence[str]) -> tuple[list[str], dict[str, dic
 def memberships(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     """Return one row per (row of `people`, group): `image_id, subject_id, group`, in the order of `people`.
 
-    The group of an intersection is its values joined with " x ". Rows that lack a value are left out (`n_lacking`
-    counts them), and so are values that `cut.groups` does not select.
+    The group of an intersection is its values joined with " x ". Rows that lack a value are left out, and so
+    are values that `cut.groups` does not select.
 
     Raises
     ------
@@ -302,11 +302,6 @@ def varying(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
 def combinations(people: pd.DataFrame, cut: Cut) -> list[tuple[str, ...]]:
     """Return the values of the group of each row of `memberships`, one per attribute of the cut."""
     return [combination for values in _values(people, cut) for combination in itertools.product(*values)]
-
-
-def n_lacking(people: pd.DataFrame, cut: Cut) -> int:
-    """Return the number of rows of `people` that lack a value of `cut`, and so are in none of its groups."""
-    return sum(not all(values) for values in _values(people, replace(cut, groups=())))
 
 
 def _values(people: pd.DataFrame, cut: Cut) -> list[tuple[list[str], ...]]:

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from fp2.errors import Fp2Error, nearest
 
 DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
+FORMS = "fp2.forms"
+"""Forms of files of supplied answers (`fp2.engines.recorded.forms.Form`), beside our own."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 
@@ -62,7 +64,7 @@ def load(group: str, name: str, where: str) -> Any:
     Parameters
     ----------
     group : str
-        `fp2.data`, `fp2.engines`, `fp2.scorers` or `fp2.protocols`.
+        `fp2.data`, `fp2.engines`, `fp2.scorers`, `fp2.protocols` or `fp2.forms`.
     name : str
         The name of an entry point of the group, or `package.module:Name`.
     where : str

@@ -63,7 +63,8 @@ def looked_lines(about: Mapping[str, Any]) -> list[str]:
 class Counts:
     """What follows from counting the tables of a run: the keys of `results.json` with these names.
 
-    `groups` (cut -> group -> subjects and images) stands under `dataset`.
+    `groups` (cut -> group -> subjects and images) and `without_value` (cut -> subjects in no group) stand under
+    `dataset`.
     """
 
     n_images: int
@@ -74,6 +75,7 @@ class Counts:
     balance: Sequence[Mapping[str, Any]]
     diversity: Sequence[Mapping[str, Any]]
     groups: Mapping[str, Any]
+    without_value: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,12 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
     head = {key: about[key] for key in (*ABOUT, *HISTORY) if key in about and key != "limitations"}
     return {
         **head,
-        "dataset": {**about["dataset"], "digest": about["dataset_digest"], "groups": counts.groups},
+        "dataset": {
+            **about["dataset"],
+            "digest": about["dataset_digest"],
+            "groups": counts.groups,
+            "without_value": dict(counts.without_value),
+        },
         "n_images": counts.n_images,
         "n_subjects": counts.n_subjects,
         "answers": dict(counts.answers),

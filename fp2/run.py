@@ -26,7 +26,7 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.shard import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import AsksServers, Engine, SuppliesAnswers
+from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
 from fp2.engines.build import engine_class
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
@@ -86,6 +86,7 @@ def run(
             "response_set": storage.response_set if storage else None,
             "dataset_digest": inputs.dataset_digest,
             "variant": config.variant.name,
+            "remote_code": remote_code(inputs.engine.identity()) if inputs.engine else None,
         }
         with tracked(config, folder, tags, protocol.run_name(inputs), progress) as record:
             live.names = {"run_id": record.run_id, **names}
@@ -121,7 +122,7 @@ def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
     forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
     if price is not None:
         costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
-    elif not any(one.price for one in by_model(inputs.scorers)) or hasattr(inputs.config.engine, "price_input"):
+    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
         fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
         raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
     scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
@@ -245,7 +246,10 @@ def _results(
         **({"title": title} if title else {}),
         "complete": asked.complete,
         "dataset_digest": inputs.dataset_digest,
-        "dataset": {"name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings)},
+        "dataset": {
+            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
+            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+        },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
         **found.about,
         "limitations": limitations(

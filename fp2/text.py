@@ -29,10 +29,23 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """Return a value for a CSV file: text that a spreadsheet would read as a formula is quoted with an apostrophe."""
+    """Return a value for a CSV file that is only read by people: on one line, and no formula (`quoted`)."""
     if not isinstance(value, str):
         return value
     return f"'{printable(value, None)}" if value.startswith(_FORMULA) else printable(value, None)
+
+
+def quoted(text: str) -> str:
+    """Return text for a CSV file that is read again: an apostrophe stands before what a spreadsheet would evaluate.
+
+    One more stands before text that looks as if it were quoted already, so that `unquoted` gives the same text again.
+    """
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def unquoted(text: str) -> str:
+    """Return the text that `quoted` was given."""
+    return text[1:] if text.startswith("'") and text.lstrip("'").startswith(_FORMULA) else text
 
 
 def _shown(char: str) -> str:

@@ -23,7 +23,7 @@ def test_nothing_of_an_earlier_analysis_stays() -> None:
     assert "gras" not in found
     assert (found["composite"], found["severity"], found["disparities"]) == (None, None, [])
     assert found["balance"] == [{"cut": "age"}]
-    assert found["dataset"] == {"name": "d", "digest": "new", "groups": COUNTS.groups}
+    assert found["dataset"] == {"name": "d", "digest": "new", "groups": COUNTS.groups, "without_value": {}}
     assert found["purged"] == [{"at": "then"}]
     assert found["limitations"] == ["a line"]
 

@@ -6,13 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import REPOSITORY, environment
 
-from fp2.models.expected import expected_effects
+from benchmarks.planted_effects import expected_effects
 from fp2.models.planted import load_planted
 
 pytestmark = pytest.mark.long
@@ -85,6 +86,17 @@ def test_planted_zeros_are_not_called_biased(rows: dict[tuple[str, str], dict], 
     zeros = [e for e in planted if not e.planted]
     assert len(zeros) == 12
     assert [(e.probe, e.attribute) for e in zeros if rows[e.probe, e.attribute]["verdict"] == "biased"] == []
+
+
+def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tuple[str, dict], planted: Any) -> None:
+    """README and docs/default_run.md say so, with the counts."""
+    significant = [row for row in default_run[1]["disparities"] if row["significant"]]
+    counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")
+    assert counts["valence"] == 12
+    assert sum(counts.values()) == 36
+    cells = {(effect.probe, effect.attribute) for effect in planted if effect.planted}
+    others = {(r["scorer"], r["cut"]) for r in significant if (r["probe"], r["cut"]) not in cells}
+    assert others == {("confidence", "pronoun")}  # its phrase is planted by pronoun, for every probe
 
 
 def test_planted_refusals_show_as_an_outcome_of_their_own(default_run: tuple[str, dict]) -> None:

@@ -11,13 +11,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from bench import Bench, fp2, results_of
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
+from fp2.engines.recorded.forms import form_of
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
-from fp2.text import LONGEST, printable, spreadsheet_cell
+from fp2.text import LONGEST, printable, quoted, spreadsheet_cell, unquoted
 
 HOSTILE = "a[/b]\x1b]0;owned\x07\x1b[31m\x00\u202etxt\ud800"
 
@@ -107,6 +108,48 @@ def test_a_spreadsheet_evaluates_nothing() -> None:
     (read,) = csv.DictReader(io.StringIO(to_csv([row])))
     assert read["model"].startswith("'=")
     assert read["dataset"] == "x y"
+
+
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(["", "'", "''", "'=", *FORMULAS]), st.text(st.characters(codec="utf-8"))).map("".join),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(TEXTS)
+def test_quoted_text_is_no_formula_and_is_read_as_it_was(texts: list[str]) -> None:
+    assert not any(quoted(text).startswith(FORMULAS) for text in texts)
+    assert [unquoted(quoted(text)) for text in texts] == texts
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TEXTS, st.sampled_from([".csv", ".tsv"]), st.sampled_from(["object", "str"]))
+def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
+    tmp_path: Path, texts: list[str], suffix: str, kind: str
+) -> None:
+    path = tmp_path / f"answers{suffix}"
+    form = form_of(path, exists=False)
+    numbers = [-0.5] * len(texts)
+    rows = pd.DataFrame({"image": [f"{text}.png" for text in texts], "text": texts, "logit_difference": numbers})
+    form.write(path, rows.astype({"image": kind, "text": kind}), {})
+    read = form.read(path)
+    assert read["text"].tolist() == texts
+    assert read["image"].tolist() == rows["image"].tolist()
+    assert [float(cell) for cell in read["logit_difference"]] == numbers
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","):
+            assert not row["text"].startswith(FORMULAS)
+            assert not row["image"].startswith(FORMULAS)
+
+
+def test_a_csv_file_of_others_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("image,text\na.png,'=1\n", encoding="utf-8")
+    assert form_of(path).read(path)["text"].tolist() == ["'=1"]
+    form_of(path).write(path, pd.DataFrame({"image": ["a.png"], "text": ["plain"]}, dtype=object), {})
+    assert path.read_text(encoding="utf-8") == "image,text\na.png,plain\n", "unmarked where nothing is quoted"
 
 
 def test_doctor_shows_what_a_store_says_as_text(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,20 +23,23 @@ class Ours:
         The checkpoint.
     threads : int
         CPU threads.
-    device, dtype : str
+    device, dtype, attention : str
         As for `model` and `engine` settings.
     max_new_tokens : int
         Length of generated answers.
     """
 
     def __init__(
-        self, folder: Path, threads: int, device: str = "cpu", dtype: Any = "float32", max_new_tokens: int = 40
-    ) -> None:
+        self, folder: Path, threads: int, device: str = "cpu", dtype: Any = "float32", max_new_tokens: int = 40,
+        attention: str | None = None,
+    ) -> None:  # fmt: skip
         from fp2.engines.hf.engine import HfEngine, HfOptions
         from fp2.engines.hf.model import HfSpec
+        from fp2.engines.hf.placement import Placement
 
         decoding = Decoding(max_new_tokens=max_new_tokens)
-        self.engine = HfEngine(HfSpec(str(folder), dtype=dtype), decoding, HfOptions(device=device, threads=threads))
+        spec = HfSpec(str(folder), dtype=dtype, placement=Placement(attention=attention))
+        self.engine = HfEngine(spec, decoding, HfOptions(device=device, threads=threads))
         self.seconds: list[float] = []
 
     def answers(self, *tasks: ImageTask) -> dict[tuple[str, str], Answer]:

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.validity.limits import limits
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.report import write_report
+from benchmarks.validity.rows import Row
 from benchmarks.validity.studies import STUDIES, Study
-from benchmarks.validity.summary import Results, Row, summarise
+from benchmarks.validity.summary import Results, summarise
 from benchmarks.validity.worlds import World
 
 SEED = 20260400
@@ -108,8 +110,9 @@ def main() -> None:
         from benchmarks.validity.truth import compare_runs
 
         truth = compare_runs(args.work)
-    rows = merged(summarise(results), args.docs) if args.only else summarise(results)
-    path = write_report(args.docs, results, rows, truth, max(row.n for row in rows))
+    rows = [*summarise(results), *limits()]
+    rows = merged(rows, args.docs) if args.only else rows
+    path = write_report(args.docs, rows, truth, max(row.n for row in rows))
     failed = [row for row in [*rows, *truth] if row.verdict == "no"]
     print(f"{len(rows) + len(truth)} rows, {len(failed)} outside their bound; report {path}")
     for row in failed:

@@ -11,15 +11,14 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.validity.measure import Arrays, measure, p_values
-from benchmarks.validity.worlds import IMAGES, RATES, SIZES, Data, World, answer_sd, draw
+from benchmarks.validity.measure import Arrays, p_values
+from benchmarks.validity.worlds import IMAGES, RATES, SIZES, World, answer_sd, draw
 from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
 from fp2.stats.core.units import prepare
 from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
-from fp2.stats.sequential import repeated_p
 from fp2.stats.two_samples import Sample, independent_distance
 
 FAMILY = 24
@@ -216,27 +215,3 @@ def interaction(world: World, n: int, seed: int, n_permutations: int = 999) -> A
     design = Design(np.eye(6)[group], tuple("abcdef"), np.zeros((len(group), 0)), (), additive)
     found = interaction_panel(means, design, n_permutations=n_permutations, seed=seed)
     return {"p": np.array([one.p_value if one else np.nan for one in found])}
-
-
-AT = (0.25, 0.5, 0.75, 1.0)
-LOOKS_WORLDS = (
-    World("normal", sizes=(80, 60, 60, 40, 40)),
-    World("zero-heavy", sizes=(80, 60, 60, 40, 40)),
-    World("normal", sizes=(120, 80)),
-    World("normal", sizes=(80, 60, 60, 40, 40), gap=0.35),
-)
-
-
-def looks(world: World, n: int, seed: int, n_permutations: int = 1_999) -> Arrays:
-    """Four looks at growing data, a quarter of every group's subjects more each: is any look significant?"""
-    data = draw(world, np.random.default_rng(seed), n)
-    place = np.concatenate([(np.arange(size) + 1) / size for size in world.sizes])
-    found: dict[str, list[np.ndarray]] = {"naive": [], "obrien_fleming": [], "pocock": []}
-    for k, share in enumerate(AT, start=1):
-        here = (place <= share + 1e-9)[data.subjects]
-        part = Data(data.values[here], data.groups[here], data.subjects[here], data.images[here])
-        p = measure(world, part, n_permutations=n_permutations, seed=seed + k, inverted=())["p"]
-        found["naive"].append(p)
-        for spending in ("obrien_fleming", "pocock"):
-            found[spending].append(np.array([repeated_p(float(one), AT, k, spending) for one in p]))
-    return {name: (np.array(rows) <= 0.05).any(axis=0).astype(float) for name, rows in found.items()}

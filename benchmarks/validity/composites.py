@@ -1,7 +1,8 @@
 """Composites of which the size is known: is the label of severity right, and how often does it name a single level?
 
 400 (or 1,600) subjects in unequal groups; six probes, whose subjects' leanings correlate. The gap is that of the
-smallest group in every probe, or in the first only (`one probe`, six times as large).
+smallest group in every probe, or in the first only (`one probe`, six times as large). Beside the label of the composite
+stands that of the best estimate there could be: which group differs is known, and so are all variances.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.validity.measure import Arrays
-from benchmarks.validity.worlds import NORMAL_SD, World, draw, shifts
+from benchmarks.validity.worlds import ICC, IMAGES, NORMAL_SD, World, draw, shifts
 from fp2.protocols.fingerprint.disparities import SEVERITIES, severity
 from fp2.stats.composite import composite_test
 from fp2.stats.core.entries import cell_means, read_entries
@@ -22,7 +23,7 @@ from fp2.stats.disparities import range_influence
 from fp2.stats.joint import joint_permutations
 from fp2.stats.options import make_options
 
-PROBES, SPREAD = 6, 0.35
+PROBES, SPREAD, SHARED = 6, 0.35, 0.5
 BOUNDS = {"low": 0.02, "moderate": 0.10, "high": 0.25}
 PEOPLE = (160, 100, 70, 45, 25)
 SEVERITY_WORLDS = (
@@ -35,10 +36,13 @@ SEVERITY_WORLDS = (
 
 
 def composites(world: World, n: int, seed: int, n_permutations: int = 399) -> Arrays:
-    """The composite's p and three estimates, and the lowest and highest label (0 to 3; NaN where there is none)."""
+    """The composite's p and three estimates, and the lowest and highest label (0 to 3; NaN where there is none).
+
+    `best`: the estimate of `known_error`, NaN where another group or a single probe differs.
+    """
     rng = np.random.default_rng(seed)
     flat = World(world.outcome, sizes=world.sizes)
-    parts = [draw(flat, rng, PROBES, shared=0.5) for _ in range(n)]
+    parts = [draw(flat, rng, PROBES, shared=SHARED) for _ in range(n)]
     data = parts[0]
     share = np.eye(PROBES)[0] * PROBES if world.condition == "one probe" else np.ones(PROBES)
     shift = (
@@ -68,4 +72,18 @@ def composites(world: World, n: int, seed: int, n_permutations: int = 399) -> Ar
         ends = [SEVERITIES.index(word) for word in label.split(" to ")] if label else [np.nan]
         rows.append((test.p_value, test.value, test.excess, test.magnitude, ends[0], ends[-1]))
     names = ("p", "value", "excess", "magnitude", "lowest", "highest")
-    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+    found = dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+    if world.where != "smallest" or world.condition == "one probe":
+        return found | {"best": np.full(n, np.nan)}
+    means = values.reshape(-1, IMAGES, n, PROBES).mean(axis=(1, 3))
+    rest = len(means) - world.sizes[-1]
+    return found | {"best": means[rest:].mean(axis=0) - means[:rest].mean(axis=0)}
+
+
+def known_error(sizes: tuple[int, ...]) -> float:
+    """Return the standard error of the smallest group's mean less that of all other subjects, over all probes.
+
+    With equal variances it is the estimate of least variance if that group alone differs, by the same in every probe.
+    """
+    person, image = ICC * (SHARED + (1 - SHARED) / PROBES), (1 - ICC) / IMAGES / PROBES
+    return SPREAD * float(np.sqrt((person + image) * (1 / sizes[-1] + 1 / sum(sizes[:-1]))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
-from benchmarks.validity.worlds import IMAGES, World, draw
+from benchmarks.validity.worlds import ALPHA, IMAGES, World, draw
 from fp2.protocols.fingerprint.family import shares
 from fp2.protocols.fingerprint.settings import Comparison
 from fp2.stats.adjustment import adjust_p_values, step_down_max_t
@@ -15,7 +15,6 @@ from fp2.stats.interval import GapTest, gap_tests
 from fp2.stats.joint import JointPermutations, joint_permutations
 from fp2.stats.options import make_options
 
-ALPHA = 0.05
 PROBES = 6
 SCORERS, RUN_PROBES, RUN_CUTS = 6, 2, 2
 """Of a small run: its rows number 24."""
@@ -156,20 +155,21 @@ def _cuts(world: World, n: int, seed: int, n_permutations: int) -> list[Statisti
 def _statistics(
     values: np.ndarray, cut: np.ndarray, subjects: np.ndarray, images: np.ndarray, seed: int, yes_no: bool, n: int
 ) -> Statistics:
-    joint = _prepared(values, cut, subjects, images, seed, yes_no, n)[1]
+    joint = prepared(values, cut, subjects, images, seed, yes_no, n)[1]
     return joint.max_t, joint.max_t_permuted
 
 
 def _tests(
     values: np.ndarray, cut: np.ndarray, subjects: np.ndarray, images: np.ndarray, seed: int, yes_no: bool, n: int
 ) -> list[GapTest]:
-    p, joint = _prepared(values, cut, subjects, images, seed, yes_no, n)
+    p, joint = prepared(values, cut, subjects, images, seed, yes_no, n)
     return [test for test in gap_tests(p, joint, np.full(values.shape[1], yes_no)) if test is not None]
 
 
-def _prepared(
+def prepared(
     values: np.ndarray, cut: np.ndarray, subjects: np.ndarray, images: np.ndarray, seed: int, yes_no: bool, n: int
 ) -> tuple[Prepared, JointPermutations]:
+    """Return the data of many columns, and their joint permutations."""
     entries = read_entries(values, cut, subjects, images)
     options = make_options(
         values.shape[1], higher_is_better=True, value_ranges=(-np.inf, np.inf), bins=None, yes_no=yes_no,

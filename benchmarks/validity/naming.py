@@ -6,11 +6,11 @@ import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import World, draw, shifts
+from fp2.stats.assemble import named_pair, worst_confidence_set
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import PairTable, pair_table
 from fp2.stats.core.resampling import observed_moments
 from fp2.stats.core.units import prepare
-from fp2.stats.extremes import named_pair, worst_confidence_set
 from fp2.stats.joint import joint_permutations
 from fp2.stats.options import make_options
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
+from benchmarks.validity.earlier import ordered
 from benchmarks.validity.measure import Arrays
-from benchmarks.validity.worlds import NORMAL_SD, RATES, SIZES, World, answer_sd, draw, shifts
+from benchmarks.validity.worlds import NORMAL_SD, RATES, SIZES, Data, World, answer_sd, draw, shifts
 from fp2.stats.ranks import rank_models
 
 LARGE = (300, 200, 100, 40, 15)
@@ -34,7 +35,7 @@ ORDER_WORLDS = (
 
 
 def order(world: World, n: int, seed: int) -> Arrays:
-    """Whether any two models are ordered, whether a noisier one is called better, and whether the quiet one is."""
+    """Whether any two models are ordered, a noisier one is called better, the quiet one is; the first two by 0.3.0."""
     rng = np.random.default_rng(seed)
     found = []
     for k in range(n):
@@ -43,9 +44,12 @@ def order(world: World, n: int, seed: int) -> Arrays:
         table = rank_models(values, groups, subjects, names, images=images, n_bootstrap=399, seed=seed + k)
         model = np.array([int(row.name) for row in table.rows])
         noisier = table.better & (model[:, None] > model[None])
-        found.append((table.better.any(), noisier.any(), (table.better & ~noisier).any()))
-    ordered, noisy, quiet = np.array(found, dtype=float).T
-    return {"ordered": ordered, "noisier_better": noisy, "quiet_better": quiet}
+        before = ordered(values, Data(values[0], groups, subjects, images), 199, seed + k)
+        found.append((
+            table.better.any(), noisier.any(), (table.better & ~noisier).any(), before.any(), np.tril(before).any(),
+        ))  # fmt: skip
+    names = ("ordered", "noisier_better", "quiet_better", "ordered_before", "noisier_before")
+    return dict(zip(names, np.array(found, dtype=float).T, strict=True))
 
 
 def _answers(world: World, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -8,17 +8,16 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.validity import earlier
 from benchmarks.validity.beyond import (
     ADJUSTED_WORLDS,
     APART_WORLDS,
     INTERACTION_WORLDS,
-    LOOKS_WORLDS,
     PILOT_WORLDS,
     PLANNING_WORLDS,
     TWO_SAMPLE_WORLDS,
     adjusted,
     interaction,
-    looks,
     pilots,
     planned,
     two_samples,
@@ -28,7 +27,9 @@ from benchmarks.validity.composites import SEVERITY_WORLDS, composites
 from benchmarks.validity.counts import COUNT_WORLDS, counts
 from benchmarks.validity.families import family, missing, selected, step_down, whole_run
 from benchmarks.validity.labelled import LABEL_WORLDS, labelled
+from benchmarks.validity.looks import LOOKS_WORLDS, VERDICT_WORLDS, looks, looks_verdicts
 from benchmarks.validity.measure import Arrays, measure
+from benchmarks.validity.mixed_models import MIXED_WORLDS, beside_models
 from benchmarks.validity.multiverse import MULTIVERSE_WORLDS, multiverse
 from benchmarks.validity.naming import NAMING_WORLDS, naming
 from benchmarks.validity.order import ORDER_WORLDS, order
@@ -41,15 +42,14 @@ from benchmarks.validity.random_factors import (
     samples,
     wordings,
 )
-from benchmarks.validity.refusals import REFUSAL_WORLDS, refusals
+from benchmarks.validity.refusals import BOUNDS_WORLDS, REFUSAL_WORLDS, bounds, refusals
 from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS, by_group, intervals
 from benchmarks.validity.sets import matched, matched_equivalence
-from benchmarks.validity.worlds import SIZES, World, answer_sd, draw
+from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
 from fp2.stats.distance import fingerprint_distance
 from fp2.stats.ranks import rank_models
 from fp2.stats.templates import template_sensitivity
 
-ALPHA = 0.05
 GAPS = (0.0, 0.2, 0.8)
 MULTIPLES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 FAMILY = 24
@@ -90,6 +90,13 @@ NULL_WORLDS = (
     World("mostly zero"),
     World("normal", "triple spread", sizes=(60, 10)),
     World("skewed", sizes=(200, 10)),
+    World("skewed", "spread", sizes=(200, 10)),
+    World("skewed", "spread"),
+    World("mostly zero", "many images"),
+    World("very rare", "many images"),
+    World("mostly zero", "images"),
+    World("skewed", "many images"),
+    World("skewed", "triple spread", sizes=(200, 10)),
 )
 ONE_YES = 0.05 / answer_sd("very rare")
 """A gap of .05 at a base rate of .5 %, in SD of one answer."""
@@ -110,8 +117,10 @@ COVERAGE_WORLDS = (
     *(World("uncommon", "many images", gap=gap) for gap in (0.0, 1.0)),
     *(World("mostly zero", gap=gap) for gap in (0.0, 1.0)),
     World("mostly zero", sizes=(200, 100), gap=1.0),
+    *(World("mostly zero", "many images", gap=gap) for gap in (0.0, 1.0)),
     World("yes/no", "agreement", gap=0.8),
     *(World("skewed", sizes=(200, 10), gap=gap) for gap in (0.0, 0.8)),
+    World("skewed", "spread", sizes=(200, 10), gap=0.8),
     World("normal", "triple spread", sizes=(60, 10), gap=0.8),
 )
 POWER_WORLDS = (
@@ -143,6 +152,7 @@ EQUIVALENCE_WORLDS = (
     World("skewed", sizes=(200, 20), gap=0.4),
     World("yes/no", sizes=(200, 100), gap=0.33),
 )
+SAME_WORLDS = tuple(World("very rare", sizes=sizes) for sizes in ((200, 10), (200, 20), (60, 60), (200, 200)))
 MINIMUM_EFFECT_WORLDS = (
     World("normal", sizes=(300, 300), gap=0.25),
     World("normal", sizes=(300, 200, 100), gap=0.25),
@@ -154,17 +164,21 @@ FAMILY_WORLDS = (World("normal", sizes=(30, 20, 12)), World("normal", sizes=(30,
 
 
 def null(world: World, n: int, seed: int, n_permutations: int = 999) -> Arrays:
-    """p-values where no group differs."""
+    """p-values where no group differs; `p_before` by 0.3.0."""
     data = draw(world, np.random.default_rng(seed), n)
     found = measure(world, data, n_permutations=n_permutations, seed=seed, inverted=())
-    return {name: found[name] for name in ("p", "js_p", "kruskal_p", "welch_p")}
+    found["p_before"] = earlier.p_value(world, data, n_permutations, seed)
+    return {name: found[name] for name in ("p", "js_p", "kruskal_p", "welch_p", "p_before")}
 
 
 def coverage(world: World, n: int, seed: int) -> Arrays:
     """The interval, the three estimates and the p-value at a known gap."""
     data = draw(world, np.random.default_rng(seed), n)
     found = measure(world, data, n_permutations=599, seed=seed, inverted=("low", "high"))
-    return {name: found[name] for name in ("low", "high", "raw", "excess", "shrunken", "p")}
+    found["low_before"], found["high_before"] = earlier.interval(data, 399, seed)
+    found["p_before"] = earlier.p_value(world, data, 599, seed)
+    names = ("low", "high", "p", "low_before", "high_before", "p_before", "raw", "excess", "shrunken")
+    return {name: found[name] for name in names}
 
 
 def images_as_units(world: World, n: int, seed: int) -> Arrays:
@@ -174,24 +188,31 @@ def images_as_units(world: World, n: int, seed: int) -> Arrays:
 
 
 @cache
-def reference_mde(world: World) -> float:
-    """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data in a family of 24."""
+def reference_mde(world: World, tests: int) -> float:
+    """Mean `mde80` of 200 data sets without a gap: what the report would print beside such data in a family."""
     quiet = replace(world, gap=0.0)
     data = draw(quiet, np.random.default_rng(12345), 200)
     found = measure(
-        quiet, data, n_permutations=FAMILY_PERMUTATIONS, seed=12345, alpha=ALPHA / FAMILY, inverted=("mde80",)
+        quiet, data, n_permutations=FAMILY_PERMUTATIONS, seed=12345, alpha=ALPHA / tests, inverted=("mde80",)
     )
     return float(found["mde80"].mean())
 
 
 def power(world: World, n: int, seed: int) -> Arrays:
-    """p at multiples of the printed MDE between the two smallest groups, times the size of the family (Holm)."""
-    unit, found = reference_mde(world) / answer_sd(world.outcome), {}
-    for multiple in MULTIPLES:
-        here = replace(world, gap=multiple * unit)
-        data = draw(here, np.random.default_rng([seed, round(multiple * 100)]), n)
+    """p at multiples of the printed MDE between the two smallest groups, times the size of the family (Holm).
+
+    `p_before`: at the MDE of 0.3.0, which left the family out (of scores; that of rates had other errors, too).
+    """
+    unit = answer_sd(world.outcome)
+    gaps = {f"p_{multiple:g}": multiple * reference_mde(world, FAMILY) / unit for multiple in MULTIPLES}
+    if not world.yes_no:
+        gaps["p_before"] = reference_mde(world, 1) / unit
+    found = {}
+    for k, (name, gap) in enumerate(gaps.items()):
+        here = replace(world, gap=gap)
+        data = draw(here, np.random.default_rng([seed, k]), n)
         p = measure(here, data, n_permutations=FAMILY_PERMUTATIONS, seed=seed, inverted=())["p"]
-        found[f"p_{multiple:g}"] = np.minimum(FAMILY * p, 1.0)
+        found[name] = np.minimum(FAMILY * p, 1.0)
     return found
 
 
@@ -199,18 +220,27 @@ def equivalence(world: World, n: int, seed: int) -> Arrays:
     """Equivalence p where the true gap is exactly the bound: the statement is just false."""
     data = draw(world, np.random.default_rng(seed), n)
     found = measure(world, data, n_permutations=9, seed=seed, bound=world.true_gap, inverted=("equivalence_p",))
-    return {"p": found["equivalence_p"]}
+    return {"p": found["equivalence_p"], "p_before": earlier.equivalence_p(data, world.true_gap)}
+
+
+def same(world: World, n: int, seed: int) -> Arrays:
+    """Equivalence p with a bound of .05 where no group differs."""
+    data = draw(world, np.random.default_rng(seed), n)
+    return {"p": measure(world, data, n_permutations=9, seed=seed, inverted=("equivalence_p",))["equivalence_p"]}
 
 
 def minimum_effect(world: World, n: int, seed: int) -> Arrays:
-    """p of a gap above the bound where the true gap is exactly the bound, and where it is nine tenths of it."""
+    """p of a gap above the bound where the true gap is exactly the bound, and where it is nine tenths of it.
+
+    `before`: whether 0.3.0 called it biased: significant, and the observed gap at least the bound.
+    """
     found = {}
     for name, share in (("p", 1.0), ("p_below", 0.9)):
         here = replace(world, gap=share * world.gap)
         data = draw(here, np.random.default_rng([seed, round(10 * share)]), n)
-        found[name] = measure(
-            here, data, n_permutations=499, seed=seed, bound=world.true_gap, inverted=("exceeds_p",)
-        )["exceeds_p"]  # fmt: skip
+        one = measure(here, data, n_permutations=499, seed=seed, bound=world.true_gap, inverted=("exceeds_p",))
+        found[name] = one["exceeds_p"]
+        found[f"before_{name}"] = ((one["p"] <= ALPHA) & (one["raw"] >= world.true_gap)).astype(float)
     return found
 
 
@@ -264,7 +294,9 @@ STUDIES = (
     Study("coverage", COVERAGE_WORLDS, coverage, 100),
     Study("power", POWER_WORLDS, power, 100, 0.5),
     Study("equivalence", EQUIVALENCE_WORLDS, equivalence, 100, 0.5),
+    Study("same", SAME_WORLDS, same, 100, 0.5),
     Study("minimum_effect", MINIMUM_EFFECT_WORLDS, minimum_effect, 100, 0.5),
+    Study("mixed_models", MIXED_WORLDS, beside_models, 100, 0.5),
     Study("whole_run", FAMILY_WORLDS, whole_run, 20, 0.5),
     Study("selected", (World("normal", gap=0.8),), selected, 10, 0.5),
     Study("step_down", (World("normal"), World("zero-heavy")), step_down, 20, 0.5),
@@ -278,6 +310,7 @@ STUDIES = (
     Study("components", COMPONENT_WORLDS, components, 100, 0.5),
     Study("ranks", (World("normal"),), ranks, 100, 0.5),
     Study("refusals", REFUSAL_WORLDS, refusals, 50, 0.5),
+    Study("bounds", BOUNDS_WORLDS, bounds, 100, 0.5),
     Study("severity", SEVERITY_WORLDS, composites, 20, 0.5),
     Study("naming", NAMING_WORLDS, naming, 100, 0.5),
     Study("order", ORDER_WORLDS, order, 100, 0.5),
@@ -288,6 +321,7 @@ STUDIES = (
     Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
     Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
+    Study("looks_verdicts", VERDICT_WORLDS, looks_verdicts, 20, 0.5),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.5),
     Study("counts", COUNT_WORLDS, counts, 50, 0.5),
     Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.5),

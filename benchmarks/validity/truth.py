@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from benchmarks.validity.summary import FREE, Row, judge
+from benchmarks.validity.rows import FREE, Row, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 BELIEFS = Path(__file__).with_name("planted_truth.yaml")
@@ -41,9 +41,10 @@ def compare_runs(work: Path) -> list[Row]:
 
 def learnt() -> list[Cell]:
     """What the embedded model was trained to say."""
+    from benchmarks.planted_effects import expected_effects
     from fp2.models.planted import load_planted
 
-    effects = load_planted().expected_effects()
+    effects = expected_effects(load_planted())
     return [Cell(e.probe, e.attribute, e.disparity if e.planted else 0.0, e.worst) for e in effects]
 
 
@@ -52,8 +53,8 @@ def believed() -> list[Cell]:
 
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
+    from benchmarks.planted_effects import vader_compound
     from fp2.engines.planted.truth import load_truth
-    from fp2.models.expected import vader_compound
     from fp2.models.planted import load_planted
 
     truth, groups = load_truth(BELIEFS), load_planted().groups
@@ -97,7 +98,7 @@ def _rows(model: str, cells: list[Cell], disparities: list[dict[str, Any]]) -> l
 
     def row(quantity: str, hits: list[bool], least: float) -> Row:
         share = sum(hits) / len(hits)
-        bound = f"at least {least:.0%}"
+        bound = f"at least {100 * least:g} %"
         return Row(CLAIM, f"model={model}", quantity, share, 0.0, len(hits), bound, judge(share, 0, least, 1))
 
     return [
@@ -105,5 +106,5 @@ def _rows(model: str, cells: list[Cell], disparities: list[dict[str, Any]]) -> l
         row("worst group named", [r["worst_group"] == cell.worst for cell, r in planted], 1.0),
         row("planted gap inside the interval", [r["ci_low"] <= cell.gap <= r["ci_high"] for cell, r in planted], 0.9),
         row("planted zeros not called biased", [r["verdict"] != "biased" for r in zeros], 1.0),
-        Row(CLAIM, f"model={model}", DISTANCE, sum(off) / len(off), 0.0, len(off), FREE, ""),
+        Row(CLAIM, f"model={model}", DISTANCE, sum(off) / len(off), 0.0, len(off), FREE, "", percent=False),
     ]

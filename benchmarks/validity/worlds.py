@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+ALPHA = 0.05
 SIZES = (60, 40, 25, 14, 10)
 IMAGES = 3
 BY_GROUP = {"images": (6, 5, 3, 2, 1), "many images": (12, 9, 6, 3, 1)}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
 from fp2.store.salted_keys import local_salt, salted
+from fp2.text import unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from fp2.ask.answers import RunTables
     from fp2.config import Config
     from fp2.scorers.base import Scorer
-    from fp2.scorers.labels import LabelScale
 
 LABELS = "labels.parquet"
 """The table in a run's folder: `image_id, subject_id, question_id, probe, scorer, labeller, label, probability`."""
@@ -37,6 +37,7 @@ RESOLVER = "resolver"
 """The labeller who decides the answers on which others differ."""
 KEY = ["image_id", "subject_id", "question_id"]
 _NEEDED = ("image", "question", "label")
+_NAMED = ("image", "subject", "question", "scorer", "labeller")
 
 
 def read_labels(
@@ -106,14 +107,15 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
     """Return the lines of the file as text, and their checked numbers."""
     import pandas as pd
 
-    try:
-        given = pd.read_csv(Path(path).expanduser(), dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise Fp2Error(f"the labels cannot be read: {reason}", where=path) from error
+    from fp2.data.readers.table import read_table
+
+    table = read_table(Path(path).expanduser())
+    given = table.astype(object).where(table.notna(), "").astype(str)
     if missing := [name for name in _NEEDED if name not in given]:
         fix = f"It needs {', '.join(_NEEDED)}; it has {', '.join(map(str, given.columns))[:200]}"
         raise Fp2Error(f"the labels have no column {missing[0]!r}", where=path, fix=fix)
+    for name in given.columns.intersection(list(_NAMED)):  # as fp2 label and fp2 export write them
+        given[name] = given[name].map(unquoted)
     rows = pd.DataFrame(
         {
             "scorer": given.get("scorer", primary),
@@ -144,7 +146,7 @@ def _check(rows: pd.DataFrame, scorers: Mapping[str, Scorer], path: str) -> None
     """Raise for a label that its scale lacks, or a probability out of range."""
     lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
     for line, (name, label, probability) in enumerate(lines, start=2):
-        scale = scale_of(scorers[name])
+        scale = scorers[name].label_scale
         if not math.isnan(label) and scale is not None and label not in scale.values:
             fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
             raise Fp2Error(f"{label:g} is no label of {name}", where=f"{path}, line {line}", fix=fix)
@@ -176,12 +178,6 @@ def _salted(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     if "subject_id" in table:
         changed["subject_id"] = salted(table["subject_id"], salt)
     return table.assign(**changed)
-
-
-def scale_of(scorer: Scorer) -> LabelScale | None:
-    """Return the scale on which people label what a scorer measures, if it names one."""
-    scale: LabelScale | None = getattr(scorer, "label_scale", None)
-    return scale
 
 
 def agreed(labels: pd.DataFrame) -> pd.DataFrame:

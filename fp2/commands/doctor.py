@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import os
 import shutil
+import stat
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     checks: tuple[Callable[[Config], Check], ...] = (
         _python,
         _packages,
+        _conflicts,
         _torchvision,
         _device,
         _workers,
@@ -41,6 +44,7 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
         _local_disk,
         _store,
         _tracking,
+        _modes,
         _drawing,
     )
     results = [check(config) for check in checks]
@@ -83,6 +87,25 @@ def _packages(config: Config) -> Check:
     return not wrong, "packages" + (f": {'; '.join(sorted(wrong))}; run: make setup" if wrong else " as required")
 
 
+def _conflicts(config: Config) -> Check:
+    """Check that no other installed package needs what is required here in another version, as vLLM does."""
+    from packaging.requirements import Requirement
+
+    wrong = set()
+    for package in importlib.metadata.distributions():
+        for need in map(Requirement, package.requires or ()):
+            if need.marker is not None and not need.marker.evaluate({"extra": ""}):
+                continue
+            try:
+                have = importlib.metadata.version(need.name)
+            except importlib.metadata.PackageNotFoundError:
+                continue  # missing: of a package that is not required here, or `_packages` says so
+            if not need.specifier.contains(have, prereleases=True):
+                wrong.add(f"{package.name} needs {need.name}{need.specifier}, and {have} is installed")
+    cure = "uninstall one, or give it an environment of its own (a server of vLLM is asked by engine=openai_compat)"
+    return not wrong, f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "no package needs another version of another"
+
+
 def _of(name: str, extras: Sequence[str]) -> list[str]:
     """Return the requirements of an installed package with these extras that apply here, without their markers."""
     from packaging.requirements import Requirement
@@ -120,7 +143,9 @@ def _torchvision(config: Config) -> Check:
 def _device(config: Config) -> Check:
     import torch
 
-    wanted = getattr(config.engine, "device", "auto")
+    from fp2.engines.workers.options import WorkerOptions
+
+    wanted = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
     if wanted.startswith("cuda") and not torch.cuda.is_available():
         return False, f"engine.device={wanted}, but torch sees no GPU: set engine.device=cpu"
     if torch.cuda.is_available():
@@ -137,7 +162,7 @@ def _workers(config: Config) -> Check:
     options = config.engine
     try:
         devices = worker_devices(options) if isinstance(options, WorkerOptions) else []
-        if getattr(options, "ray", None) is not None:
+        if isinstance(options, WorkerOptions) and options.ray is not None:
             check_ray()
             return True, f"Ray {importlib.metadata.version('ray')}"
     except Fp2Error as error:
@@ -157,13 +182,19 @@ def _disk(config: Config) -> Check:
 
 
 def _local_disk(config: Config) -> Check:
-    """Check that the stores are not on a network disk, where SQLite's write-ahead log does not work."""
-    folder = Path(config.paths.state).resolve()
-    kind = _file_system(folder)
-    if kind in NETWORK_DISKS or kind.startswith("fuse."):
-        cure = "set paths.state to a local folder, and join stores with fp2 store merge"
-        return False, f"{folder} is on a network disk ({kind}), on which SQLite's write-ahead log is not safe: {cure}"
-    return True, f"{folder} is on a local disk ({kind or 'unknown file system'})"
+    """Check that no store is on a network disk, where SQLite's write-ahead log does not work."""
+    from fp2.tracking.client import tracking_uri
+
+    uri = tracking_uri(config)
+    places = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
+    if uri.startswith("sqlite:///"):
+        places[Path(uri.removeprefix("sqlite:///"))] = "set tracking.uri to a server or to PostgreSQL"
+    for path, cure in places.items():
+        folder = path.resolve().parent
+        kind = _file_system(folder)
+        if kind in NETWORK_DISKS or kind.startswith("fuse."):
+            return False, f"{folder} is on a network disk ({kind}), where SQLite's write-ahead log is not safe: {cure}"
+    return True, "the stores are on local disks"
 
 
 def _file_system(folder: Path) -> str:
@@ -199,7 +230,9 @@ def _tracking(config: Config) -> Check:
         if "no MLflow store yet" in str(error):
             return True, "no MLflow store yet (the first run creates it)"
         return False, f"MLflow: {error}"
-    return True, f"MLflow store with {n} finished runs at {shown_uri(tracking_uri(config))}"
+    ignored = config.tracking.uri is None and os.environ.get("MLFLOW_TRACKING_URI")
+    note = f" (MLFLOW_TRACKING_URI is not read: set tracking.uri={shown_uri(ignored)} to log there)" if ignored else ""
+    return True, f"MLflow store with {n} finished runs at {shown_uri(tracking_uri(config))}{note}"
 
 
 def _unusable_uri(uri: str) -> str | None:
@@ -214,6 +247,29 @@ def _unusable_uri(uri: str) -> str | None:
             f"{scheme} needs {driver}: pip install psycopg2-binary"
         )  # fmt: skip
     return None
+
+
+def _modes(config: Config) -> Check:
+    """Check that others on this host cannot read answers or keys: an existing file or folder keeps its mode."""
+    from fp2.tracking.client import tracking_uri
+
+    uri = tracking_uri(config)
+    stores = [Path(config.paths.store), Path(config.paths.state) / "salt"]
+    if uri.startswith("sqlite:///"):
+        database = Path(uri.removeprefix("sqlite:///"))
+        stores += [database, database.parent / "artifacts"]
+    readable = [str(path) for path in stores if path.exists() and _others_reach(path)]
+    if readable:
+        return True, f"others on this host can read {', '.join(readable)}; if they should not: chmod go= with each"
+    return True, "the stores are readable by their owner only"
+
+
+def _others_reach(path: Path) -> bool:
+    """Whether its group or all may read a file or folder, and enter every folder above it."""
+    path = path.resolve()
+    modes = [one.stat().st_mode for one in path.parents]
+    rights = ((stat.S_IRGRP, stat.S_IXGRP), (stat.S_IROTH, stat.S_IXOTH))
+    return any(path.stat().st_mode & read and all(mode & enter for mode in modes) for read, enter in rights)
 
 
 def _drawing(config: Config) -> Check:

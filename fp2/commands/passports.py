@@ -75,14 +75,14 @@ def readable(
         If no file is asked for, or the passport cannot be read or, with keys, its signatures are not valid.
     """
     from fp2.report.readable import document, to_html, to_pdf
-    from fp2.report.verify import Verification, read_unverified, verify_passport
+    from fp2.report.verify import Verification, payload_digest, read_unverified, verify_passport
 
     if html is None and pdf is None:
         raise Fp2Error("no file is given", where="fp2 passport", fix="Add --html FILE or --pdf FILE")
     outcome = verify_passport(passport, keys, threshold) if keys else Verification(statement=read_unverified(passport))
     if outcome.statement is None:
         raise Fp2Error(outcome.failures[0], where=str(passport))
-    page = document(outcome, len(keys))
+    page = document(outcome, len(keys), payload_digest(passport))
     with Output(as_json) as out:
         for kind, path, data in (("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b"")):
             if path is not None:

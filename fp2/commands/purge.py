@@ -12,6 +12,7 @@ from fp2.commands.output import Output
 from fp2.compose import load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
+from fp2.plugins import PROTOCOLS, load, read_installed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,14 +111,14 @@ WORDS = {
     "pictures": "images",
     "origins": "links from images to answers",
     "pixel_digests": "image digests",
-    "picture_numbers": "measurements of images",
-    "narrow_predictions": "predictions of narrow models",
 }
-"""Tables of the store -> what their rows are. Tables of other packages are shown by their names."""
+"""Tables of the store -> what their rows are; protocols name theirs (`EvaluationProtocol.tables`)."""
 
 
 def _report(found: Purged, what: str, out: Output) -> None:
     for line in found.runs:
         out.say(line)
-    rows = ", ".join(f"{count} {WORDS.get(table, table)}" for table, count in found.store.items() if count)
+    kept = read_installed(PROTOCOLS, lambda name: load(PROTOCOLS, name, "fp2 purge").tables)
+    words = {**WORDS, **{table: says for tables in kept.values() for table, says in tables.items()}}
+    rows = ", ".join(f"{count} {words.get(table, table)}" for table, count in found.store.items() if count)
     out.say(f"{what}: {found.people} people; in the response store {rows or 'nothing'}; {len(found.runs)} run(s)")

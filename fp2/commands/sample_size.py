@@ -18,6 +18,7 @@ from fp2.artifacts import as_user_error, write_text
 from fp2.commands.output import print_json
 from fp2.compose import build_protocol, jobs_of, load_config
 from fp2.errors import Fp2Error
+from fp2.protocols.base import Job, PlannedFamily
 
 if TYPE_CHECKING:
     from fp2.stats.planning import Spread
@@ -32,8 +33,6 @@ PILOT_READING = (
     "least the stated one in 80 % of pilots."
 )
 CORRECTED = "Level {level:.2g}: {alpha:g} over a family of {family} tests ({correction}, its first step)."
-FIRST_STEP = ("bonferroni", "holm", "bh", "by", "step-down max-T")
-"""Corrections whose smallest p-value is compared with alpha / family, or a little more."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +72,6 @@ class _Design:
     probe: str | None
     groups: int
     spread: Spread | None
-
-
-@dataclass(frozen=True)
-class _Family:
-    """The correction that the tests will have, and the smallest effect of interest."""
-
-    alpha: float
-    size: int
-    correction: str
-    smallest_effect: float
-    scorer: str
-    least: int
-
-    @property
-    def level(self) -> float:
-        """Level of the smallest p-value of the family."""
-        return self.alpha / self.size if self.correction in FIRST_STEP else self.alpha
 
 
 def plan_power(
@@ -141,40 +123,29 @@ def _check(wanted: Wanted) -> None:
         raise Fp2Error("out of range", where=bad, fix="See fp2 plan --help")
 
 
-def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _Family]:
+def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], PlannedFamily]:
     """Return the designs of the cuts of a config with the stated spread."""
     from fp2.commands.plan import config_of
     from fp2.cuts import resolve_cuts
     from fp2.probes.battery import load_battery
-    from fp2.protocols.fingerprint.family import shares
-    from fp2.protocols.fingerprint.settings import comparison_of
     from fp2.scorers.registry import build_scorers
     from fp2.stats.planning import Spread
 
     if wanted.groups is None:
         raise Fp2Error("the number of groups is unknown", where="--groups", fix="Give --groups N, or --pilot RUN")
     config, _ = config_of(jobs_of(overrides)[0])
-    if not build_protocol(config).asks or not config.scorer:
+    protocol, cuts, family = build_protocol(config), resolve_cuts(asdict(config.cut)), None
+    if protocol.asks and config.scorer:
+        battery, scorers = load_battery(asdict(config.probe), config.model.id), build_scorers(config.scorer)
+        family = protocol.for_battery(battery).planned_family(Job(config, cuts, battery, scorers))
+    if family is None:
         raise Fp2Error("there are no scores to compare", where="fp2 plan --power", fix="Use a battery and a scorer")
-    battery, cuts = load_battery(asdict(config.probe), config.model.id), resolve_cuts(asdict(config.cut))
-    comparison, scorers = comparison_of(config, len(battery.probes), len(cuts)), build_scorers(config.scorer)
-    if comparison.primary not in scorers:
-        known = f"Choose from {', '.join(scorers)}"
-        raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
     assert wanted.sd is not None
     spread = Spread(wanted.sd, wanted.icc)
-    n = len(cuts) * len(battery.probes)
-    tests = [name for name in scorers for _ in range(n + len(cuts) * (name == comparison.primary))]  # with composites
-    size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
-    family = _Family(
-        comparison.alpha, size,
-        comparison.correction, scorers[comparison.primary].smallest_effect, comparison.primary,
-        comparison.min_subjects,
-    )  # fmt: skip
     return [_Design(cut.name, None, wanted.groups, spread) for cut in cuts], family
 
 
-def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], _Family]:
+def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], PlannedFamily]:
     """Return the designs of the pilot's outcomes, with their spread within groups, and the pilot's own correction."""
     from fp2.runs.reader import read_run
 
@@ -191,7 +162,7 @@ def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design]
     ]
     if not sizes:
         raise Fp2Error(f"the pilot has no disparity of its primary scorer {scorer!r}", where=wanted.pilot)
-    family = _Family(
+    family = PlannedFamily(
         alpha, max(sizes), str(analysis["correction"]),
         float(analysis["smallest_effects"][scorer]), scorer, int(analysis["min_subjects"]),
     )  # fmt: skip
@@ -201,7 +172,7 @@ def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design]
     return designs, family
 
 
-def _pilot_designs(run: Any, cut: str, family: _Family, groups: int | None) -> list[_Design]:
+def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None) -> list[_Design]:
     from fp2.scorers.outcomes import entries_of, members
     from fp2.stats.planning import spread_of
 
@@ -219,7 +190,7 @@ def _pilot_designs(run: Any, cut: str, family: _Family, groups: int | None) -> l
     ]
 
 
-def _row(design: _Design, wanted: Wanted, family: _Family) -> dict[str, Any]:
+def _row(design: _Design, wanted: Wanted, family: PlannedFamily) -> dict[str, Any]:
     """Return the sample sizes of one design, for every number of images per subject."""
     from fp2.stats.planning import subjects_needed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from fp2.commands.output import Output
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.store.integrity import damaged_rows
+from fp2.store.integrity import count_checked, damaged_rows
 from fp2.store.merge import count_rows, merge_stores
 from fp2.text import printable
 
@@ -43,12 +43,11 @@ def check(path: Path, as_json: bool = False) -> int:
     Fp2Error
         If the file is not a store, or cannot be read to its end.
     """
-    counts = count_rows(path)
-    with Progress().count_up("Checking the store", sum(counts.values())) as tick:
+    n_rows = count_checked(path)
+    with Progress().count_up("Checking the store", n_rows) as tick:
         found = list(damaged_rows(path, tick))
     for line in found[:_SHOWN]:
         print(printable(f"failed: {line}"), file=sys.stderr)
     with Output(as_json) as out:
-        n_rows = sum(counts.values())
         out.say(f"{path}: {n_rows} rows, {len(found)} damaged", store=str(path), rows=n_rows, damaged=found)
     return EXIT_FAILED if found else 0

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from fp2.config import ASK, AnalysisConfig, Config, ProbeConfig, TaskConfig, variant_identity
 from fp2.cuts import Cut, resolve_cuts
-from fp2.data.base import Local, OmitDefault, file_digest, identity
+from fp2.data.base import Content, Local, Marker, OmitDefault, file_digest, identity, marked
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.plugins import PROTOCOLS, SCORERS, load
@@ -29,7 +29,6 @@ LATER = (
     ("softmax_dtype", None),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
-STEREOTYPE = "fp2.scorers.stereotype:Stereotype"
 
 
 def identity_of(config: Config) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def identity_of(config: Config) -> dict[str, Any]:
     represented by its name: its weights are in the response set.
     """
     model = asdict(config.model)
-    for name in ("base_url", "api_key_env"):
+    for name in ("base_url", "api_key_env", "pickled_weights"):  # none of them changes an answer
         model.pop(name)
     if model["id"] and _is_path(model["id"]):
         model["id"] = Path(model["id"]).name
@@ -130,15 +129,7 @@ def _task_identity(task: TaskConfig) -> dict[str, Any]:
 def _task_options(task: TaskConfig) -> dict[str, Any]:
     """Return a task's options, without those marked `OmitDefault` that have their default."""
     options = dict(task.options)
-    try:
-        model = load(PROTOCOLS, task.name, "task").Options
-    except Fp2Error:  # of a logged run whose package is not installed here
-        return options
-    hints = get_type_hints(model, include_extras=True) if is_dataclass(model) else {}
-    for one in fields(model) if hints else ():
-        omitted = any(isinstance(marker, OmitDefault) for marker in getattr(hints[one.name], "__metadata__", ()))
-        if omitted and one.name in options and options[one.name] in (one.default, None, []):
-            del options[one.name]
+    _drop_defaults(options, _options_of(PROTOCOLS, task.name, "task"))
     return options
 
 
@@ -160,20 +151,19 @@ def _digests(value: Any, where: str) -> Any:
 
 def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scorer's options, without those of this machine; its files by their digests, a folder by its name."""
-    local = _local_options(str(spec.get("target", name)), f"scorer.{name}")
+    options = _options_of(SCORERS, str(spec.get("target", name)), f"scorer.{name}")
+    local, content = _marks(options, Local), _marks(options, Content)
     own = {str(key): value for key, value in spec.items() if key not in local}
+    _drop_defaults(own, options)
     for key in ("model", "id"):
         if isinstance(own.get(key), str) and _is_path(own[key]):
             own[key] = Path(own[key]).name
     if own.get("measures", name) == name:
         own.pop("measures", None)
-    if own.get("target") == STEREOTYPE and "published" in own:
-        if own["published"] is None:
-            del own["published"]  # so that configs from before this option keep their hash
-        else:
-            own["published"] = _terms_digest(str(own["published"]))
     for key in own:
-        if isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
+        if key in content and isinstance(own[key], str):
+            own[key] = content[key].of(own[key], f"scorer.{name}.{key}")
+        elif isinstance(own[key], str) and own[key].endswith((".yaml", ".yml")):
             own[key] = file_digest(own[key], f"scorer.{name}.{key}")
         elif key == "lexicon_file" and isinstance(own[key], str):
             # Versions of a packaged lexicon count as one, as versions of the methods do: shipped experiments keep their
@@ -182,25 +172,29 @@ def _scorer_identity(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _local_options(target: str, where: str) -> set[str]:
-    """Return the options of a scorer that hold for this machine only; none of a scorer that is not installed here."""
+def _options_of(group: str, target: str, where: str) -> type[Any] | None:
+    """Return the dataclass of a scorer's or task's options; None where it has none, or is not installed here."""
     try:
-        kind = load(SCORERS, target, where)
-    except Fp2Error:
-        return set()
-    hints = get_type_hints(kind, include_extras=True) if is_dataclass(kind) else {}
-    return {
-        name for name, hint in hints.items() if any(isinstance(one, Local) for one in getattr(hint, "__metadata__", ()))
-    }
+        found = load(group, target, where)
+    except Fp2Error:  # of a logged run whose package is not installed here
+        return None
+    options: Any = found if group == SCORERS else found.Options
+    return options if isinstance(options, type) and is_dataclass(options) else None
+
+
+def _marks(options: type[Any] | None, marker: type[Marker]) -> dict[str, Marker]:
+    return dict(marked(options, marker)) if options else {}
+
+
+def _drop_defaults(given: dict[str, Any], options: type[Any] | None) -> None:
+    """Remove the options marked `OmitDefault` that have their default, which None and [] stand for."""
+    usual = {one.name: one.default for one in fields(options)} if options else {}
+    for name in _marks(options, OmitDefault):
+        if name in given and given[name] in (usual[name], None, []):
+            del given[name]
 
 
 _VERSION = re.compile(r"_\d+$")
-
-
-def _terms_digest(place: str) -> str:
-    from fp2.scorers.published_terms import published_lexicon
-
-    return f"sha256:{published_lexicon(place).sha256}"
 
 
 def _is_path(model_id: str) -> bool:

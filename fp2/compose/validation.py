@@ -77,7 +77,7 @@ def validate(cfg: Any) -> Config:
 
 def is_from_hub(config: Config) -> bool:
     """Return whether the engine takes models from the hub; a server's model has the same names and no commit."""
-    return bool(getattr(engine_class(asdict(config.engine)), "from_hub", False))
+    return bool(engine_class(asdict(config.engine)).from_hub)
 
 
 def from_plain(plain: Any) -> Config:
@@ -159,8 +159,16 @@ def _check_keys(c: Config) -> None:
         where = f"{place}.{_KEY_OPTION}"
         if not _VARIABLE.fullmatch(str(name)):
             raise Fp2Error("not the name of an environment variable", where=where, fix=fix)
-        if len(name) >= 20 and re.search("[a-z]", name) and re.search("[0-9]", name):
+        if looks_random(name):
             raise Fp2Error("this looks like a key", where=where, fix=fix)
+
+
+def looks_random(name: str) -> bool:
+    """Whether a name is longer than those of variables are that have digits, or are one word."""
+    one_word = "_" not in name
+    if len(name) >= 20 and re.search("[0-9]", name):
+        return one_word or re.search("[a-z]", name) is not None
+    return len(name) > 30 and one_word
 
 
 def _check_severity(bounds: Mapping[str, float]) -> None:

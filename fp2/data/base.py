@@ -20,7 +20,7 @@ A field without a marker decides the results, so that it enters the config hash.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_type_hints
@@ -50,7 +50,16 @@ class Local:
 
 @dataclass(frozen=True)
 class Content:
-    """Marks a file that is hashed by its bytes, where the value is a path (text); other values are hashed as given."""
+    """Marks a file that is hashed by its content, where the value is a path (text); other values are hashed as given.
+
+    `digest` returns the digest (hex) of what is read from the path; by default it is that of the file's bytes.
+    """
+
+    digest: Callable[[str], str] | None = None
+
+    def of(self, path: str, where: str) -> str:
+        """Return `sha256:` and the digest, which stands for the path in a hash."""
+        return f"sha256:{self.digest(path)}" if self.digest else file_digest(path, where)
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,12 @@ class Dataset:
         Those of the notes that say how the files differ from their known format; reported when the data are loaded.
     files : tuple of ImageFile
         Every image file, where the data set states more of it than the people table does.
+    terms : str, optional
+        The licence or terms of use, in one line.
+    caution : str, optional
+        What has to be known before any number is read: it stands at the top of reports.
+    scales : mapping
+        Attribute -> the name of the scale of its values (`skin_tone`: `Fitzpatrick`).
     """
 
     name: str
@@ -180,6 +195,9 @@ class Dataset:
     settings: Mapping[str, Any] = field(default_factory=dict)
     schema_lines: tuple[str, ...] = ()
     files: tuple[ImageFile, ...] = ()
+    terms: str | None = None
+    caution: str | None = None
+    scales: Mapping[str, str] = field(default_factory=dict)
 
     def image_files(self) -> tuple[ImageFile, ...]:
         """Return `files`, or else those of the people table, without annotations and sizes."""
@@ -278,17 +296,17 @@ def _installed_options() -> list[type[DataOptions]]:
 
 def required(given: Mapping[str, Any]) -> dict[str, Required]:
     """Return the options that have to be given to the data set that `given` names, each with what it is."""
-    return dict(_marked(source_class(given).Options, Required))
+    return dict(marked(source_class(given).Options, Required))
 
 
 def local_options(given: Mapping[str, Any]) -> list[str]:
     """Return the options of the data set that `given` names that hold for one machine only (`Local`)."""
-    return [name for name, _ in _marked(source_class(given).Options, Local)]
+    return [name for name, _ in marked(source_class(given).Options, Local)]
 
 
 def folder_option(options: type[DataOptions]) -> str | None:
     """Return the option that names the folder of a release (the first `Required` folder); None where there is none."""
-    return next((name for name, marker in _marked(options, Required) if marker.is_folder), None)
+    return next((name for name, marker in marked(options, Required) if marker.is_folder), None)
 
 
 def with_releases() -> list[str]:
@@ -305,18 +323,18 @@ def identity(options: DataOptions) -> dict[str, Any]:
     Fp2Error
         If a file that is hashed by its content cannot be read.
     """
-    skipped = {name for name, _ in _marked(type(options), Local)}
+    skipped = {name for name, _ in marked(type(options), Local)}
     usual = {one.name: one.default for one in fields(options)}
-    skipped |= {name for name, _ in _marked(type(options), OmitDefault) if getattr(options, name) == usual[name]}
+    skipped |= {name for name, _ in marked(type(options), OmitDefault) if getattr(options, name) == usual[name]}
     found = {"columns": None, **{name: value for name, value in asdict(options).items() if name not in skipped}}
-    for name, _ in _marked(type(options), Content):
+    for name, marker in marked(type(options), Content):
         if isinstance(found.get(name), str):
-            found[name] = file_digest(found[name], f"data.{name}")
+            found[name] = marker.of(found[name], f"data.{name}")
     return found
 
 
-def _marked(options: type[DataOptions], marker: type[Marker]) -> Iterator[tuple[str, Marker]]:
-    """Yield the fields that carry a marker, each with it."""
+def marked(options: type[Any], marker: type[Marker]) -> Iterator[tuple[str, Marker]]:
+    """Yield the fields of a dataclass that carry a marker, each with it."""
     hints = get_type_hints(options, include_extras=True)
     for one in fields(options):
         for found in getattr(hints[one.name], "__metadata__", ()):

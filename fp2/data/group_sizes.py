@@ -20,17 +20,24 @@ def cut_notes(people: pd.DataFrame, cuts: Sequence[Cut]) -> list[str]:
 
     Of counterfactual sets nothing is returned: their images are in different groups on purpose.
     """
-    notes = []
+    notes, total, without = [], people["subject_id"].nunique(), without_value(people, cuts)
     for cut in () if of_sets(people) else cuts:
         table = memberships(people, replace(cut, groups=())).drop_duplicates(["subject_id", "group"])
-        n_groups = table.groupby("subject_id")["group"].size()
-        total = people["subject_id"].nunique()
-        lacking, several = total - len(n_groups), int((n_groups > 1).sum())
+        lacking, several = without[cut.name], int((table.groupby("subject_id")["group"].size() > 1).sum())
         parts = [f"{lacking:,} of {total:,} subjects have no value and are in no group"] if lacking else []
         parts += [f"{several:,} of {total:,} subjects are in several groups and count in each"] if several else []
         if parts:
             notes.append(f"Cut {cut.name}: {'; '.join(parts)}.")
     return notes
+
+
+def without_value(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, int]:
+    """Return cut -> number of subjects without a value, who are in no group; nothing of counterfactual sets."""
+    total = people["subject_id"].nunique()
+    return {
+        cut.name: total - memberships(people, replace(cut, groups=()))["subject_id"].nunique()
+        for cut in (() if of_sets(people) else cuts)
+    }
 
 
 def is_cut_note(line: str) -> bool:

@@ -34,7 +34,8 @@ def single_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     if alone.all():
         return people, ()
     n_images = people.loc[~alone, "image_id"].nunique()
-    return people[alone].reset_index(drop=True), (f"{n_images} image(s) that show two people were left out",)
+    note = f"Images of two or more people were left out: {n_images:,}. The questions are about one person."
+    return people[alone].reset_index(drop=True), (note,)
 
 
 def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -65,11 +66,11 @@ def two_person(people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     mean = centre.groupby(pairs["image_id"]).transform("mean")
     pairs["side"] = np.where(centre < mean, LEFT, RIGHT)
     counts = {
-        "of other than two people were left out": single,
-        "of two people were left out: only one of them is in the data": alone,
-        "of two people were left out: their boxes do not determine who is on the left": int((~clear).sum()),
+        "Images of other than two people were left out: {}. The questions are about two people.": single,
+        "Images of two people of whom the data have only one were left out: {}.": alone,
+        "Images of two people whose boxes do not determine who is on the left were left out: {}.": int((~clear).sum()),
     }
-    return pairs, tuple(f"{n} image(s) {what}" for what, n in counts.items() if n)
+    return pairs, tuple(what.format(f"{n:,}") for what, n in counts.items() if n)
 
 
 def one_row_each(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -181,13 +181,22 @@ class EngineFactory(Protocol):
         Values of `model.engine`, beside its own name, whose models it can run.
     needs : Mapping
         Keys of the config group `model` that must be given, each with how to give it.
+    takes : tuple of str
+        Settings of a model that it follows, of those that not every engine can (`fp2.engines.build.OPTIONAL`).
+    from_hub : bool
+        Whether `model.id` may be a repository of the Hugging Face hub, at the commit `model.revision`.
+    priced : bool
+        Whether its options can name the price of an answer.
     planted : bool
-        Whether the answers have known effects that were planted on purpose: results are then marked as calibration.
+        Whether the answers have known effects that were planted on purpose: such a run is a positive control.
     """
 
     Options: ClassVar[type[Any]]
     serves: ClassVar[tuple[str, ...]]
     needs: ClassVar[Mapping[str, str]]
+    takes: ClassVar[tuple[str, ...]]
+    from_hub: ClassVar[bool]
+    priced: ClassVar[bool]
     planted: ClassVar[bool]
 
     @classmethod
@@ -261,18 +270,15 @@ class EngineOptions:
 
 
 class BaseEngine:
-    """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone.
-
-    `takes` names the settings of a model that it follows, of those that not every engine can (`build.OPTIONAL`).
-    """
+    """The defaults of an engine: no options, no notices, and answers that depend on the pixels alone."""
 
     Options: ClassVar[type[Any]] = EngineOptions
     serves: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[Mapping[str, str]] = {}
-    planted: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ()
     from_hub: ClassVar[bool] = False
-    """Whether `model.id` may be a repository of the Hugging Face hub, at the commit `model.revision`."""
+    priced: ClassVar[bool] = False
+    planted: ClassVar[bool] = False
 
     @classmethod
     def family_sharing(cls, family: str) -> str | None:
@@ -303,6 +309,16 @@ class BaseEngine:
 
     def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
         """Do nothing: stored answers are of no use here."""
+
+
+def remote_code(identity: Mapping[str, Any]) -> str | None:
+    """Return whose code runs beside the harness, `model@revision` or `model@sha256:digest`; None where none does.
+
+    `identity` is that of an engine.
+    """
+    if "code" not in identity:
+        return None
+    return f"{identity['model']}@{identity.get('revision') or 'sha256:' + str(identity.get('weights'))}"
 
 
 def failed(task: ImageTask, question: Question, reason: str) -> Answer:

@@ -94,7 +94,7 @@ def create(
         if not model.get(key):
             raise Fp2Error(f"the model has no {key}", where=f"model.{key}", fix=fix)
     for key in OPTIONAL:
-        if model.get(key) is not None and key not in getattr(factory, "takes", ()):
+        if model.get(key) is not None and key not in factory.takes:
             what = f"engine={engine.get('name') or DEFAULT} does not take it"
             raise Fp2Error(what, where=f"model.{key}", fix="Set it to null, or engine=hf")
     options = engine_options(kind, engine)

@@ -24,7 +24,8 @@ from fp2.hashing import digest, file_stamp, sha256_bytes, sha256_file
 PACKAGE_SCHEME = "pkg://"
 DATE_FUNCTION = "strftime_now"  # by which chat templates get the date
 _SMALL = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
-_WEIGHTS = ("*.safetensors", "*.bin")
+_SAFE = ("*.safetensors",)
+_WEIGHTS = (*_SAFE, "*.bin")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _OFFLINE_FIX = (
     "Download it once on a machine with a network (`hf download {id}`), copy the cache folder (HF_HOME) here, "
@@ -77,7 +78,7 @@ class Checkpoint:
     @property
     def has_weights(self) -> bool:
         """Whether every weights file is on this disk."""
-        return _weights_complete(self.path)
+        return _weights_complete(self.path, _WEIGHTS)
 
     @property
     def weight_bytes(self) -> int | None:
@@ -148,33 +149,45 @@ def read_small_files(name: str, path: Path, weights_digest: str) -> Checkpoint:
     return _read(name, path, None, weights_digest)
 
 
-def with_weights(checkpoint: Checkpoint, *, safetensors_only: bool = False) -> Path:
-    """Return the folder of a checkpoint with its weights, which are fetched for a hub model.
+def with_weights(checkpoint: Checkpoint, *, pickled: bool = False, option: str = "") -> Path:
+    """Return the folder of a checkpoint with its weights as safetensors, which are fetched for a hub model.
 
-    `safetensors_only`: pickled weights are neither fetched nor read.
+    Parameters
+    ----------
+    pickled : bool
+        Whether pickled weights (`*.bin`) are fetched and read where there are no others.
+    option : str
+        The setting that permits them; empty where none does.
 
     Raises
     ------
     Fp2Error
-        If they are missing and cannot be fetched.
+        If they are missing and cannot be fetched, or are pickled and not permitted.
     """
-    if not checkpoint.has_weights and checkpoint.revision is not None:
-        commit = checkpoint.revision
-        patterns = (*_SMALL, "*.safetensors")
-        path = fetch(checkpoint.id, commit, patterns, need_weights=True)
-        if not safetensors_only and not _weights_complete(path):  # an old model with pickled weights only
-            path = fetch(checkpoint.id, commit, (*_SMALL, *_WEIGHTS), need_weights=True)
-    if not checkpoint.has_weights:
+    path, commit = checkpoint.path, checkpoint.revision
+    wanted = _WEIGHTS if pickled else _SAFE
+    if commit is not None and not _weights_complete(path, wanted):
+        try:
+            path = fetch(checkpoint.id, commit, (*_SMALL, *_SAFE), weights=_SAFE)
+        except CheckpointMissingError:
+            if not checkpoint.has_weights:
+                raise
+        if pickled and not _weights_complete(path, wanted):
+            path = fetch(checkpoint.id, commit, (*_SMALL, *_WEIGHTS), weights=_WEIGHTS)
+    if _weights_complete(path, wanted):
+        return path
+    if not any(path.glob("*.safetensors*")) and not pickled:
+        permit = f", or set {option}=true where you trust their origin (only tensors are read)" if option else ""
         raise Fp2Error(
-            f"the model {checkpoint.id} has no complete weights",
-            where=str(checkpoint.path),
-            fix="Every *.safetensors file that its index names is needed: copy or download the folder again",
+            f"the model {checkpoint.id} has no weights as safetensors, and pickled ones (*.bin) can run code",
+            where="model.id",
+            fix=f"Convert them to safetensors{permit}",
         )
-    files = _safetensors(checkpoint.path)
-    if safetensors_only and not (files and all(file.is_file() for file in files)):
-        fix = "Pickled weights can run code: convert them to safetensors"
-        raise Fp2Error(f"the model {checkpoint.id} has no weights as safetensors", where="model.id", fix=fix)
-    return checkpoint.path
+    raise Fp2Error(
+        f"the model {checkpoint.id} has no complete weights",
+        where=str(path),
+        fix="Every weights file that its index names is needed: copy or download the folder again",
+    )
 
 
 def fetch(
@@ -182,10 +195,19 @@ def fetch(
     revision: str | None,
     patterns: tuple[str, ...],
     *,
-    need_weights: bool = False,
+    weights: tuple[str, ...] = (),
     needed: Sequence[str] = (),
 ) -> Path:
-    """Return the snapshot folder of a hub model, from the local cache or downloaded; `needed` names files it must have.
+    """Return the snapshot folder of a hub model, from the local cache or downloaded.
+
+    Parameters
+    ----------
+    patterns : tuple of str
+        What is downloaded.
+    weights : tuple of str
+        Patterns of weights files of which a complete set must be there; none if no weights are needed.
+    needed : sequence of str
+        Further files that must be there.
 
     Raises
     ------
@@ -198,7 +220,7 @@ def fetch(
     try:
         cached = Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=list(_SMALL)))
         there = all((cached / file).is_file() for file in ("config.json", *needed))
-        if there and (not need_weights or _weights_complete(cached)):
+        if there and (not weights or _weights_complete(cached, weights)):
             return cached
     except LocalEntryNotFoundError:
         pass
@@ -319,15 +341,14 @@ def _chat_template(path: Path, processor: dict[str, Any], tokenizer: dict[str, A
     return None, False
 
 
-def _weights_complete(path: Path) -> bool:
-    """Return whether the folder has a complete set of weights: a single file, or all files of an index."""
-    for index in sorted(path.glob("*.index.json")):
+def _weights_complete(path: Path, kinds: tuple[str, ...]) -> bool:
+    """Return whether a folder has a complete set of weights of these kinds: a single file, or all files of an index."""
+    indexes = [index for kind in kinds for index in sorted(path.glob(f"{kind}.index.json"))]
+    for index in indexes:
         shards = set(_weight_map(index).values())
         if shards and all((path / str(shard)).is_file() for shard in shards):
             return True
-    if any(path.glob("*.index.json")):
-        return False
-    return any(file.is_file() for pattern in _WEIGHTS for file in path.glob(pattern))
+    return not indexes and any(file.is_file() for kind in kinds for file in path.glob(kind))
 
 
 def _safetensors(path: Path) -> list[Path]:

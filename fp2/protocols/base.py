@@ -10,10 +10,11 @@ by `package.module:Name` in `probe.protocol` or `task.name` (`docs/extending.md`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from fp2.config import ANALYSIS_OPTIONS
 from fp2.errors import Fp2Error
 from fp2.plugins import PROTOCOLS, SCORERS, names_with, read_options
 from fp2.tables import ORIGINAL
@@ -133,6 +134,41 @@ class Collected:
     response_set: str | None = None
 
 
+FIRST_STEP = ("bonferroni", "holm", "bh", "by", "step-down max-T")
+"""Corrections whose smallest p-value is compared with alpha / family, or a little more."""
+
+
+@dataclass(frozen=True)
+class PlannedFamily:
+    """How the tests of a run that is planned are corrected, for `fp2 plan --power`.
+
+    Attributes
+    ----------
+    alpha : float
+    size : int
+        The number of tests of the primary scorer's share of alpha, as if alpha were divided evenly.
+    correction : str
+    smallest_effect : float
+        The smallest effect of interest of the primary scorer.
+    scorer : str
+        The primary scorer.
+    least : int
+        The fewest subjects of a group that is compared.
+    """
+
+    alpha: float
+    size: int
+    correction: str
+    smallest_effect: float
+    scorer: str
+    least: int
+
+    @property
+    def level(self) -> float:
+        """Level of the smallest p-value of the family."""
+        return self.alpha / self.size if self.correction in FIRST_STEP else self.alpha
+
+
 class EvaluationProtocol(Generic[Given]):
     """A protocol. Class attributes say what it needs; methods are called by the pipeline in the order given here.
 
@@ -152,13 +188,14 @@ class EvaluationProtocol(Generic[Given]):
         Whether counterfactual sets can be compared.
     several_variants : bool
         Whether the battery may show every image in several variants.
-    adjusts : bool
-        Whether covariates can be held equal, looks be declared and specifications be compared (`analysis.adjust`,
-        `analysis.looks`, `analysis.multiverse`).
-    has_published : bool
-        Whether there are numbers by the rule of the Fingerprint² page (`analysis.published`).
+    takes_analysis : collection of str
+        The options of the config group `analysis` that it takes, of those that not every protocol does
+        (`fp2.config.ANALYSIS_OPTIONS`).
     takes_samples : bool
         Whether several answers to one question are averaged (`probe.decoding.samples`).
+    tables : mapping
+        Tables of the response store that it keeps what it computes from images in -> what their rows are, as
+        `fp2 purge` reports them; each has a column `path` (`Inputs.store`).
     sections : tuple of str
         Import paths of its report sections (`fp2.report.section.Section`).
     methods : tuple of Method
@@ -172,9 +209,9 @@ class EvaluationProtocol(Generic[Given]):
     scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
     matched: ClassVar[bool] = False
     several_variants: ClassVar[bool] = False
-    adjusts: ClassVar[bool] = False
-    has_published: ClassVar[bool] = False
+    takes_analysis: ClassVar[Collection[str]] = ()
     takes_samples: ClassVar[bool] = False
+    tables: ClassVar[Mapping[str, str]] = {}
     sections: ClassVar[tuple[str, ...]] = ()
     methods: ClassVar[tuple[Method, ...]] = ()
 
@@ -258,10 +295,8 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For the first one.
         """
-        names = ("adjust", "looks", "multiverse", "labels")
-        taken = {**dict.fromkeys(names, self.adjusts), "published": self.has_published}
-        for name, takes in taken.items():
-            if getattr(config.analysis, name) and not takes:
+        for name in ANALYSIS_OPTIONS:
+            if getattr(config.analysis, name) and name not in self.takes_analysis:
                 what = f"protocol {self.name!r} does not take it"
                 raise Fp2Error(what, where=f"analysis.{name}", fix="Omit it, or use probe=fingerprint")
 
@@ -356,6 +391,16 @@ class EvaluationProtocol(Generic[Given]):
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return the numbers of permutations and bootstrap resamples of the analysis; None where unknown."""
         return None, None
+
+    def planned_family(self, job: Job) -> PlannedFamily | None:
+        """Return the family of a run that is planned; None where no scores of groups are compared.
+
+        Raises
+        ------
+        Fp2Error
+            If the run lacks the primary scorer.
+        """
+        return None
 
     def n_steps(self, job: Job, tables: RunTables) -> int:
         """Return how often `analyse` calls `job.tick`."""

@@ -19,7 +19,8 @@ def _of(rows: tuple[str, ...], *names: str) -> tuple[str, ...]:
 
 
 ROW_METHODS: tuple[Method, ...] = (
-    # two groups take their own variances; the variance of yes/no outcomes takes each group's agreement into account
+    # the largest contrast of all groups counts beside the largest pair; two groups take their own variances; the
+    # variance of yes/no outcomes takes each group's agreement into account
     (
         "permutation_test", 2,
         (*_of(_DISPARITIES, "p_value", "max_t"), *_of(_MISSING, "p_value"), "composites.*.p_value"),

@@ -68,7 +68,7 @@ def difference_words(row: Mapping[str, Any], alpha: float) -> str:
     """Return whether a difference was found, in words."""
     if row["distance"] is None:
         return "too few"
-    return "found" if differs(row, alpha) else "none found"
+    return "significant" if differs(row, alpha) else "not significant"
 
 
 def sizes_words(pair: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ def write_dashboard(
     figures: Path | None = None,
     sections: Sequence[Section] = (),
     sample: Sequence[Mapping[str, Any]] = (),
+    key_id: str | None = None,
 ) -> Path:
     """Write the dashboard of one run and return its path.
 
@@ -50,13 +51,15 @@ def write_dashboard(
         Those of the run's protocol (`fp2.report.section.load_sections`).
     sample : sequence of dicts
         Answers to read (`fp2.report.samples`).
+    key_id : str, optional
+        The id of the key that the run's passport is signed with.
 
     Raises
     ------
     Fp2Error
         If the file cannot be written.
     """
-    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample)
+    page = render_dashboard(results, examples, leaderboard, min_cell, figures, sections, sample, key_id)
     return write_page(path, page)
 
 
@@ -68,6 +71,7 @@ def render_dashboard(
     figures: Path | None = None,
     sections: Sequence[Section] = (),
     sample: Sequence[Mapping[str, Any]] = (),
+    key_id: str | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
     applying = present(sections, results)
@@ -94,6 +98,11 @@ def render_dashboard(
         "cuts": list(results["cuts"]),
         "scorers": list(dict.fromkeys(name for part in parts for name in part.get("scorers", ()))),
         "primary": reading.primary_scorer(results),
+        "lead": _lead(results),
+        "without_value": results["dataset"].get("without_value") or {},
+        "key_id": key_id,
+        "left_out": reading.left_out_of_composites(results),
+        "no_common_groups": reading.NO_COMMON_GROUPS,
         "answers_by_group": _answers_by_group(shown),
         "examples": _examples(results, examples),
         "boards": [board for board in boards_of(rank(leaderboard)) if board["cut"] in results["cuts"]],
@@ -104,7 +113,23 @@ def render_dashboard(
         "labels": reading.probe_labels(results),
     }
     own = {f"sections/{section.name}.html.j2": section.template.read_text(encoding="utf-8") for section in applying}
-    return render("dashboard.html.j2", context, own, [marks_of])
+
+    def cut_label(cut: str) -> str:
+        return reading.cut_label(cut, results["dataset"].get("scales"))
+
+    return render("dashboard.html.j2", context, own, [marks_of, cut_label])
+
+
+def _lead(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return for each cut which probes differ significantly by the primary scorer, of how many that were tested."""
+    labels, lines = reading.probe_labels(results), []
+    for cut in results["cuts"]:
+        rows = reading.rows_of(results, cut)
+        tested = [probe for probe, row in rows.items() if row["significant"] is not None and row["raw"] is not None]
+        differing = [labels[probe] for probe in tested if rows[probe]["significant"]]
+        if rows:
+            lines.append({"cut": cut, "n": len(tested), "differing": differing})
+    return lines
 
 
 def _embedded(parts: Sequence[Mapping[str, Any]], folder: Path | None) -> dict[str, str]:

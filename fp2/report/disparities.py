@@ -63,6 +63,8 @@ class DisparitiesSection(Section):
         radars = radars_of(shown)
         return {
             "scorers": scorer_names(results),
+            "higher_is_better": {one["name"]: one.get("higher_is_better", True) for one in results["scorers"]},
+            "level": reading.confidence_level(results["analysis"].get("alpha", 0.05)),
             "radars": radars,
             "has_radar": any(len(radar.spokes) >= FEWEST_SPOKES for radar in radars),
             "svg": {"width": WIDTH, "height": HEIGHT},
@@ -91,11 +93,17 @@ class DisparitiesSection(Section):
         out: list[RenderableType] = [
             _terminal_table(results),
             Text(TABLE, style="dim"),
+            *_family_line(results),
+            *_selected_lines(results),
             *_coverage_lines(results),
             Text(),
         ]
         if results["composites"]:
-            out += [_composite_table(results), Text(COMPOSITE.format(reading.severity_legend(results)), style="dim")]
+            out += [
+                _composite_table(results),
+                *_left_out_lines(results),
+                Text(COMPOSITE.format(reading.severity_legend(results)), style="dim"),
+            ]
         return out
 
 
@@ -179,11 +187,13 @@ def _cell(group: Mapping[str, Any] | None, row: Mapping[str, Any], name: str, sc
     if group is None or group["suppressed"] or group["mean"] is None:
         hidden = group is not None and group["suppressed"]
         return {"text": "" if hidden else DASH, "level": "hidden" if hidden else "none", "mark": "", "n": group}
-    ends = {row["worst_group"]: "worst", row["best_group"]: "best"} if row["significant"] else {}
+    pair = [row["worst_group"], row["best_group"]] if row["significant"] else []
+    means = {one["group"]: one["mean"] for one in row["groups"] if one["group"] in pair and one["mean"] is not None}
+    marks = dict(zip(sorted(means, key=means.__getitem__), ("low", "high"), strict=False)) if len(means) == 2 else {}
     return {
         "text": number(group["mean"], 2),
         "level": scale.level(group["mean"]),
-        "mark": ends.get(name, ""),
+        "mark": marks.get(name, ""),
         "n": group,
     }
 
@@ -208,19 +218,36 @@ def _terminal_table(results: Results) -> Table:
         rows = rows_of(results, cut, scorer)
         table.add_row(Text(f"by {cut_label(cut)}", style="bold underline"))
         for place, (probe, row) in enumerate(rows.items()):
-            none_found = row["verdict"] == "no_difference_found"  # its full words do not fit the column
             table.add_row(
                 Text(labels[probe]),
                 Text(number(row["raw"]), style="bold" if row["significant"] else ""),
                 Text(number(row["null_mean"]), style="dim"),
-                Text(
-                    "none found" if none_found else verdict_words(row["verdict"]),
-                    style=VERDICT_STYLES.get(row["verdict"] or "", ""),
-                ),
+                Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,
             )
     return table
+
+
+def _family_line(results: Results) -> list[Text]:
+    """Return which tests are corrected together: the first sentence of the family."""
+    family = results["analysis"].get("family")
+    return [Text(f"family of the verdicts: {plain(family.split('. ')[0])}", style="dim")] if family else []
+
+
+def _selected_lines(results: Results) -> list[Text]:
+    """Return a line per cut with the intervals of the significant disparities in the terminal's table."""
+    labels, scorer, out = reading.probe_labels(results), next(iter(scorer_names(results)), None), []
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut, scorer)
+        said = [
+            f"{labels[probe]} {number(row['selected_ci_low'])} to {number(row['selected_ci_high'])}"
+            for probe, row in rows.items()
+            if row.get("selected_ci_low") is not None
+        ]
+        if said:
+            out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
+    return out
 
 
 def _coverage_lines(results: Results) -> list[Text]:
@@ -253,7 +280,7 @@ def _composite_table(results: Results) -> Table:
     for cut in results["cuts"]:
         one = results["composites"].get(cut) or {}
         if one.get("value") is None:
-            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results)}"))
+            table.add_row(Text(f"by {cut_label(cut)}"), *[DASH] * 4, Text(f"not known: {_no_composite(results, one)}"))
             continue
         severity = reading.severity_words(one["severity"], one["value"], results["complete"])
         table.add_row(
@@ -267,7 +294,17 @@ def _composite_table(results: Results) -> Table:
     return table
 
 
-def _no_composite(results: Results) -> str:
+def _left_out_lines(results: Results) -> list[Text]:
+    """Return a line per cut whose composite leaves out groups that count in some of its probes only."""
+    return [
+        Text(f"composite by {cut_label(cut)}: without {', '.join(map(plain, names))} (too few values in some probe)")
+        for cut, names in reading.left_out_of_composites(results).items()
+    ]
+
+
+def _no_composite(results: Results, one: Mapping[str, Any]) -> str:
+    if one.get("probes"):
+        return reading.NO_COMMON_GROUPS
     names, primary = scorer_names(results), reading.primary_scorer(results)
     if names and primary not in names:
         return f"{primary} is not among the scorers: set analysis.primary={names[0]}"

@@ -47,7 +47,7 @@ EXTRA_KEYS = ("decoding", "preprocessing", "seeds", "issued", "supersedes")
 
 _PACKAGE = Path(fp2.__file__).resolve().parent
 _TESTS = {
-    "p_value": "permutation of group labels across subjects, studentised maximum over pairs of groups",
+    "p_value": "permutation of group labels across subjects, largest studentised contrast of pairs and of all groups",
     "chance_level": "mean and 95th percentile of max - min under the same permutations",
     "interval": "the permutation test inverted, simultaneous over pairs of groups, for max - min",
     "reference_only": "Kruskal-Wallis and Welch (asymptotic; not used for verdicts)",

@@ -13,7 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from fp2.report.reading import (
     CALIBRATION_SHORT,
     DASH,
+    confidence_level,
     cut_label,
+    magnitude_words,
     number,
     plain,
     primary_scorer,
@@ -51,7 +53,7 @@ class Document:
     sections: Mapping[str, Sequence[str]]
 
 
-def document(outcome: Verification, n_keys: int) -> Document:
+def document(outcome: Verification, n_keys: int, payload: str) -> Document:
     """Return the page of a verified passport.
 
     Parameters
@@ -60,6 +62,8 @@ def document(outcome: Verification, n_keys: int) -> Document:
         Of `fp2.report.verify`, with its statement.
     n_keys : int
         How many public keys it was verified with; 0 if none was given, and then nothing is claimed of its signatures.
+    payload : str
+        The SHA-256 of the payload (`fp2.report.verify.payload_digest`).
     """
     assert outcome.statement is not None
     stated = outcome.statement["predicate"]
@@ -76,6 +80,7 @@ def document(outcome: Verification, n_keys: int) -> Document:
         f"{answers.get('refused', 0):,} of them refusals; {answers.get('failed', 0):,} failed",
         "Issued": plain(stated["issued"]),
         "Run, config": f"{plain(stated['run']['run_id'])}, {plain(stated['run']['config_hash'])[:16]}",
+        "Payload (SHA-256)": payload,
         "Made by": f"fp2 {plain(stated['generator']['version'])}, commit {_commit(stated['generator'])}",
     }
     tables = [table for table in (_composites(results), _disparities(results)) if table.rows]
@@ -102,14 +107,15 @@ def _composites(results: Mapping[str, Any]) -> Table:
     scorer = scorer_label(primary_scorer(results))
     rows = [
         (
-            cut_label(cut), number(row["value"]), number(row["null_mean"]), number(row.get("magnitude")),
+            cut_label(cut), number(row["value"]), number(row["null_mean"]), magnitude_words(row),
             probability(row["p_value"]),
             severity_words(row["severity"], row["value"], results["complete"] is True),
         )
         for cut, row in (results.get("composites") or {}).items()
     ]  # fmt: skip
     caption = f"Mean disparity of {scorer} over the probes, by grouping attribute"
-    return Table(caption, ("Groups by", "Mean disparity", "Null mean", "Magnitude", "p", "Severity"), rows)
+    magnitude = f"Magnitude ({confidence_level(2 * results['analysis'].get('alpha', 0.05))})"
+    return Table(caption, ("Groups by", "Mean disparity", "Null mean", magnitude, "p", "Severity"), rows)
 
 
 def _disparities(results: Mapping[str, Any]) -> Table:

@@ -89,9 +89,10 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def cut_label(cut: str) -> str:
-    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`."""
-    return plain(" × ".join(part.replace("_", " ") for part in cut.split("_x_"))).replace(" un ", " UN ")
+def cut_label(cut: str, scales: Mapping[str, str] | None = None) -> str:
+    """Return a cut's label: `skin_tone_x_age` -> `skin tone × age`; with `scales`, `skin tone (Fitzpatrick) × age`."""
+    named = {part: f" ({scales[part]})" if scales and part in scales else "" for part in cut.split("_x_")}
+    return plain(" × ".join(part.replace("_", " ") + scale for part, scale in named.items())).replace(" un ", " UN ")
 
 
 def scorer_label(scorer: str) -> str:
@@ -176,6 +177,24 @@ def rows_of(results: Mapping[str, Any], cut: str, scorer: str | None = None) -> 
     return {probe["id"]: found[probe["id"]] for probe in results["probes"] if probe["id"] in found}
 
 
+NO_COMMON_GROUPS = "no two groups have enough subjects with a value in every probe"
+
+
+def left_out_of_composites(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the groups that count in some probe of a cut's composite and not in all, for cuts that have any."""
+    out = {}
+    for cut, one in results["composites"].items():
+        rows = (
+            rows_of(results, cut, primary_scorer(results)) if one.get("value") is not None and "groups" in one else {}
+        )
+        counted = (
+            g["group"] for p in one.get("probes", ()) for g in rows.get(p, {}).get("groups", ()) if g["eligible"]
+        )
+        if others := [name for name in dict.fromkeys(counted) if name not in one.get("groups", ())]:
+            out[cut] = others
+    return out
+
+
 LITTLE_COVERED = 0.75
 """Shares of images with a value below this are reported beside the disparities in the terminal."""
 
@@ -226,12 +245,21 @@ def correction_label(correction: str) -> str:
     return plain(CORRECTIONS.get(correction, correction))
 
 
-def magnitude_words(composite: Mapping[str, Any]) -> str:
-    """Return the magnitude of a composite with its interval; a dash for runs without one."""
+def confidence_level(alpha: float) -> str:
+    """Return the level of an interval with an error of `alpha`, as `95 % CI`."""
+    return f"{100 * (1 - alpha):g} % CI"
+
+
+def magnitude_words(composite: Mapping[str, Any], alpha: float | None = None) -> str:
+    """Return the magnitude of a composite with its interval; a dash for runs without one.
+
+    `alpha`, the significance level, names the level of the interval: 1 - 2 alpha.
+    """
     if composite.get("magnitude") is None:
         return DASH
     low, high = (number(composite[key]) for key in ("magnitude_low", "magnitude_high"))
-    return f"{number(composite['magnitude'])} ({low} to {high})"
+    level = "" if alpha is None else f"{confidence_level(2 * alpha)} "
+    return f"{number(composite['magnitude'])} ({level}{low} to {high})"
 
 
 def severity_words(severity: str | None, composite: float | None, complete: bool = True) -> str:

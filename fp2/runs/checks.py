@@ -184,7 +184,9 @@ def _tables(run: _Run) -> Iterator[str]:
     cuts = list(read_cuts(run.folder, tables.people, results, str(run.folder)).values())
     counts = count_tables(tables, cuts, [p["id"] for p in results["probes"]], results["answers"]["model_calls"])
     pair = itemgetter("cut", "attribute", "other")
-    stated = {**results, "groups": results["dataset"].get("groups")}
+    dataset = results["dataset"]
+    stated = {**results, "groups": dataset.get("groups")}
+    stated["without_value"] = dataset.get("without_value", counts.without_value)  # runs of 0.3.0 or earlier have none
     stated["balance"] = [row for row in results["balance"] if pair(row) in set(map(pair, counts.balance))]
     for name, value in asdict(counts).items():
         places = list(differences(json.loads(json.dumps(value)), stated.get(name)))

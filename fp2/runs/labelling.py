@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, read_tables
-from fp2.ask.labels import RESOLVER, scale_of
+from fp2.ask.labels import RESOLVER
 from fp2.config import Config
 from fp2.errors import Fp2Error, nearest
 from fp2.runs.multiverse import RUN_ID
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import logged_config, logged_protocol
+from fp2.text import quoted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,7 @@ NAME = re.compile(r"[A-Za-z0-9_\-]{1,40}")
 _COLUMNS = ("image", "subject", "question", "probe", "stratum", "probability")
 _GIVEN = ("image", "subject", "question", "label", "given")
 _MERGED = ("image", "subject", "question", "scorer", "labeller", "label", "probability")
+_NUMBERS = ("label", "stratum", "probability")
 _UNDO = "undo"
 Answer = tuple[str, str, str]
 """Salted image, salted subject, question."""
@@ -140,7 +142,7 @@ class Sheet:
                     writer.writerow(_GIVEN)
                 if broken:
                     file.write("\n")
-                writer.writerow([*answer, word, datetime.now(UTC).isoformat(timespec="seconds")])
+                writer.writerow([*map(quoted, answer), word, datetime.now(UTC).isoformat(timespec="seconds")])
                 file.flush()
                 os.fsync(file.fileno())
 
@@ -200,7 +202,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
     name = wanted.scorer or str(results["analysis"].get("primary", ""))
     if name not in job.scorers or not NAME.fullmatch(name):
         raise Fp2Error(f"the run has no scorer {name!r}", where="--scorer", fix=nearest(name, list(job.scorers)))
-    if (scale := scale_of(job.scorers[name])) is None:
+    if (scale := job.scorers[name].label_scale) is None:
         fix = "Give your own file of labels: fp2 label RUN --labels FILE"
         raise Fp2Error(f"the scorer {name!r} does not say how people label it", where="--scorer", fix=fix)
     assert job.battery is not None
@@ -341,7 +343,8 @@ def _lines(path: Path) -> Iterator[dict[str, str]]:
         return
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            yield from (row for row in csv.DictReader(file) if None not in row and None not in row.values())
+            complete = (row for row in csv.DictReader(file) if None not in row and None not in row.values())
+            yield from ({name: unquoted(cell) for name, cell in row.items()} for row in complete)
     except (OSError, ValueError, csv.Error) as error:
         raise Fp2Error(f"the labels cannot be read: {error}", where=str(path)) from error
 
@@ -351,8 +354,14 @@ def _write(path: Path, columns: Sequence[str], lines: Sequence[Sequence[Any]]) -
     partial = path.with_suffix(".tmp")
     with artifacts.as_user_error(path.parent):
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([columns, *lines])
+            cells = ([_cell(*pair) for pair in zip(columns, line, strict=True)] for line in lines)
+            csv.writer(file, lineterminator="\n").writerows([columns, *cells])
         partial.replace(path)
+
+
+def _cell(column: str, value: Any) -> Any:
+    """Return a cell of a CSV file: a name is text, whatever it begins with, and a label may be negative."""
+    return value if column in _NUMBERS else quoted(str(value))
 
 
 def _about(folder: Path) -> dict[str, Any]:

@@ -223,6 +223,7 @@ def write_run(
         sample = write_rows(config, folder, tables, results)
         artifacts.write_results(folder, results)
         step()
+        key, created = load_or_create_key(Path(config.paths.keys))
         if config.report.figures:
             write_figures(results, folder / artifacts.FIGURES, sections, step, config.report.suppress_below)
         if config.report.dashboard:
@@ -235,9 +236,9 @@ def write_run(
                 folder / artifacts.FIGURES,
                 sections,
                 sample,
+                key.keyid,
             )
         step()
-        key, created = load_or_create_key(Path(config.paths.keys))
         write_passport(folder, results, artifacts.files_of(folder), extra, key)
         step()
     if created:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
     """Return the parts of the results that follow from counting the tables."""
     from fp2.cuts import of_sets
-    from fp2.data.group_sizes import group_sizes
+    from fp2.data.group_sizes import group_sizes, without_value
     from fp2.protocols.balance import balance_block
 
     people, answers = tables.people, tables.answers
@@ -52,6 +52,7 @@ def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], 
         balance=[] if of_sets(people) else balance_block(people, cuts),
         diversity=answers.diversity(probes) if asked else [],
         groups=group_sizes(people, cuts),
+        without_value=without_value(people, cuts),
     )
 
 
@@ -260,9 +261,9 @@ def _write(
     if had_figures:
         shutil.rmtree(folder / artifacts.FIGURES)
         write_figures(results, folder / artifacts.FIGURES, sections, min_cell=config.report.suppress_below)
-    if had_dashboard:
-        _dashboard(folder, config, here, results, tables, sections, sample)
     key, _ = load_or_create_key(Path(here.paths.keys))
+    if had_dashboard:
+        _dashboard(folder, config, here, results, tables, sections, sample, key.keyid)
     write_passport(folder, results, artifacts.files_of(folder), extra, key)
 
 
@@ -280,7 +281,7 @@ def _retire_passport(folder: Path) -> dict[str, Any]:
 
 def _dashboard(
     folder: Path, config: Config, here: Config, results: dict[str, Any], tables: RunTables,
-    sections: Sequence[Section], sample: Sequence[Mapping[str, Any]],
+    sections: Sequence[Section], sample: Sequence[Mapping[str, Any]], key_id: str,
 ) -> None:  # fmt: skip
     from fp2.report.dashboard import write_dashboard
     from fp2.report.leaderboard import summarise
@@ -293,4 +294,4 @@ def _dashboard(
     shown = tables.answers.examples(config.report.examples_per_probe)
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
-    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample)
+    write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample, key_id)

@@ -105,6 +105,11 @@ class Scorer(Protocol):
         """Whether the value is what was said, to be compared with the subject's own attribute before it is a score."""
         ...
 
+    @property
+    def label_scale(self) -> LabelScale | None:
+        """The scale on which people label what it measures; None if labels are on its own scale."""
+        ...
+
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Score `texts`; `probes[i]` is the probe that `texts[i]` answers."""
         ...

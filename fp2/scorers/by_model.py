@@ -23,6 +23,7 @@ import numpy as np
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
+from fp2.scorers.labels import LabelScale
 from fp2.scorers.resources import Resources
 from fp2.store.leases import Leases, parts
 from fp2.store.origins import add_derived
@@ -77,6 +78,7 @@ class ModelScorer:
     probes: ClassVar[tuple[str, ...] | None] = None
     n_people: ClassVar[int] = 1
     uses_subject_attributes: ClassVar[bool] = False
+    label_scale: ClassVar[LabelScale | None] = None
     resources: ClassVar[Resources] = Resources()
 
     # -- what a subclass defines

@@ -6,12 +6,14 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.scorers.base import Details, Scored, check_lengths, equal_bins, once_per_text
+from fp2.scorers.labels import LabelScale
 
 Function = Callable[[str], "float | bool | None"]
 
@@ -56,6 +58,7 @@ class FunctionScorer:
     lexicon: dict[str, str] | None = None
     n_people: int = 1
     uses_subject_attributes: bool = False
+    label_scale: ClassVar[LabelScale | None] = None
 
     def __post_init__(self) -> None:
         """Check the range; fill in the smallest effect and the version."""

@@ -192,13 +192,12 @@ class Judge(ModelScorer):
         Fp2Error
             If the server is gone or another one, refuses the key, or does not know the model.
         """
-        from fp2.engines.server.stream import stream
 
         form = self.identity["form"]
         try:
             with self.engine.client() as client:
                 jobs = (self._label(client.channel(), form, key, *pair) for key, pair in asked.items())
-                yield from stream(client, jobs, 2 * self.concurrency)
+                yield from client.stream(jobs, 2 * self.concurrency)
         except Fp2Error as error:
             raise self.about(error) from error
 

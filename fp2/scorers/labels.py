@@ -1,7 +1,7 @@
 """What people say of an answer, and how a scorer's value is read as such a label.
 
-Thresholds were chosen on the development half of the gold set (docs/scorers.md). A scorer class names its scale as
-`label_scale`; one without can be compared with labels on its own scale only.
+Thresholds were chosen on the development half of the gold set (docs/scorers.md). A scorer names its scale as
+`label_scale`; one whose scale is None can be compared with labels on its own scale only.
 """
 
 from __future__ import annotations

@@ -36,8 +36,6 @@ NegationRule = Literal["drop", "turn", "keep"]
 RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
 LIST_KEYS = ("size", "negation", "turns_to", "entries", "from")
 FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents", "negators")
-SHARED = ("negation", "negation_2", "refusal_weights", "scene", "vocabulary")
-"""Files that all lexicons share; the others are lexicons."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,18 @@ def lexicon_path(reference: str) -> Path:
     own = reference.endswith((".yaml", ".yml"))
     path = Path(reference) if own else PACKAGED / f"{reference}.yaml"
     if not path.is_file():
-        known = (file.stem for file in PACKAGED.glob("*.yaml") if file.stem not in SHARED)
-        raise Fp2Error(f"there is no lexicon '{reference}'", fix="Check the path" if own else nearest(reference, known))
+        fix = "Check the path" if own else nearest(reference, packaged_lexicons())
+        raise Fp2Error(f"there is no lexicon '{reference}'", fix=fix)
     return path
+
+
+def packaged_lexicons() -> list[str]:
+    """Return the names of the packaged lexicons: files with a name and terms; the others are what lexicons share."""
+    return sorted(file.stem for file in PACKAGED.glob("*.yaml") if _is_lexicon(read_yaml(file)))
+
+
+def _is_lexicon(content: Mapping[str, Any]) -> bool:
+    return "name" in content and ("lists" in content or "patterns" in content)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

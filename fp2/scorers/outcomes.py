@@ -12,8 +12,10 @@ from fp2.tables import question_of, sample_of
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from numpy.typing import ArrayLike
 
     from fp2.cuts import Cut
+    from fp2.stats.core.numeric import FloatArray
 
 REFUSAL = "refusal"
 """The scorer whose value is the refusal itself."""
@@ -23,8 +25,8 @@ def outcome_columns(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the scores as (image_id, subject_id) x (probe, scorer), missing where refused, failed or without a score.
 
     Samples of one answer are averaged, and then several questions of one probe about one image; where some were not
-    answered, the effects of the questions are taken off (`fp2.stats.questions`), so that unequal refusals of a question
-    are no difference in score.
+    answered, the effects of the questions are taken off (`question_adjusted_means`), so that unequal refusals of a
+    question are no difference in score.
     """
     import numpy as np
     import pandas as pd
@@ -62,12 +64,43 @@ def question_adjusted(scores: pd.DataFrame, column: str) -> pd.Series[float] | N
     """
     import pandas as pd
 
-    from fp2.stats.questions import question_adjusted_means
-
     table = scores.groupby(["image_id", "subject_id", "question_id"], sort=False)[column].mean().unstack("question_id")
     if not (table.isna().any(axis=1) & table.notna().any(axis=1)).any():
         return None
     return pd.Series(question_adjusted_means(table.to_numpy(dtype="float64")), index=table.index)
+
+
+def question_adjusted_means(values: ArrayLike) -> FloatArray:
+    """Return the mean over questions of each image, as if every question had been answered, (n,); NaN without answers.
+
+    Questions have different means: where one group's answers to a question are refused more often, the mean of what was
+    answered differs between groups that agree on every question. Each answer is therefore taken less the effect of its
+    question, from the additive model of images and questions, by least squares; group labels play no part. The result
+    is the plain mean where all questions were answered. Questions that no image connects are centred at their means.
+
+    Parameters
+    ----------
+    values : (n, Q)
+        One line per image, one column per question; NaN = missing.
+    """
+    import numpy as np
+
+    y = np.asarray(values, dtype=np.float64)
+    known = np.isfinite(y)
+    count = known.sum(axis=1)
+    if not (known == known[:, :1])[:, 1:].all():
+        mask = known.astype(np.float64)
+        effect = np.where(known, y, 0.0).sum(axis=0) / np.maximum(mask.sum(axis=0), 1.0)
+        rest = np.where(known, y - effect, 0.0)
+        share = mask / np.maximum(count, 1)[:, None]
+        # normal equations of the questions' effects, the images' effects eliminated; of minimum norm
+        system = np.diag(mask.sum(axis=0)) - mask.T @ share
+        effect = effect + np.linalg.lstsq(system, rest.sum(axis=0) - share.T @ rest.sum(axis=1), rcond=1e-10)[0]
+        answered = mask.any(axis=0)
+        y = y - effect + effect[answered].mean()
+    total = np.where(known, y, 0.0).sum(axis=1)
+    mean: FloatArray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return mean
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def load(checkpoint: Checkpoint, name: str) -> Loaded:
     from fp2.engines.hf.model import HfSpec
 
     silence_loaders()
-    path, spec = with_weights(checkpoint, safetensors_only=True), HfSpec(name)
+    path, spec = with_weights(checkpoint), HfSpec(name)
     try:
         tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
     except Exception as error:  # missing files, missing libraries: many kinds, one line

@@ -21,10 +21,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from fp2.data.base import Content, OmitDefault
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.labels import STEREOTYPE, LabelScale
 from fp2.scorers.lexicon import Hit, Lexicon, LexiconScorer, Matcher, matcher
@@ -33,6 +34,10 @@ from fp2.scorers.published_terms import published_lexicon
 _DROPPED = " droppedterm "
 """Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""
 _BLOCK = 8192
+
+
+def _terms_digest(place: str) -> str:
+    return published_lexicon(place).sha256
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Stereotype(LexiconScorer):
     value_range: tuple[float, float] = (0.0, 1.0)
     smallest_effect: Number = 0.025
     lexicon_file: str = "stereotype_2"
-    published: str | None = None
+    published: Annotated[str | None, OmitDefault(), Content(_terms_digest)] = None
 
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     label_scale: ClassVar[LabelScale] = STEREOTYPE

@@ -10,7 +10,7 @@ count as independent, which is never anti-conservative for largest absolute valu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -176,6 +176,7 @@ def decide(
     *,
     method: str = "holm",
     alpha: float = 0.05,
+    nominal: Callable[[float], float] = float,
 ) -> list[DisparityRow]:
     """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
 
@@ -187,6 +188,8 @@ def decide(
         Share of alpha of each row, above 0: the level of its first test.
     method
         How equivalence is corrected, with the levels as weights.
+    nominal
+        The level of these data for a share of alpha: smaller where several looks share it.
     """
     small = adjust_p_values(in_family(rows, "equivalence_p"), method, levels)
     found = sum(p is not None and p <= alpha for p in adjusted)
@@ -196,7 +199,8 @@ def decide(
             row, adjusted_p=p, significant=p is not None and p <= alpha, adjusted_minimum_effect_p=larger,
             adjusted_equivalence_p=equivalent,
         )  # fmt: skip
-        out.append(_at_level(replace(row, verdict=_verdict(row, alpha)), level, min(alpha, level * found)))
+        row = replace(row, verdict=_verdict(row, alpha), family_level=level)
+        out.append(_at_level(row, nominal(level), nominal(min(alpha, level * found)) if row.significant else level))
     return out
 
 
@@ -209,8 +213,8 @@ def _at_level(row: DisparityRow, level: float, selected: float) -> DisparityRow:
     """
     test = row.test
     if test is None:
-        return replace(row, family_level=level)
-    row = replace(row, family_level=level, mde80=finite(test.detectable(level)))
+        return row
+    row = replace(row, mde80=finite(test.detectable(level)))
     if not row.significant or row.ci_low is None or row.ci_high is None:
         return row
     low, high = test.low(selected), test.high(selected)
@@ -222,9 +226,14 @@ def _verdict(row: DisparityRow, alpha: float) -> str:
         return row.status
     if row.status != OK or row.raw is None:
         raise ValueError(f"row with status {row.status!r} and raw {row.raw!r}")
-    small = row.adjusted_equivalence_p is not None and row.adjusted_equivalence_p <= alpha
-    if not row.significant:
-        return EQUIVALENT if small else NOT_FOUND
-    if row.adjusted_minimum_effect_p is not None and row.adjusted_minimum_effect_p <= alpha:
+    return verdict_of(row.adjusted_p, row.adjusted_minimum_effect_p, row.adjusted_equivalence_p, alpha)
+
+
+def verdict_of(p: float | None, larger: float | None, small: float | None, alpha: float) -> str:
+    """Return the verdict that the adjusted p-values of a row's three tests give (see `adjust`)."""
+    different, large, equivalent = (value is not None and value <= alpha for value in (p, larger, small))
+    if not different:
+        return EQUIVALENT if equivalent else NOT_FOUND
+    if large:
         return BIASED
-    return SMALL if small else UNCLEAR
+    return SMALL if equivalent else UNCLEAR

@@ -38,7 +38,7 @@ class FingerprintDistance:
     null_mean, null_p95
         Of the distance when group labels are permuted across subjects.
     p_value
-        Of the mean over outcomes of the studentised maximum of the differences between the two models.
+        Of the mean over outcomes of the largest studentised contrast of the differences between the two models.
     correlation
         Pearson's, of the two profiles.
     n_subjects

@@ -1,10 +1,10 @@
 """The permutation test of one outcome, inverted into an interval of max - min at any level.
 
-The test rejects that all groups are equal where the largest |d| / SE over pairs exceeds the critical value of its
-permutations. The lower end is the smallest gap that the same test does not reject, so that it is above 0 exactly where
-the p-value is at most alpha. The upper end is one-sided for a single pair: Student's t for scores, and Newcombe's
-hybrid of Wilson's limits (1998) at the effective number of answers for yes/no outcomes. Equivalence is stated where the
-upper end is below the smallest effect of interest.
+The test rejects that all groups are equal where the largest studentised contrast, of a pair or of all groups together,
+exceeds the critical value of its permutations. The lower end is the smallest gap that the same test does not reject, so
+that it is above 0 exactly where the p-value is at most alpha. The upper end is one-sided for a single pair: Student's t
+for scores, and Newcombe's hybrid of Wilson's limits (1998) at the effective number of answers for yes/no outcomes.
+Equivalence is stated where the upper end is below the smallest effect of interest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fp2.stats.core.moments import NO_SPREAD, GroupMoments, pair_table, pairs, worst_shares
+from fp2.stats.core.moments import NO_SPREAD, GroupMoments, all_contrasts, pair_table, pairs, worst_shares
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
 from fp2.stats.core.permutation import TIE, permutation_p
 from fp2.stats.core.resampling import observed_moments, resampled_moments
@@ -40,8 +40,12 @@ class GapTest:
         Standard errors of the pairs' differences if all groups are equal; they studentise the test.
     own_error : (P,)
         Standard errors at the observed means: those of a yes/no outcome depend on the rates.
+    null, own : (k,)
+        Squared standard errors of the means, as in `error` and `own_error`.
     permuted : (B,)
-        Permuted maxima of |d| / SE.
+        Permuted maxima of the studentised contrasts.
+    overall : float
+        By what the largest of all contrasts is multiplied beside the largest pair; 0 where pairs alone count.
     yes_no : bool
     shared : (P,)
         Standard error of a pair over that of two groups without common subjects.
@@ -58,7 +62,10 @@ class GapTest:
     size: FloatArray
     error: FloatArray
     own_error: FloatArray
+    null: FloatArray
+    own: FloatArray
     permuted: FloatArray
+    overall: float
     yes_no: bool
     shared: FloatArray
     t_error: FloatArray
@@ -90,26 +97,56 @@ class GapTest:
         return float(self._sorted[-reached]) if reached >= 1 else np.inf
 
     def low(self, alpha: float) -> float:
-        """Return the lower end at simultaneous level 1 - alpha, at least 0.
+        """Return the lower end at simultaneous level 1 - alpha, at least 0: the smallest gap that is not rejected.
 
-        For every pair the smallest gap x with (|d| - x) / SE(x) at most the critical value. SE(x)^2 is linear between
-        `error`^2 at 0 and `own_error`^2 at |d|.
+        For a pair the smallest gap x with (|d| - x) / SE(x) at most the critical value. SE(x)^2 is linear between
+        `error`^2 at 0 and `own_error`^2 at |d|. For all groups together see `_contrast`.
         """
         critical = self.critical(alpha)
-        gap = np.abs(self.gap)
-        if not np.isfinite(critical) or not len(gap):
+        if not np.isfinite(critical) or not len(self.gap):
             return 0.0
+        found, gap = 0.0, np.abs(self.gap)
         beyond = gap > critical * self.error * (1 + TIE) + TIE * self.error
-        if not beyond.any():
+        if beyond.any():
+            gap, null, own = gap[beyond], self.error[beyond] ** 2, self.own_error[beyond] ** 2
+            slope = critical**2 * (own - null) / gap
+            middle = gap + slope / 2
+            root = np.sqrt(np.maximum(middle**2 - gap**2 + critical**2 * null, 0.0))
+            found = float(np.maximum(middle - root, 0.0).max())
+        needed = critical * (1 + TIE) + TIE
+        if self._contrast(found) <= needed:
+            return found
+        high = float(np.ptp(self.mean))
+        for _ in range(40):
+            middle_x = (found + high) / 2
+            found, high = (middle_x, high) if self._contrast(middle_x) > needed else (found, middle_x)
+        return found
+
+    def _contrast(self, bound: float) -> float:
+        """Return the largest contrast of all groups beyond means that differ by at most `bound`, times `overall`.
+
+        The square is the least sum of (mean - m)^2 / SE(bound)^2 over means m within a window of this width; SE^2 is
+        the larger of `null` and its linear change to `own` at the observed range, so that it never grows with `bound`.
+        """
+        most = float(np.ptp(self.mean))
+        if not self.overall or bound >= most:
             return 0.0
-        gap, null, own = gap[beyond], self.error[beyond] ** 2, self.own_error[beyond] ** 2
-        slope = critical**2 * (own - null) / gap
-        middle = gap + slope / 2
-        root = np.sqrt(np.maximum(middle**2 - gap**2 + critical**2 * null, 0.0))
-        return float(np.maximum(middle - root, 0.0).max())
+        square = np.maximum(self.null, self.null + bound / most * (self.own - self.null))
+        if (square <= 0).any():
+            return 0.0
+        # the sum is convex in the window's lower end, with a slope that is linear between these points
+        ends = np.sort(np.concatenate([self.mean, self.mean - bound]))
+        below, above = ends[:, None] - self.mean, self.mean - bound - ends[:, None]
+        slope = ((np.maximum(below, 0.0) - np.maximum(above, 0.0)) / square).sum(axis=1)
+        last = int(np.searchsorted(slope, 0.0))
+        first = max(last - 1, 0)
+        rise = slope[last] - slope[first]
+        at = ends[first] - (slope[first] * (ends[last] - ends[first]) / rise if rise > 0 else 0.0)
+        off = self.mean - np.clip(self.mean, at, at + bound)
+        return self.overall * float(np.sqrt((off**2 / square).sum()))
 
     def statistic(self, bound: float) -> float:
-        """Return the largest (|d| - bound) / SE(bound), 0 where no pair differs by more than `bound`."""
+        """Return the largest studentised contrast beyond a gap of `bound`: of pairs (|d| - bound) / SE(bound)."""
         gap = np.abs(self.gap)
         above = gap > bound
         if not above.any():
@@ -118,7 +155,7 @@ class GapTest:
         error = np.sqrt(null + bound / gap * (own - null))
         with np.errstate(divide="ignore"):
             t = np.where(error > 0, (gap - bound) / np.where(error > 0, error, 1.0), np.inf)
-        return float(t.max())
+        return max(float(t.max()), self._contrast(bound))
 
     def exceeds_p(self, bound: float) -> float:
         """Return the p-value of the hypothesis that no pair differs by more than `bound`.
@@ -240,7 +277,7 @@ def _wilson(rate: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, Floa
     45 times a row.
     """
     square = z * z / n
-    centre, half = rate + square / 2, z * np.sqrt(rate * (1 - rate) / n + square / n / 4)
+    centre, half = rate + square / 2, z * np.sqrt(np.maximum(rate * (1 - rate), 0.0) / n + square / n / 4)
     return np.maximum((centre - half) / (1 + square), 0.0), np.minimum((centre + half) / (1 + square), 1.0)
 
 
@@ -248,7 +285,8 @@ def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[
     """Return the test of every outcome, None where fewer than two groups are valid; yes_no (m,) marks 0/1 outcomes."""
     cautious = observed_moments(p.y, p.member, p.eligible, p.units.dependent)
     tables = pair_table(joint.observed), pair_table(cautious)
-    own = pair_table(_at_own_rates(joint.observed, p))
+    own = _at_own_rates(joint.observed, p)
+    own_pairs = pair_table(own)
     out: list[GapTest | None] = []
     for j, scale in enumerate(p.scale.tolist()):
         valid = np.flatnonzero(joint.observed.valid[:, 0, j])
@@ -257,7 +295,7 @@ def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[
             continue
         seen = np.isfinite(tables[0].gap[:, j])
         n, binary = joint.observed.n[valid, 0, j], bool(yes_no[j])
-        error = tables[0].error[seen, j] * scale
+        error, null = tables[0].error[seen, j] * scale, joint.observed.error[valid, 0, j] * scale**2
         share, reach, skewness = np.zeros((3, len(valid)))
         if binary:
             design = joint.observed.design[valid, 0, j]
@@ -273,8 +311,10 @@ def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[
         out.append(
             GapTest(
                 mean=joint.observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
-                own_error=own.error[seen, j] * scale if binary else error, permuted=joint.max_t_permuted[:, j],
-                yes_no=binary, shared=shared, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
+                own_error=own_pairs.error[seen, j] * scale if binary else error, null=null,
+                own=own.error[valid, 0, j] * scale**2 if binary else null, permuted=joint.max_t_permuted[:, j],
+                overall=0.0 if joint.observed.correlation is not None else all_contrasts(len(valid)), yes_no=binary,
+                shared=shared, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
                 group_error=np.sqrt(cautious.error[valid, 0, j]) * scale, skewness=skewness, share=share, reach=reach,
             )
         )  # fmt: skip

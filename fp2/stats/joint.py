@@ -22,7 +22,7 @@ class JointPermutations:
     ----------
     observed : GroupMoments
     max_t : (m,)
-        Observed studentised maximum.
+        Observed largest studentised contrast.
     raw_permuted, max_t_permuted : (B, m)
     worst_again : (G, m)
         How often a resample names the same worst group again, given that a permutation made it the worst; NaN if none

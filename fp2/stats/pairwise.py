@@ -97,9 +97,10 @@ def pairwise_permutation_panel(
 ) -> list[list[PairTest]]:
     """Test all pairs of groups on several outcomes by the disparity's own permutation test.
 
-    `adjusted_p` compares the pair's |T| with the permuted maximum over all pairs, so that the smallest is the
-    `p_value` of `disparity` with the same options; `p_value` compares it with its own permutations. Valid where
-    subjects count in several groups.
+    `adjusted_p` compares the pair's |T| with the permuted maximum over all pairs; `p_value` compares it with its own
+    permutations. Valid where subjects count in several groups. The smallest `adjusted_p` is the `p_value` of
+    `disparity` where that has pairs alone (two groups, or common subjects); of three groups and more it also tests all
+    groups together.
 
     Parameters
     ----------

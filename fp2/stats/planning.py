@@ -4,6 +4,7 @@ A mean over the k images of a subject has the variance sd^2 (icc + (1 - icc) / k
 max|T| over pairs of groups is then approximately a studentised range divided by sqrt(2) (Tukey-Kramer; separate
 variances as in Games and Howell 1976), central if no group differs and non-central if two groups do. Its critical value
 at the level of one test of the family, and its power, are integrals of the normal distribution; nothing is simulated.
+The contrast of all groups, which the test has beside the pairs, changes the power by less than two points here.
 """
 
 from __future__ import annotations

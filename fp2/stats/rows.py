@@ -42,7 +42,7 @@ class DisparityRow:
         max - min of the group means over subjects; its mean and 95th percentile when group labels are permuted across
         subjects; raw - null_mean, which compares with chance and does not estimate the gap.
     p_value, max_t
-        Of the permutation test, with the studentised maximum over pairs as statistic.
+        Of the permutation test, with the largest studentised contrast as statistic: of pairs, and of all groups.
     shrunken, ci_low, ci_high
         Estimate of the gap, and its interval at 1 - alpha.
     worst_group, best_group, extreme_pair, pair_gap
@@ -154,7 +154,7 @@ class Panel:
     rows : list of DisparityRow
         One per outcome.
     max_t : (m,)
-        Observed studentised maximum.
+        Observed largest studentised contrast.
     raw_permuted, max_t_permuted : (B, m)
         Line b is one relabelling of the subjects, applied to every outcome. NaN for an outcome that was not tested.
     influence : (N, m)

@@ -6,10 +6,12 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from fp2.errors import Fp2Error
+from fp2.hashing import canonical_json, sha256_bytes
 
 SCHEMA_VERSION = 4
 # Version 1 has no `numbers`, version 2 no dense answers, version 3 no checksums of failures and origins; opening such a
@@ -82,6 +84,22 @@ def as_user_error(path: Path) -> Iterator[None]:
 def file_of(connection: sqlite3.Connection) -> Path:
     """Return the file that an open connection reads and writes."""
     return Path(connection.execute("PRAGMA database_list").fetchone()[2] or ":memory:")
+
+
+def put_runtime(connection: sqlite3.Connection, runtime: Mapping[str, Any]) -> str:
+    """Store what is recorded of devices and versions under its digest, in the caller's transaction; return the digest.
+
+    A row that does not match its digest any more is replaced.
+    """
+    body = canonical_json(dict(runtime))
+    mark = sha256_bytes(body)
+    connection.execute(_PUT_RUNTIME, (mark, body.decode()))
+    return mark
+
+
+_PUT_RUNTIME = """
+INSERT INTO runtimes VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET json = excluded.json WHERE json <> excluded.json
+"""
 
 
 def add_table(connection: sqlite3.Connection, name: str, statement: str) -> None:

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json, digest, sha256_bytes
+from fp2.hashing import digest
 from fp2.store import checksums
 from fp2.store.checksums import checksum
-from fp2.store.database import as_user_error, transaction
+from fp2.store.database import as_user_error, put_runtime, transaction
 from fp2.tables import YES_NO_NUMBERS
 
 if TYPE_CHECKING:
@@ -199,10 +199,9 @@ class DenseStore:
         Fp2Error
             If the disk is full, the store cannot be written, or an array to be completed is damaged.
         """
-        body, now = canonical_json(dict(runtime or {})), time.time()
-        mark = sha256_bytes(body)
+        now = time.time()
         with transaction(self.connection, self.path):
-            self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
+            mark = put_runtime(self.connection, runtime or {})
             for piece in pieces:
                 self._put(piece, wanted, mark, now)
 

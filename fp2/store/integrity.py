@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fp2.errors import Fp2Error
-from fp2.store import checksums, dense, origins, rows
-from fp2.store.database import as_user_error
+from fp2.store import checksums, origins, rows
+from fp2.store.database import as_user_error, has_table
 from fp2.store.dense import COLUMNS, DenseStore
 from fp2.store.rows import ResponseStore
 
@@ -18,7 +18,7 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     Parameters
     ----------
     tick : callable
-        Called with the number of rows read since the last call (`fp2.store.merge.count_rows`).
+        Called with the number of rows read since the last call (`count_checked`).
 
     Raises
     ------
@@ -27,11 +27,20 @@ def damaged_rows(path: Path, tick: Callable[[int], None] = lambda rows: None) ->
     """
     with ResponseStore(path, read_only=True) as store, as_user_error(path):
         yield from (row[0] for row in store.connection.execute("PRAGMA quick_check(5)") if row[0] != "ok")
-        for check in (_answers, _blocks, _failures, _dense_failures, _origins):
+        for check in (_answers, _question_sets, _blocks, _runtimes, _origins, _others):
             for found in check(store):
                 tick(1)
                 if found is not None:
                     yield found
+
+
+def count_checked(path: Path) -> int:
+    """Return how many rows of a store `damaged_rows` reads."""
+    with ResponseStore(path, read_only=True) as store, as_user_error(path):
+        tables = {"answers", "question_sets", "blocks", "runtimes", "pictures", *_other_tables(store)}
+        there = [table for table in tables if has_table(store.connection, table)]
+        counts = (store.connection.execute(f'SELECT count(*) FROM "{table}"').fetchone() for table in there)
+        return sum(int(count) for (count,) in counts)
 
 
 def _answers(store: ResponseStore) -> Iterator[str | None]:
@@ -54,18 +63,27 @@ def _line(check: Callable[..., object], *given: object) -> str | None:
     return None
 
 
-def _failures(store: ResponseStore) -> Iterator[str | None]:
-    columns = "key, error, attempts, runtime, updated"
-    for key, *rest in store.connection.execute(f"SELECT {columns} FROM failures"):
-        kept = checksums.intact(store.connection, rows.FAILURES, {key: rest})
-        yield None if kept else f"the failure {key} does not match its checksum: it will be asked again"
+def _question_sets(store: ResponseStore) -> Iterator[str | None]:
+    read = DenseStore(store.connection, store.path)
+    for (key,) in store.connection.execute("SELECT digest FROM question_sets"):
+        yield _line(read.question_set, key)
 
 
-def _dense_failures(store: ResponseStore) -> Iterator[str | None]:
-    columns = "context, question, error, attempts, runtime, updated"
-    for context, question, *rest in store.connection.execute(f"SELECT {columns} FROM block_failures"):
-        kept = checksums.intact(store.connection, dense.FAILURES, {context + question: rest})
-        yield None if kept else f"a failure of {context.hex()} does not match its checksum: it will be asked again"
+def _runtimes(store: ResponseStore) -> Iterator[str | None]:
+    for mark, body in store.connection.execute("SELECT digest, json FROM runtimes"):
+        kept = checksums.is_own_digest(mark, body)
+        yield None if kept else f"the runtime {mark} does not match its digest: it is recorded again by the next run"
+
+
+def _others(store: ResponseStore) -> Iterator[str | None]:
+    """Check what is made again where it is damaged: failures, and what engines and models keep."""
+    for table in _other_tables(store):
+        for key in checksums.changed_rows(store.connection, table):
+            yield None if key is None else f"{table} {key}: it does not match its checksum, and will be made again"
+
+
+def _other_tables(store: ResponseStore) -> list[str]:
+    return [table for table in checksums.tables(store.connection) if table != origins.PLACE]
 
 
 def _origins(store: ResponseStore) -> Iterator[str | None]:

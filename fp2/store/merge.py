@@ -139,8 +139,9 @@ def _add_answers(source: ResponseStore, target: ResponseStore, tick: Callable[[i
 
 
 def copy_runtimes(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what is recorded of devices, batch sizes and versions."""
-    target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", source.execute("SELECT * FROM runtimes"))
+    """Copy what is recorded of devices, batch sizes and versions, without rows that do not match their digests."""
+    kept = [row for row in source.execute("SELECT digest, json FROM runtimes") if checksums.is_own_digest(*row)]
+    target.executemany("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", kept)
 
 
 def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[str]:

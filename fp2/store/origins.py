@@ -149,7 +149,7 @@ def add(connection: sqlite3.Connection, path: Path, row: tuple[str, ...], keys: 
 
 _ADD_ORIGIN = "INSERT OR IGNORE INTO origins VALUES (?, ?)"
 _MODULUS = 1 << 128
-_PLACE = "pictures"
+PLACE = "pictures"
 
 
 def _sum(keys: Iterable[bytes]) -> int:
@@ -167,12 +167,12 @@ def _keys(connection: sqlite3.Connection, number: int) -> Iterable[bytes]:
 def _seal(connection: sqlite3.Connection, number: int, row: tuple[str, ...], total: int) -> None:
     """Store the checksum of an image: the sum of its keys, and a digest of that and of its row."""
     body = total.to_bytes(16, "big")
-    checksums.put(connection, _PLACE, {number: body + checksums.checksum(number, *row, body)})
+    checksums.put(connection, PLACE, {number: body + checksums.checksum(number, *row, body)})
 
 
 def _stored_sum(connection: sqlite3.Connection, path: Path, number: int, row: tuple[str, ...]) -> int | None:
     """Return the stored sum of an image's keys, None where a version without checksums recorded it."""
-    stored = checksums.get(connection, _PLACE, [number]).get(number)
+    stored = checksums.get(connection, PLACE, [number]).get(number)
     if stored is None:
         return None
     if checksums.checksum(number, *row, stored[:16]) != stored[16:]:
@@ -316,7 +316,7 @@ def _sharing(
 def _delete_checksums(connection: sqlite3.Connection, keys: Collection[str], chosen: Sequence[RecordedImage]) -> None:
     """Delete the checksums of deleted failures and images, whose keys would tell that they were there."""
     checksums.delete(connection, "failures", keys)
-    checksums.delete(connection, _PLACE, [image.id for image in chosen])
+    checksums.delete(connection, PLACE, [image.id for image in chosen])
     contexts = [(bytes.fromhex(key),) for key in keys]
     connection.executemany("DELETE FROM checksums WHERE place = 'block_failures' AND substr(key, 1, 32) = ?", contexts)
 

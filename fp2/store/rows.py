@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from fp2.errors import Fp2Error
-from fp2.hashing import canonical_json, sha256_bytes
+from fp2.hashing import canonical_json
 from fp2.store import checksums
-from fp2.store.database import as_user_error, connect, connect_read_only, transaction
+from fp2.store.database import as_user_error, connect, connect_read_only, put_runtime, transaction
 
 SCORED_BY = "scored_by"
 """The key in `numbers` of what a model returned about the text of an answer (`fp2.scorers.by_model`)."""
@@ -154,12 +154,11 @@ class ResponseStore:
             If its numbers are not JSON values.
         """
         batch = list(rows)
-        body = canonical_json(dict(runtime or {}))
-        mark, now = sha256_bytes(body), time.time()
+        now = time.time()
         with transaction(self.connection, self.path):
             tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
+            mark = put_runtime(self.connection, runtime or {})
             answers, failures = _split(batch, tries, mark, now)
-            self.connection.execute("INSERT OR IGNORE INTO runtimes VALUES (?, ?)", (mark, body.decode()))
             self.connection.executemany(PUT_ANSWER, answers)
             delete_failures(self.connection, [row[0] for row in answers])
             done = answered_keys(self.connection, [row[0] for row in failures])

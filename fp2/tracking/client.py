@@ -175,11 +175,19 @@ def as_user_error(where: str) -> Iterator[None]:
         raise Fp2Error(f"the package {error.name} is missing", where=shown_uri(where), fix=fix) from error
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
+        cure = next((cure for sign, cure in _CURES.items() if sign in first), "repair the MLflow store")
         raise Fp2Error(
             f"the MLflow store cannot be used: {first}",
             where=shown_uri(where),
-            fix="All answers are stored; repair the MLflow store, or run with tracking=none",
+            fix=f"All answers are stored; {cure}, or run with tracking=none",
         ) from error
+
+
+_CURES = {  # part of what a server answers -> what to do about it
+    "error code 401": "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN",
+    "Invalid Host header": "start the server with --allowed-hosts and the host (and port) of tracking.uri",
+    "error code 403": "ask the server's owner for permission on its experiments",
+}
 
 
 def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None]:
@@ -212,19 +220,23 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
 def _own_experiment(client: Any, config: Config) -> str:
     """Return the id of the experiment in a database; its artifacts are below `tracking.artifacts` or the project."""
     name = config.tracking.experiment
+    root = config.tracking.artifacts or _artifacts_here(config)
     found = client.get_experiment_by_name(name)
     if found is not None:
         _set_kind(client, found)
         return str(found.experiment_id)
-    root = config.tracking.artifacts or _artifacts_here(config)
     return str(client.create_experiment(name, f"{root.rstrip('/')}/{slug(name)}", tags={KIND_TAG: KIND}))
 
 
 def _artifacts_here(config: Config) -> str:
-    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database."""
+    """Return the folder of artifacts beside the SQLite store, or below `paths.mlruns` for another database.
+
+    It is created for its owner only: answers are in it, and `mlruns` of a checkout is readable by everybody.
+    """
     uri = tracking_uri(config)
     local = uri.startswith("sqlite:///")
     folder = Path(uri.removeprefix("sqlite:///")).parent if local else Path(config.paths.mlruns).resolve()
+    (folder / "artifacts").mkdir(mode=0o700, parents=True, exist_ok=True)
     return (folder / "artifacts").as_uri()
 
 

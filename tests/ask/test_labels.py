@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,8 @@ import pytest
 
 from fp2.ask.labels import KEY, RESOLVER, agreed, read_labels
 from fp2.errors import Fp2Error
+from fp2.runs.labelling import Sheet
+from fp2.scorers.labels import LabelScale
 from fp2.scorers.registry import build_scorer
 from fp2.store.salted_keys import keyed_frame
 
@@ -51,6 +54,28 @@ def test_an_answer_that_was_not_answered_has_no_label_and_none_is_an_error(tmp_p
         read_labels(twice, ANSWERS, SALT, SCORERS, "valence")
     with pytest.raises(Fp2Error, match="is no number"):
         read_labels(written(tmp_path, ANSWERS, label="good"), ANSWERS, SALT, SCORERS, "valence")
+
+
+def test_names_that_look_like_formulas_are_quoted_in_every_file_of_labels(tmp_path: Path) -> None:
+    answers = ANSWERS.assign(question_id="=1+1")
+    keys = [tuple(row) for row in answers[KEY].to_numpy()]
+    rows = [{"image": i, "subject": s, "question": q, "probability": "0.5"} for i, s, q in keys]
+    sheet = Sheet(
+        tmp_path,
+        LabelScale("valence", "is it kind?", {-1: "no", 1: "yes"}),
+        rows,
+        dict.fromkeys(keys, ("", "")),
+        {"scorer": "valence"},
+    )
+    for answer in keys:
+        sheet.append("-a", answer, -1)
+    assert sheet.given("-a") == dict.fromkeys(keys, -1)
+    merged = sheet.merge()
+    for path in tmp_path.glob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            cells = [(name, cell) for row in csv.DictReader(file) for name, cell in row.items()]
+        assert {name for name, cell in cells if cell[0] in "=+-@"} == {"label"}, "a number below 0 is no formula"
+    assert read_labels(str(merged), answers, SALT, SCORERS, "valence")["labeller"].tolist() == ["-a"] * 4
 
 
 def test_the_resolver_decides_and_else_the_mean_counts() -> None:

@@ -84,3 +84,6 @@ def test_full_size_shapes_on_a_small_scale(parts: Any, tmp_path: Path) -> None:
     for model in found["models"].values():
         assert model["hours_for_gras"] > 0
         assert model["max_abs_dlogit_bfloat16"] < 0.5
+        assert model["max_abs_dlogit_float32"] < 0.5
+        assert 0 < model["share_of_peak"] < 1
+        assert model["naive_compiled_ratio"] > 0

@@ -189,7 +189,7 @@ def _plain(name: str, cell: str) -> object:
         return int(cell)
     if name == "is_primary":
         return cell == "True"
-    if name in vocab.MULTI_CHOICE or cell.startswith(("[", "{")):
+    if (name in vocab.VOCABULARIES and vocab.VOCABULARIES[name].multi) or cell.startswith(("[", "{")):
         return ast.literal_eval(cell)
     return cell
 

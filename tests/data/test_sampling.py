@@ -138,7 +138,7 @@ def test_images_of_two_are_left_out_with_a_note():
     people = people_of({"p": (2, {}), "q": (1, {})}, pairs=(("p", "q"), ("q", "p")))
     alone, notes = single_person(people)
     assert len(alone) == 3
-    assert notes == ("2 image(s) that show two people were left out",)
+    assert notes == ("Images of two or more people were left out: 2. The questions are about one person.",)
     assert single_person(alone)[1] == ()
 
 

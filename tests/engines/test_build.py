@@ -112,7 +112,8 @@ def test_an_engine_is_found_by_its_entry_point() -> None:
         ({"target": "no_such_module:Echo"}, "cannot import 'no_such_module'"),
         (
             {"target": f"{__name__}:NotAnEngine"},
-            "is not an engine: it lacks Options, serves, needs, planted, create, family_sharing",
+            "is not an engine: it lacks Options, serves, needs, takes, from_hub, priced, planted, "
+            "create, family_sharing",
         ),
         ({"target": f"{__name__}:Half"}, "is not an engine: it lacks model_calls, identity, method, runtime, answer"),
     ],

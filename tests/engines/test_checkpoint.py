@@ -222,8 +222,13 @@ from fp2.errors import Fp2Error
 name, revision, what = sys.argv[1], sys.argv[2] or None, sys.argv[3]
 try:
     found = resolve_checkpoint(name, revision)
-    if what == "weights":
-        with_weights(found)
+    if what == "pickled":
+        try:
+            with_weights(found, option="the.option")
+        except Fp2Error as error:
+            print("REFUSED", error, end=" ")
+    if what:
+        with_weights(found, pickled=what == "pickled")
     print(found.id, found.revision, found.weights_digest, found.has_weights, "torch" in sys.modules)
 except Fp2Error as error:
     print("REFUSED", error)
@@ -251,6 +256,20 @@ def test_a_hub_model_small_files_first_then_weights_then_no_network(hub: str, tm
     for revision in ("", "main", COMMIT):
         said = ask_hub(tmp_path, "http://127.0.0.1:9", "some/model", revision=revision, what="weights", offline=True)
         assert said == f"some/model {COMMIT} None True False"
+    assert Hub.asked == []
+
+
+def test_pickled_weights_of_a_hub_are_fetched_only_where_they_are_permitted(hub: str, tmp_path: Path) -> None:
+    old = Path(shutil.copytree(Hub.folder, tmp_path / "old"))
+    (old / "model.safetensors").rename(old / "pytorch_model.bin")
+    Hub.folder = old
+    said = ask_hub(tmp_path / "home", hub, "some/model", what="pickled")
+    assert "has no weights as safetensors" in said
+    assert "the.option=true" in said
+    assert said.endswith(f"some/model {COMMIT} None True False")
+    Hub.asked.clear()
+    offline = ask_hub(tmp_path / "home", hub, "some/model", what="pickled", offline=True)
+    assert "has no weights as safetensors" in offline, "what is in the cache is not taken either"
     assert Hub.asked == []
 
 

@@ -7,6 +7,7 @@ import math
 import struct
 import zipfile
 import zlib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fp2 import plugins
 from fp2.engines.recorded.engine import RecordedEngine
+from fp2.engines.recorded.forms import Form, form_of, forms, inspect_log
 from fp2.engines.recorded.options import RecordedOptions, id_regex
 from fp2.engines.recorded.table import frame_answers, read_answers
 from fp2.errors import Fp2Error
@@ -271,6 +274,27 @@ def test_a_mapped_column_that_is_not_there_is_refused_with_the_nearest(tmp_path:
         RecordedOptions(answers=options.answers, columns={"txt": "reply"})
 
 
+def test_a_log_that_inflates_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.eval"
+    bomb = b'{"id": "' + bytes(200 << 20)
+    inspect_zip(log, zipfile.ZIP_DEFLATED, bomb)
+    assert log.stat().st_size < 300_000
+    with pytest.raises(Fp2Error, match=r"samples/0_epoch_1\.json has more than 128 MiB"):
+        read_answers(RecordedOptions(answers=str(log)))
+    inspect_zip(log, 93, bomb, said=100)
+    with pytest.raises(Fp2Error, match=r"samples/0_epoch_1\.json is damaged"):
+        read_answers(RecordedOptions(answers=str(log)))
+    monkeypatch.setattr(inspect_log, "_ALWAYS", 1 << 20)
+    inspect_zip(log, zipfile.ZIP_DEFLATED, *[b'{"id": "' + b" " * (1 << 19) + b'"}'] * 4)
+    with pytest.raises(Fp2Error, match="more than 200 times the size of the file"):
+        read_answers(RecordedOptions(answers=str(log)))
+    inspect_zip(log, zipfile.ZIP_DEFLATED, b"[" * 100_000)
+    with pytest.raises(Fp2Error, match="the log cannot be read"):
+        read_answers(RecordedOptions(answers=str(log)))
+
+
 def test_several_files_are_one_and_rows_are_named_by_their_file(tmp_path: Path) -> None:
     for name, p in (("a", 0.5), ("b", 7)):
         one_file(tmp_path / f"{name}.csv", f"image,question,p_yes\n{name},T1_kind,{p}\n")
@@ -348,9 +372,13 @@ FAILED = {
 }
 
 
-def inspect_zip(path: Path, method: int) -> None:
-    """Write a log as Inspect does: a file for each sample, compressed by deflate or, as it does now, by Zstandard."""
-    members = {f"samples/{n}_epoch_1.json": json.dumps(one).encode() for n, one in enumerate((SAMPLE, FAILED))}
+def inspect_zip(path: Path, method: int, *bodies: bytes, said: int | None = None) -> None:
+    """Write a log as Inspect does: a file for each sample, compressed by deflate or, as it does now, by Zstandard.
+
+    `said` is the size that the log says a sample has, if it lies.
+    """
+    bodies = bodies or tuple(json.dumps(one).encode() for one in (SAMPLE, FAILED))
+    members = {f"samples/{n}_epoch_1.json": body for n, body in enumerate(bodies)}
     if method != 93:
         with zipfile.ZipFile(path, "w", method) as archive:
             for name, data in {"_journal/start.json": b"{}", **members}.items():
@@ -359,7 +387,7 @@ def inspect_zip(path: Path, method: int) -> None:
     body, central = b"", b""
     for name, data in members.items():
         packed = pa.compress(data, codec="zstd", asbytes=True)
-        sizes = struct.pack("<HHHIII", method, 0, 33, zlib.crc32(data), len(packed), len(data))
+        sizes = struct.pack("<HHHIII", method, 0, 33, zlib.crc32(data), len(packed), said or len(data))
         central += struct.pack("<IHHH", 0x02014B50, 63, 63, 0) + sizes
         central += struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, len(body)) + name.encode()
         body += (
@@ -381,3 +409,32 @@ def test_a_log_of_inspect_is_read(tmp_path: Path, kind: str) -> None:
     assert supplied.frame["status"].tolist() == ["answered", "error"]
     assert supplied.frame["question"].tolist() == [WORK.text, WORK.text]
     assert supplied.frame["image"].tolist()[0] == "a.png"
+
+
+def _lines(path: Path) -> pd.DataFrame:
+    return pd.DataFrame([line.split(" > ") for line in path.read_text().splitlines()], columns=["where", "said"])
+
+
+LINES = Form("lines", (".lines",), {"image": ("where",), "text": ("said",)}, _lines, lambda path, rows, about: None)
+
+
+@pytest.mark.parametrize("target", ["LINES", "read_answers"])
+def test_a_form_of_another_package_is_used_and_what_is_no_form_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    point = EntryPoint("lines", f"{__name__}:{target}", plugins.FORMS)
+    real = plugins.installed
+    monkeypatch.setattr(plugins, "installed", lambda group: {"lines": point} if group == plugins.FORMS else real(group))
+    forms.cache_clear()
+    plugins._warn_once.cache_clear()
+    try:
+        (tmp_path / "a.lines").write_text("p1 > kind\n", encoding="utf-8")
+        if target == "LINES":
+            assert form_of(tmp_path / "a.lines").name == "lines"
+            assert form_of(tmp_path / "a.lines").read(tmp_path / "a.lines")["said"].tolist() == ["kind"]
+        else:
+            assert "lines" not in forms()
+            assert "is not the form 'lines'" in capsys.readouterr().err
+        assert form_of(tmp_path / "a.csv", exists=False).name == "csv"
+    finally:
+        forms.cache_clear()

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.planted_effects import expected_effects, group_means, vader_compound
 from fp2.data.peeps.figure import (
     EXPRESSIONS,
     GLASSES,
@@ -27,7 +28,6 @@ from fp2.data.peeps.figure import (
 )
 from fp2.errors import Fp2Error
 from fp2.models.cues import see
-from fp2.models.expected import expected_effects, group_means, vader_compound
 from fp2.models.planted import MODEL_FOLDER, PLANTED_FILE, load_planted
 
 PLANTED = load_planted()

@@ -27,8 +27,13 @@ from fp2.runs.viewer import load_viewed
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")
 PAGES = ("dashboard", "hostile dashboard", "sweep", "hostile sweep", "passport", "comparison", "view", "notebook")
-WIDTHS = (390, 800, 1400)
-"""A phone, a tablet, a desk."""
+WIDTHS = (390, 800, 1280, 1400)
+"""A phone, a tablet, two desks."""
+CLIPPED = """Array.from(document.querySelectorAll('.scroll')).filter(e => e.checkVisibility()
+  && e.scrollWidth > e.clientWidth).map(e => e.getAttribute('aria-label'))"""
+"""Labels of the tables that go on beyond their right edge."""
+A4 = {"dashboard": (1047, 718), "sweep": (1047, 718), "passport": (688, 1016)}
+"""CSS pixels between the margins that the page states: 10 mm in landscape, 14 mm in portrait."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 
@@ -136,6 +141,43 @@ def test_a_page_is_never_wider_than_the_window(browser: Any, addresses: dict[str
         for width in WIDTHS:
             one.page.set_viewport_size({"width": width, "height": 900})
             assert one.page.evaluate("document.documentElement.scrollWidth") <= width, width
+            if width >= WIDTHS[2] and name in A4:
+                assert one.page.evaluate(CLIPPED) == [], width
+
+
+def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(browser: Any, addresses: Any) -> None:
+    with Opened(browser, addresses["dashboard"], WIDTHS[0], "light") as one:
+        widths = one.page.evaluate(
+            "Array.from(document.querySelectorAll('#sample tr:not([hidden]) td:has(q)'), e => e.clientWidth)"
+        )
+        assert min(widths) > 0.85 * WIDTHS[0]  # raises if there is none
+        labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"
+        assert "attr(data-label)" in one.page.evaluate(labels) or "Answer" in one.page.evaluate(labels)
+        table = one.page.locator(".scroll[aria-label='Disparities: valence by gender']")
+        masks = "e => getComputedStyle(e).maskImage"
+        assert "gradient" in table.evaluate(masks)
+        first = "e => e.querySelector('tbody th').getBoundingClientRect().left - e.getBoundingClientRect().left"
+        table.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+        one.page.wait_for_function(
+            "!document.querySelector(\".scroll[aria-label='Disparities: valence by gender'].more\")"
+        )
+        assert table.evaluate(masks) == "none"
+        assert table.evaluate(first) == 0
+
+
+@pytest.mark.parametrize("name", A4)
+def test_nothing_is_cut_or_folded_on_paper(browser: Any, addresses: dict[str, str], name: str) -> None:
+    with Opened(browser, addresses[name], A4[name][0], "light") as one:
+        one.page.set_viewport_size(dict(zip(("width", "height"), A4[name], strict=True)))
+        one.page.emulate_media(media="print")
+        one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert one.page.evaluate(CLIPPED) == []
+        assert one.page.evaluate("document.documentElement.scrollWidth") <= A4[name][0]
+        left = "details:not([open]), :not(th) > button"
+        shown = f"Array.from(document.querySelectorAll('{left}')).filter(e => e.checkVisibility()).length"
+        assert one.page.evaluate(shown) == 0
+        one.page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert one.page.locator("details[open]").count() == 0
 
 
 @pytest.mark.parametrize("name", ["dashboard", "sweep"])

@@ -171,14 +171,54 @@ def test_numbers_of_the_rows_are_on_the_page(results: dict[str, Any]) -> None:
     )
     line = next(r for r in page.rows if len(r) > 8 and r[0] == "P6 Neighbourhood")
     assert line[1] == f"{row['raw']:.3f}"
-    assert line[2] == "biased"
+    assert line[2].replace(" ", "") == "biasedlargerthan0.050"
     assert line[3] == f"{row['null_mean']:.3f} ({row['null_p95']:.3f})"
     assert line[4] == f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
-    assert line[9:] == ["Africa", "Oceania"]
+    assert line[8] == f"{row['hedges_g']:.2f}"
+    assert line[10:] == ["Africa", "Oceania"]
     tables = [a for t, a in page.tags if t == "div" and "data-scorer" in a]
     assert {(a["data-cut"], a["data-scorer"]) for a in tables} == {
         (r["cut"], r["scorer"]) for r in results["disparities"]
     }
+
+
+def test_the_head_says_what_was_found_on_whom_under_which_terms_and_by_whom(results: dict[str, Any]) -> None:
+    results["dataset"] |= {
+        "terms": "CC0 1.0", "caution": "The people are drawings.", "scales": {"skin_tone": "Fitzpatrick"},
+        "without_value": {"region": 3, "pronoun": 0},
+    }  # fmt: skip
+    results["composites"]["region"] |= {"magnitude": 0.24, "magnitude_low": 0.2, "magnitude_high": 0.28}
+    html = render_dashboard(results, [], [], key_id="ab12" * 16)
+    head = " ".join(re.sub(r"<[^>]+>", " ", html.split("<header>")[1].split("</header>")[0]).split())
+    rows = [
+        r for r in results["disparities"] if (r["scorer"], r["cut"]) == ("valence", "region") and r["raw"] is not None
+    ]
+    names = [r["probe"].capitalize() for r in rows if r["significant"]]
+    assert names
+    assert f"by region: {len(names)} of {len(rows)} : " in head
+    listed = head.split("by region: ")[1].split("(3 of ")[0]
+    assert [name for name in ("Occupation", "Education", "Trust", "Neighbourhood") if name in listed] == names
+    assert "(3 of 400 subjects have no value and are in no group)" in head
+    assert head.index("The people are drawings.") < head.index("Probes whose mean") < head.index("Composite by region")
+    assert "0.240 (90 % CI 0.200 to 0.280) severity:" in head
+    assert "terms of use of the data CC0 1.0" in head
+    assert f"signing key {'ab12' * 16}" in head
+    assert "lexicon stereotype version – (sha256 ffffffffffff…)" in head
+    assert "skin tone (Fitzpatrick)" in html
+    answers = html.split("Answers, refusals and failures by group")[1]
+    missing = re.findall(r"<em>no value</em>.*?<td[^>]*>(\d+)</td>", answers)
+    assert missing == ["3", "0"]  # and no row where the run does not say
+
+
+def test_the_higher_group_of_a_significant_pair_has_the_upward_mark_whatever_the_direction(
+    results: dict[str, Any],
+) -> None:
+    table = render_dashboard(results, [], []).split('id="h-means"')[1]
+    for scorer, worse in (("valence", "lower"), ("stereotype", "higher")):
+        row = next(r for r in results["disparities"] if r["significant"] and r["scorer"] == scorer)
+        own = table.split(f'data-cut="{row["cut"]}" data-scorer="{scorer}"')[1].split("</table>")[0]
+        line = next(part for part in own.split("<tr>") if f"<bdi>{row['worst_group']}</bdi>" in part)
+        assert f'<span class="hide">{worse}</span>' in line
 
 
 def test_answers_that_occur_once_are_counted_but_not_shown(results: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from bench import REPOSITORY, fp2
 from fp2.report.keys import SigningKey, generate_key
 from fp2.report.passport import build_statement, write_passport
 from fp2.report.readable import MOST_ROWS, document, to_html, to_pdf
-from fp2.report.verify import verify_passport
+from fp2.report.verify import payload_digest, verify_passport
 
 RELEASED = sorted((REPOSITORY / "tests" / "releases").glob("*/runs/*/passport.json"))
 
@@ -62,7 +62,7 @@ def test_what_the_schema_refuses(results: dict[str, Any]) -> None:
 def test_the_page_has_the_numbers_and_what_was_verified(
     passport: Path, key: SigningKey, results: dict[str, Any]
 ) -> None:
-    page = document(verify_passport(passport, [key.public_path]), 1)
+    page = document(verify_passport(passport, [key.public_path]), 1, payload_digest(passport))
     html = to_html(page)
     for cut, row in results["composites"].items():
         if row["value"] is not None:
@@ -93,11 +93,11 @@ def test_hostile_names_stay_text(passport: Path, key: SigningKey) -> None:
     outcome = verify_passport(passport, [key.public_path])
     assert outcome.statement is not None
     outcome.statement["predicate"]["model"]["name"] = "<script>alert(1)</script>"
-    assert "<script>" not in to_html(document(outcome, 1))
+    assert "<script>" not in to_html(document(outcome, 1, 64 * "0"))
 
 
 def test_the_pdf_is_one_page_of_text(passport: Path, key: SigningKey) -> None:
-    data = to_pdf(document(verify_passport(passport, [key.public_path]), 1))
+    data = to_pdf(document(verify_passport(passport, [key.public_path]), 1, payload_digest(passport)))
     assert data.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type /Page\b", data)) == 1
     streams = [

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from fp2.errors import Fp2Error
-from fp2.scorers.lexicon import PACKAGED, SHARED, load_lexicon
+from fp2.scorers.lexicon import PACKAGED, load_lexicon, packaged_lexicons
 from fp2.scorers.refusal import load_refusals
 
 GOOD = {
@@ -33,10 +33,14 @@ def test_sizes_are_those_of_the_page():
     assert len(load_refusals("refusal").ids) == 18
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGED.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_packaged_list_names_itself_and_says_what_it_is(path):
-    if path.stem in SHARED:
-        return
+def test_files_that_lexicons_share_are_none():
+    shared = {path.stem for path in PACKAGED.glob("*.yaml")} - set(packaged_lexicons())
+    assert shared == {"negation", "negation_2", "refusal_weights", "scene", "vocabulary"}
+
+
+@pytest.mark.parametrize("name", packaged_lexicons())
+def test_every_packaged_list_names_itself_and_says_what_it_is(name):
+    path = PACKAGED / f"{name}.yaml"
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     name, _, version = path.stem.rpartition("_") if path.stem[-1].isdigit() else (path.stem, "", "1")
     assert (content["name"], content["version"]) == (name, version)

@@ -23,7 +23,7 @@ from fp2.scorers.base import Scored
 
 class Length:
     version, yes_no, probes, lexicon = "1", False, None, None
-    n_people, uses_subject_attributes = 1, False
+    n_people, uses_subject_attributes, label_scale = 1, False, None
     bins = (0.0, 50.0, 100.0)
 
     def __init__(self, name, higher_is_better, value_range, smallest_effect, unit=1):
@@ -86,7 +86,7 @@ def test_a_scorer_from_outside_the_tree(tmp_path, monkeypatch):
     scorer = build_scorers(specs)["length"]
     assert scorer.name == "length"
     np.testing.assert_array_equal(scorer.score(["abcd"], ["p"]).values, [2.0])
-    with pytest.raises(Fp2Error, match=r"is not a scorer: it lacks version, .*, uses_subject_attributes"):
+    with pytest.raises(Fp2Error, match=r"is not a scorer: it lacks version, .*, uses_subject_attributes, label_scale"):
         build_scorer("half", {"target": "own_length:Half"})
     for change, says in (({"unti": 2}, "unknown key 'unti'.*'unit'"), ({"unit": "two"}, "the scorer cannot be built")):
         with pytest.raises(Fp2Error, match=says):

@@ -9,13 +9,18 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 from statsmodels.stats.proportion import proportion_confint
 
 import fp2.stats
+from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import stream
 from fp2.stats.core.resampling import observed_moments
+from fp2.stats.core.units import prepare
 from fp2.stats.disparities import disparity, disparity_panel
+from fp2.stats.interval import gap_tests
+from fp2.stats.joint import joint_permutations
+from fp2.stats.options import make_options
 
 
 def test_interval_equals_plain_loops():
@@ -156,3 +161,46 @@ def test_the_minimum_detectable_gap_of_rates_is_found_with_its_power():
 
     gap = np.mean([row.mde80 for row in rows(0.0, 60)])
     assert 0.74 < np.mean([row.p_value <= 0.05 for row in rows(gap, 400)]) < 0.86
+
+
+def test_the_contrast_of_all_groups_is_the_least_distance_to_means_within_the_bound():
+    """Against a numerical minimum; the lower end is where the test of a gap above it starts to reject."""
+    rng = np.random.default_rng(3)
+    sizes = [24, 22, 20, 18, 16]
+    samples = [rng.normal(0.3 * (k > 1), 0.2, n) for k, n in enumerate(sizes)]
+    y, groups = np.concatenate(samples), np.repeat(list("abcde"), sizes)
+    test = _only_test(y, groups)
+    pool = sum((n - 1) * x.var(ddof=1) for x, n in zip(samples, sizes, strict=True)) / (sum(sizes) - 5)
+    square = np.array([((len(x) - 1) * x.var(ddof=1) + pool) / len(x) / len(x) for x in samples])
+    mean = np.array([x.mean() for x in samples])
+
+    def least(bound):
+        def off(a):
+            return ((mean - np.clip(mean, a, a + bound)) ** 2 / square).sum()
+
+        return optimize.minimize_scalar(
+            off, bounds=(mean.min() - 1, mean.max()), method="bounded", options={"xatol": 1e-12}
+        )
+
+    ratio = stats.studentized_range.ppf(0.95, 5, np.inf) / math.sqrt(2 * stats.chi2.ppf(0.95, 4))
+    pair = max(
+        abs(mean[g] - mean[h]) / math.sqrt(square[g] + square[h]) for g, h in itertools.combinations(range(5), 2)
+    )
+    assert test.statistic(0.0) == pytest.approx(max(ratio * math.sqrt(least(0.0).fun), pair))
+    assert ratio * math.sqrt(least(0.0).fun) > pair, "all groups together decide here"
+    for bound in (0.05, 0.1, 0.2):
+        assert test._contrast(bound) == pytest.approx(ratio * math.sqrt(least(bound).fun), rel=1e-6)
+    low = test.low(0.05)
+    assert 0 < low < np.ptp(mean)
+    assert test.exceeds_p(low - 1e-6) <= 0.05 < test.exceeds_p(low + 1e-6)
+
+
+def _only_test(y, groups):
+    entries = read_entries(y[:, None], groups, range(len(y)), None)
+    options = make_options(
+        1, higher_is_better=True, value_ranges=(-3.0, 3.0), bins=None, yes_no=False, smallest_effects=0.05,
+        n_permutations=999, n_bootstrap=0, seed=1, alpha=0.05, min_subjects=10,
+    )  # fmt: skip
+    p = prepare(entries, cell_means(entries), 10)
+    (test,) = gap_tests(p, joint_permutations(p, options), np.array([False]))
+    return test

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from fp2.engines.dual.encoder import EmbeddingCache
+from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
+from fp2.protocols.narrow.prediction_cache import PredictionCache
 from fp2.store import origins
 from fp2.store.dense import DenseStore, Piece, QuestionSet
+from fp2.store.integrity import count_checked, damaged_rows
+from fp2.store.merge import merge_stores
 from fp2.store.rows import ResponseStore
 from fp2.tables import YES_NO_NUMBERS, Answer
 
@@ -113,3 +117,82 @@ def test_a_changed_embedding_is_computed_again(tmp_path: Path) -> None:
     cache.put({"k": vector})
     np.testing.assert_array_equal(cache.get(["k"])["k"], vector)
     connection.close()
+
+
+DAMAGE = {
+    "answers": "text = 'other'",
+    "failures": "attempts = 9",
+    "blocks": "answered = 7",
+    "block_failures": "error = 'other'",
+    "question_sets": "questions = X'00'",
+    "runtimes": "json = replace(json, 'cpu', 'gpu')",
+    "pictures": "subject = 'other'",
+    "embeddings": "vector = X'0000803F00004040'",
+    "server_reports": "json = replace(json, 'true', 'false')",
+    "narrow_predictions": "path = '/other.png'",
+}
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a row in every table that is not a mere cache of a file's digest."""
+    path = tmp_path_factory.mktemp("full") / "store.sqlite"
+    with ResponseStore(path) as store:
+        origins.create_tables(store.connection)
+        store.put_many([(A, Answer("i", "q", "words")), (B, Answer("i", "r", None, "no"))], {"device": "cpu"})
+        dense, wanted = DenseStore(store.connection, path), QuestionSet((B, C))
+        dense.register(wanted)
+        numbers = np.full((len(YES_NO_NUMBERS), 1), 0.5, np.float32)
+        dense.put([Piece(A, np.array([0]), numbers, ((1, "never"),))], wanted)
+        origins.add(store.connection, path, PICTURE, [bytes.fromhex(A)])
+        EmbeddingCache(store.connection).put({A: np.array([1, 2], np.float32)})
+        ServerReports(store.connection).put("http://a", "m", Report({"version": "1"}, {}, True, 5.0))
+        PredictionCache(store.connection, {}, "person").put("shown", Path("/a.png"), [])
+    return path
+
+
+def test_every_table_is_checked(full: Path) -> None:
+    assert list(damaged_rows(full)) == []
+    ticks: list[int] = []
+    list(damaged_rows(full, ticks.append))
+    assert sum(ticks) == count_checked(full)
+    with sqlite3.connect(full) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    connection.close()
+    assert tables - set(DAMAGE) == {"schema", "checksums", "origins", "salts"}  # the last two by `pictures`, and not
+
+
+@pytest.mark.parametrize("table", DAMAGE)
+def test_a_changed_row_of_any_table_is_found(full: Path, tmp_path: Path, table: str) -> None:
+    path = Path(shutil.copy(full, tmp_path))
+    connection = sqlite3.connect(path)
+    with connection:
+        assert connection.execute(f"UPDATE {table} SET {DAMAGE[table]}").rowcount >= 1
+    connection.close()
+    assert len(list(damaged_rows(path))) >= 1
+
+
+def test_a_changed_report_of_a_server_is_requested_again(full: Path, tmp_path: Path) -> None:
+    connection = sqlite3.connect(shutil.copy(full, tmp_path), isolation_level=None)
+    reports = ServerReports(connection)
+    before = reports.get("http://a", "m")
+    assert before is not None
+    assert before.uses_images
+    connection.execute(f"UPDATE server_reports SET {DAMAGE['server_reports']}")
+    assert reports.get("http://a", "m") is None
+    reports.put("http://a", "m", before)
+    assert reports.get("http://a", "m") == before
+    connection.execute("DELETE FROM checksums WHERE place = 'server_reports'")  # as version 0.3.0 wrote it
+    assert reports.get("http://a", "m") == before
+    connection.close()
+
+
+def test_a_changed_runtime_is_not_copied_and_is_recorded_again(full: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(full, tmp_path))
+    with ResponseStore(path) as store:
+        store.connection.execute(f"UPDATE runtimes SET {DAMAGE['runtimes']}")
+    merge_stores([path, full], tmp_path / "both.sqlite")
+    assert list(damaged_rows(tmp_path / "both.sqlite")) == []
+    with ResponseStore(path) as store:
+        store.put_many([(C, Answer("i", "s", "more"))], {"device": "cpu"})
+    assert list(damaged_rows(path)) == []

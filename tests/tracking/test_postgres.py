@@ -1,9 +1,13 @@
-"""Runs logged to a PostgreSQL server that the test starts, and through an MLflow server that keeps the files."""
+"""Runs logged to a PostgreSQL server that the test starts, and through an MLflow server that keeps the files.
+
+The files lie in a folder, or in a bucket of an S3 server on this machine (moto's).
+"""
 
 from __future__ import annotations
 
 import getpass
 import importlib.util
+import io
 import multiprocessing
 import os
 import shutil
@@ -15,9 +19,11 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from bench import Bench, files_in, fp2, run_child
 
@@ -30,6 +36,10 @@ INITDB = BINARIES or (Path(found) if (found := shutil.which("initdb")) else None
 needs_server = pytest.mark.skipif(
     INITDB is None or importlib.util.find_spec("psycopg") is None,
     reason="PostgreSQL or the extra `postgres` is not installed",
+)
+needs_s3 = pytest.mark.skipif(
+    importlib.util.find_spec("moto") is None or importlib.util.find_spec("boto3") is None,
+    reason="boto3 or the S3 server of moto is not installed",
 )
 
 
@@ -138,32 +148,107 @@ def count(database: str, run_id: str) -> int:
         return int(connection.execute(query, {"run": run_id}).scalar_one())
 
 
-@needs_server
-def test_files_go_through_the_server_to_where_it_keeps_them(bench: Bench, database: str, tmp_path: Path) -> None:
-    port = free_port()
-    kept = tmp_path / "bucket"
+@contextmanager
+def served(destination: str, cwd: Path, **env: str) -> Iterator[str]:
+    """Serve MLflow on this machine, with the files of its runs at `destination`; the address."""
+    address = f"http://127.0.0.1:{free_port()}"
     off = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", "--artifacts-destination", kept.as_uri(),
-         "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
-        env={**os.environ, **off, "MLFLOW_BACKEND_STORE_URI": database}, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, cwd=tmp_path,
+        [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", "--artifacts-destination", destination,
+         "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--workers", "1"],
+        env={**os.environ, **off, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd,
     )  # fmt: skip
     try:
         until = time.monotonic() + 90
         while time.monotonic() < until:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+            with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=2):
                 break
             time.sleep(0.3)
-        uri = f"tracking.uri=http://127.0.0.1:{port}"
+        yield address
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@needs_server
+def test_files_go_through_the_server_to_where_it_keeps_them(bench: Bench, database: str, tmp_path: Path) -> None:
+    kept = tmp_path / "bucket"
+    with served(kept.as_uri(), tmp_path, MLFLOW_BACKEND_STORE_URI=database) as address:
+        uri = f"tracking.uri={address}"
         outcome = bench.run("tracking=mlflow", uri, "tracking.experiment=served")
         assert outcome.exit_status == 0
         assert any(name.endswith("passport.json") for name in files_in(kept))
         assert fp2("check", outcome.run_id, uri, "tracking.experiment=served", *bench.paths) == 0
         assert not (bench.root / "mlruns").exists()
+
+
+@pytest.fixture
+def bucket() -> Iterator[tuple[Any, dict[str, str]]]:
+    """A bucket of an S3 server on this machine, and the environment that reaches it."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    keys = {"AWS_ACCESS_KEY_ID": "a-key", "AWS_SECRET_ACCESS_KEY": "a-secret-of-the-bucket"}
+    server = ThreadedMotoServer("127.0.0.1", free_port(), verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    try:
+        env = {**keys, "AWS_DEFAULT_REGION": "us-east-1", "MLFLOW_S3_ENDPOINT_URL": address}
+        at = {"aws_access_key_id": keys["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": keys["AWS_SECRET_ACCESS_KEY"]}
+        made = boto3.resource("s3", endpoint_url=address, region_name="us-east-1", **at).Bucket("runs")
+        made.create()
+        yield made, env
     finally:
-        server.terminate()
-        server.wait(30)
+        urllib.request.urlopen(f"{address}/moto-api/reset", data=b"").close()  # it outlives its server
+        server.stop()
+
+
+def held(bucket: Any, run_id: str, name: str) -> bytes:
+    """Return a file of a run as the bucket has it."""
+    (key,) = [one.key for one in bucket.objects.all() if one.key.endswith(f"/{run_id}/artifacts/{name}")]
+    return bytes(bucket.Object(key).get()["Body"].read())
+
+
+@needs_s3
+def test_a_bucket_behind_the_server_has_the_files_and_only_the_server_its_keys(
+    bench: Bench, bucket: tuple[Any, dict[str, str]], tmp_path: Path
+) -> None:
+    kept, keys = bucket
+    store = f"sqlite:///{tmp_path / 'served.db'}"
+    with served("s3://runs/fp2", tmp_path, MLFLOW_BACKEND_STORE_URI=store, **keys) as address:
+        where = [f"tracking.uri={address}", "tracking.experiment=served", *bench.paths]
+        outcome = bench.run("tracking=mlflow", *where[:2])
+        assert outcome.exit_status == 0
+        for name in ("results.json", "passport.json", "people.parquet", "responses.parquet"):
+            assert held(kept, outcome.run_id, name) == (outcome.folder / name).read_bytes(), name
+        people = pd.read_parquet(outcome.folder / "people.parquet")
+        shutil.rmtree(bench.outputs)  # the bucket alone has them now
+        assert fp2("rerun", outcome.run_id, *where) == 0
+        image = pd.read_csv(bench.table)["file"][0]
+        assert fp2("purge", "--image", image, "--yes", *where) == 0
+        assert len(pd.read_parquet(io.BytesIO(held(kept, outcome.run_id, "people.parquet")))) == len(people) - 1
+    assert not (bench.root / "mlruns").exists()
+
+
+@needs_s3
+def test_a_run_writes_into_a_bucket_itself_and_a_purge_empties_it(
+    bench: Bench, bucket: tuple[Any, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fp2.tracking.files import logged_runs, remove
+
+    kept, keys = bucket
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    words = ("tracking=mlflow", "tracking.artifacts=s3://runs/own", "tracking.experiment=own")
+    outcome = bench.run(*words)
+    assert outcome.exit_status == 0
+    assert held(kept, outcome.run_id, "results.json") == (outcome.folder / "results.json").read_bytes()
+    config = bench.config(*words)
+    (logged,) = logged_runs(config)
+    remove(logged, config)
+    assert [one.key for one in kept.objects.all() if outcome.run_id in one.key] == []
+    secret = keys["AWS_SECRET_ACCESS_KEY"].encode()
+    assert [path for path in bench.root.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
 
 
 def test_a_driver_that_is_missing_is_one_line_and_costs_no_answer(

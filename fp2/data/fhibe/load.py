@@ -207,7 +207,10 @@ class _PeopleReader:
         frame = people_table({name: cells for name, cells in self.columns.items() if not _unused(name, cells)})
         self._check_images(frame["image_path"].unique().tolist())
         lines = schema.lines()
-        return Dataset("fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()))
+        return Dataset(
+            "fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()),
+            scales={"skin_tone": "Fitzpatrick"},
+        )  # fmt: skip
 
     def _file(self, main_id: str, subject_id: str, relative: Path, row: Cells) -> ImageFile | None:
         """Return the image of the row, or None if there is no face crop of this subject."""

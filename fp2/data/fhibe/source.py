@@ -143,7 +143,10 @@ class Fhibe(DataSource[FhibeOptions]):
             dataset = read_release(release, expand_regions=chosen.expand_regions, fallback=fallback, tick=tick)
         if context.remote:
             context.progress.note("FHIBE's images will be sent to another machine: do the terms of use allow that?")
-        return replace(dataset, name=chosen.name, settings={**dataset.settings, "terms": terms})
+        stated = (
+            f"Sony's terms of use of FHIBE, known version {terms['terms']}, acknowledged {terms['acknowledged'][:10]}"
+        )
+        return replace(dataset, name=chosen.name, settings={**dataset.settings, "terms": terms}, terms=stated)
 
 
 def _n_rows(path: Path) -> int:

@@ -169,8 +169,6 @@ VOCABULARIES: dict[str, Vocabulary] = {
         Vocabulary("subject_position", {2: "Right", 4: "None"}, open=True),
     )
 }
-MULTI_CHOICE: tuple[str, ...] = tuple(name for name, vocabulary in VOCABULARIES.items() if vocabulary.multi)
-SINGLE_CHOICE: tuple[str, ...] = tuple(name for name, vocabulary in VOCABULARIES.items() if not vocabulary.multi)
 
 # BlazePose order, right before left.
 KEYPOINTS: tuple[str, ...] = _words(
@@ -180,7 +178,6 @@ KEYPOINTS: tuple[str, ...] = _words(
     "|Left thumb knuckle|Right hip|Left hip|Right knee|Left knee|Right ankle|Left ankle|Right heel|Left heel"
     "|Right foot index|Left foot index"
 )
-FACE_KEYPOINTS: tuple[str, ...] = KEYPOINTS[:11]
 SEGMENT_CLASSES: tuple[str, ...] = _words(
     "Face skin|Upper body skin|Left arm skin|Right arm skin|Left leg skin|Right leg skin|Head hair|Left eyebrow"
     "|Right eyebrow|Left eye|Right eye|Nose|Upper lip|Lower lip|Inner mouth|Left shoe|Right shoe|Headwear|Mask"

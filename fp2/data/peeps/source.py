@@ -18,6 +18,9 @@ NOTE = (
     "the results are about the model and the drawings, not about people."
 )
 
+CAUTION = "The people are drawings. Their region is shown by a backdrop pattern only: no physical trait stands for it."
+TERMS = "CC0 1.0 (Open Peeps by Pablo Stanley)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PeepsOptions(DataOptions):
@@ -71,7 +74,9 @@ def load_peeps(
 
     spec = spec or PeepsSpec()
     loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
-    return replace(loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=())
+    return replace(
+        loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=(), terms=TERMS, caution=CAUTION
+    )  # fmt: skip
 
 
 def _root(cache_dir: Path, spec: PeepsSpec) -> Path:

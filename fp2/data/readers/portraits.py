@@ -95,7 +95,9 @@ def load_casual_conversations(root: Path) -> Dataset:
         raise Fp2Error("none of the images is a frame of a labelled subject", where=str(files[0]), fix=fix)
     table, notes = boxed_people(people, pictures, files[0])
     release = "1" if isinstance(labels, dict) else "2"
-    return Dataset("casual_conversations", release, table, (*notes, *counted(left_out)))
+    notes = (*notes, *counted(left_out))
+    scales = {"skin_tone": "Fitzpatrick", "monk_skin_tone": "Monk"}
+    return Dataset("casual_conversations", release, table, notes, scales=scales)
 
 
 def _plain(name: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf.loading import load_weights, loading_error, silence_loaders
-from fp2.engines.hf.model import HfSpec, cached_model
+from fp2.engines.hf.model import PICKLED, HfSpec, cached_model
 from fp2.engines.hf.placement import input_device, resolve_device
 from fp2.engines.hf.processors import check_backend
 from fp2.errors import Fp2Error
@@ -161,7 +161,7 @@ def load_dual(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedDual:
     spec.placement.check(device, spec.dtype)
     silence_loaders()
     own = replace(spec, trust_remote_code=False)
-    path = with_weights(checkpoint)
+    path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
     return cached_model(("dual", checkpoint, path, own, device), lambda: _load(checkpoint, path, own, device))
 
 

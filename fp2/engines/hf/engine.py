@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, versions
+from fp2.engines.base import BaseEngine, ModelProfile, Positive, failed, prefetched, remote_code, versions
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.adapters import adapter_identity
 from fp2.engines.hf.custom_code.loading import CustomCodePrompt, session_class, uses_custom_code
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fp2.engines.hf.inputs import ImageQuestions
     from fp2.engines.hf.session import Session
 
+REMOTE_CODE = "Code of the checkpoint runs with the rights of the user (model.trust_remote_code=true)"
 GENERATE = "generate/2"  # raise the number with every change that can change an answer
 _SMALL_MODEL = 50_000_000  # parameters
 _AHEAD = 16  # images encoded before the model needs them
@@ -126,6 +127,17 @@ class HfEngine(BaseEngine):
         """Forward passes and generate calls so far."""
         session = self.__dict__.get("_session")
         return session.model_calls if session else 0
+
+    @property
+    def limitations(self) -> Sequence[str]:
+        """Whose code runs with the model, if any does."""
+        code = remote_code(self.identity())
+        return [f"{REMOTE_CODE}: {code}"] if code else ()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """The same, before it runs."""
+        return self.limitations
 
     def profile(self) -> ModelProfile:
         """Return what the checkpoint says without being loaded."""

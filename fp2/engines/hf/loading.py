@@ -14,7 +14,7 @@ from fp2.engines.checkpoint import Checkpoint, with_weights
 from fp2.engines.hf.adapters import adapter_folder, merge_adapter
 from fp2.engines.hf.custom_code.loading import check_allowed, load_custom, uses_custom_code
 from fp2.engines.hf.families import facts_for
-from fp2.engines.hf.model import HfSpec, LoadedModel, cached_model, is_out_of_memory
+from fp2.engines.hf.model import PICKLED, HfSpec, LoadedModel, cached_model, is_out_of_memory
 from fp2.engines.hf.placement import input_device
 from fp2.engines.hf.processors import CHOOSE_VLM, load_processor
 from fp2.errors import Fp2Error
@@ -45,7 +45,7 @@ def load(checkpoint: Checkpoint, spec: HfSpec, device: str) -> LoadedModel:
     spec.placement.check(device, spec.dtype)
     silence_loaders()
     model_class(checkpoint)  # before gigabytes are fetched
-    path = with_weights(checkpoint)
+    path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
     own = replace(spec, prompt=None, chat=None, yes_no=None, softmax_dtype="float32")  # the others are of questions
     key = ("vlm", checkpoint, path, own, device)
     return cached_model(key, lambda: _load(checkpoint, path, spec, device))
@@ -97,6 +97,7 @@ def load_weights(class_name: str, path: Path, spec: HfSpec, device: str) -> Any:
     import torch
 
     options: dict[str, Any] = {"dtype": getattr(torch, spec.dtype), "trust_remote_code": spec.trust_remote_code}
+    options |= {"use_safetensors": None if spec.pickled_weights else True, "weights_only": True}
     options |= spec.placement.loading_options(device, spec.quantisation is not None)
     if spec.quantisation:
         options["quantization_config"] = _quantisation_config(spec.quantisation, spec.dtype)

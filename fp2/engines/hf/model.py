@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "nf4"]
 ImageBackend = Literal["pil", "torchvision"]
+PICKLED = "model.pickled_weights"
 NEEDS_ID = {"id": "Give a folder or a Hugging Face id (owner/name)"}
 
 
@@ -40,6 +41,8 @@ class HfSpec:
     quantisation : {"int8", "nf4"}, optional
     trust_remote_code : bool
         Whether code of the checkpoint may run.
+    pickled_weights : bool
+        Whether weights may be read from pickled files (`*.bin`), where there are no safetensors; only tensors are read.
     chat : bool, optional
         Whether to use the chat template; None uses it if the checkpoint has one.
     prompt : str, optional
@@ -61,6 +64,7 @@ class HfSpec:
     dtype: Dtype = "float32"
     quantisation: Quantisation | None = None
     trust_remote_code: bool = False
+    pickled_weights: bool = False
     chat: bool | None = None
     prompt: str | None = None
     image_backend: ImageBackend = "pil"

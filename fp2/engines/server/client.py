@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import queue
 import re
 import ssl
 import threading
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,9 +23,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from fp2.engines.server.address import Address
-from fp2.engines.server.keys import MASK, masked, spellings
 from fp2.engines.server.pool import Pool, Server
-from fp2.engines.server.replies import RefusedError, error_message, read_body, retry_after
+from fp2.engines.server.replies import MASK, RefusedError, error_message, masked, read_body, retry_after, spellings
 from fp2.text import printable
 
 FIRST_PAUSE, LONGEST_PAUSE, JITTER = 0.5, 30.0, 0.5  # seconds
@@ -164,6 +164,23 @@ class ServerClient:
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a job in the thread of the requests and return its result."""
         return self.submit(job).result()
+
+    def stream(self, jobs: Iterable[Coroutine[Any, Any, T]], window: int) -> Iterator[list[T]]:
+        """Yield the results of jobs as they arrive; `window` of them are pending, and a job is made as one ends."""
+        done: queue.SimpleQueue[Future[T]] = queue.SimpleQueue()
+        waiting, pending = iter(jobs), 0
+        while True:
+            if pending < window and (job := next(waiting, None)) is not None:
+                self.submit(job).add_done_callback(done.put)
+                pending += 1
+                continue
+            if not pending:
+                return
+            batch = [done.get().result()]
+            while not done.empty():
+                batch.append(done.get().result())
+            pending -= len(batch)
+            yield batch
 
     async def _open(self) -> None:
         import httpx2

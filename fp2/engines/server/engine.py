@@ -77,6 +77,7 @@ class OpenAICompatEngine(BaseEngine):
 
     Options: ClassVar[type[Any]] = ServerOptions
     serves: ClassVar[tuple[str, ...]] = ("openai_compat",)
+    priced: ClassVar[bool] = True
     needs: ClassVar[Mapping[str, str]] = {
         "base_url": "Give http(s)://host:port/v1",
         "id": "Give its name on the server, which the address lists under /models",

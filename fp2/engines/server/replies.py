@@ -1,14 +1,22 @@
-"""Reading a server's reply: bodies of bounded length, messages of errors, and how long it asks to wait."""
+"""Reading a server's reply: bodies of bounded length, messages of errors, how long it asks to wait.
+
+The key of a server is masked wherever a reply repeats it.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 MAX_REPLY = 16_000_000  # bytes, decompressed
+_SHORTEST = 8
+"""Shorter keys (`none`, `EMPTY`) are no secret, and masking them would change ordinary answers."""
+MASK = "KEY"
 
 
 class RefusedError(Exception):
@@ -66,3 +74,36 @@ def error_message(text: str) -> str:
     if isinstance(found, list):  # FastAPI lists the errors, with the input beside each
         found = "; ".join(str(item.get("msg", "")) if isinstance(item, dict) else str(item) for item in found)
     return found if isinstance(found, str) else text
+
+
+def spellings(key: str) -> tuple[str, ...]:
+    """Return the forms in which a key may be repeated, the longest first: plain, for a URL, in hex and in base64.
+
+    In base64 a text begins at one of three offsets; of each, the characters that depend on the key alone are returned.
+    """
+    if len(key) < _SHORTEST:
+        return ()
+    data = key.encode()
+    forms = {key, quote(key, safe=""), quote_plus(key), data.hex(), data.hex().upper()}
+    for offset in range(3):
+        whole = base64.b64encode(b"\0" * offset + data).decode("ascii")
+        inner = whole[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+        forms |= {inner, inner.replace("+", "-").replace("/", "_")}
+    return tuple(sorted((form for form in forms if len(form) >= _SHORTEST), key=len, reverse=True))
+
+
+def masked(value: Any, secrets: tuple[str, ...]) -> Any:
+    """Return a JSON value of a server without `secrets` and without unpaired surrogates (`\\ud800`).
+
+    No file and no database stores such a surrogate.
+    """
+    if isinstance(value, str):
+        text = value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        for secret in secrets:
+            text = text.replace(secret, MASK)
+        return text
+    if isinstance(value, list):
+        return [masked(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {masked(name, secrets): masked(item, secrets) for name, item in value.items()}
+    return value

@@ -20,11 +20,13 @@ from fp2.engines.server.client import Channel, UnreachableError
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.scoring import Probabilities, ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
-from fp2.store.database import add_table, as_user_error, file_of
+from fp2.store import checksums
+from fp2.store.database import CHECKSUMS, add_table, as_user_error, file_of, transaction
 from fp2.tables import ChoiceOrders, Decoding, Question
 
-_CREATE = """
-CREATE TABLE IF NOT EXISTS server_reports (
+_TABLE = "server_reports"
+_CREATE = f"""
+CREATE TABLE IF NOT EXISTS {_TABLE} (
     address TEXT NOT NULL, model TEXT NOT NULL, asked REAL NOT NULL, json TEXT NOT NULL, PRIMARY KEY (address, model)
 ) WITHOUT ROWID
 """
@@ -70,27 +72,29 @@ class ServerReports:
         self._connection = connection
         if connection is not None:
             with as_user_error(file_of(connection)):
-                add_table(connection, "server_reports", _CREATE)
+                add_table(connection, _TABLE, _CREATE)
+                add_table(connection, "checksums", CHECKSUMS)
 
     def get(self, address: str, model: str) -> Report | None:
-        """Return the last report, if there is one."""
+        """Return the last report, if there is one and it matches its checksum."""
         if self._connection is None:
             return None
-        query = "SELECT json, asked FROM server_reports WHERE address = ? AND model = ?"
+        query = f"SELECT asked, json FROM {_TABLE} WHERE address = ? AND model = ?"
         with as_user_error(file_of(self._connection)):
             row = self._connection.execute(query, (address, model)).fetchone()
-        if row is None:
-            return None
-        held = json.loads(row[0])
-        return Report(held["told"], held["ways"], held["sees"], asked=row[1])
+            if row is None or not checksums.intact(self._connection, _TABLE, {address + model: row}):
+                return None
+        held = json.loads(row[1])
+        return Report(held["told"], held["ways"], held["sees"], asked=row[0])
 
     def put(self, address: str, model: str, report: Report) -> None:
         """Keep a report in place of the last one."""
         if self._connection is not None:
             held = json.dumps({"told": report.reported, "ways": report.methods, "sees": report.uses_images})
-            row = (address, model, report.asked, held)
-            with as_user_error(file_of(self._connection)):
-                self._connection.execute("INSERT OR REPLACE INTO server_reports VALUES (?, ?, ?, ?)", row)
+            row, key = (report.asked, held), address + model
+            with transaction(self._connection, file_of(self._connection)):
+                self._connection.execute(f"INSERT OR REPLACE INTO {_TABLE} VALUES (?, ?, ?, ?)", (address, model, *row))
+                checksums.put(self._connection, _TABLE, {key: checksums.checksum(key, *row)})
 
 
 async def request_report(channel: Channel, model: str) -> Report:

@@ -22,7 +22,7 @@ from fp2.engines.checkpoint import with_weights
 from fp2.engines.hf.custom_code.loading import has_custom_interface
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.loading import check_pinned, load_processor_of, model_class
-from fp2.engines.hf.model import HfSpec, LoadedModel
+from fp2.engines.hf.model import PICKLED, HfSpec, LoadedModel
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 from fp2.tables import Answer, Decoding, Question
@@ -158,7 +158,7 @@ class VllmEngine(HfEngine):
             )
         check_pinned(checkpoint, spec)
         model_class(checkpoint)
-        path = with_weights(checkpoint)
+        path = with_weights(checkpoint, pickled=spec.pickled_weights, option=PICKLED)
         processor = UnexpandedProcessor(load_processor_of(checkpoint, path, spec))
         llm = _start(str(path), spec, self._settings)
         loaded = LoadedModel(VllmModel(llm), processor, "vLLM's choice", "vLLM's choice", self.facts)

@@ -56,7 +56,7 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
-    has_published = True
+    takes_analysis = ("published",)
     sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
     supplements = (*GroupComparison.supplements, "fp2.protocols.fingerprint.attention_ratio:AttentionRatio")
 

@@ -7,15 +7,17 @@ own to the disparities and the supplements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.ask.labels import LABELS, check_labels
 from fp2.data.group_sizes import small_groups
+from fp2.errors import Fp2Error
 from fp2.plugins import load_path
-from fp2.protocols.base import EvaluationProtocol, Inputs, Job
+from fp2.protocols.base import EvaluationProtocol, Inputs, Job, PlannedFamily
 from fp2.protocols.fingerprint.disparities import Disparities, fingerprint
-from fp2.protocols.fingerprint.looks import NOTE, looks_of, with_looks
+from fp2.protocols.fingerprint.family import shares
+from fp2.protocols.fingerprint.looks import NOTE, looks_of
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
     ComparedRun,
@@ -106,13 +108,28 @@ class GroupComparison(EvaluationProtocol[Any]):
         n = len(job.cuts)
         return n + sum(supplement.n_steps(job.config, n) for supplement in self.load_supplements())
 
+    def planned_family(self, job: Job) -> PlannedFamily:
+        """Return the family of rows and composites, as `corrected` divides alpha over it."""
+        comparison, n_cuts = self._comparison(job), len(job.cuts)
+        if comparison.primary not in job.scorers:
+            known = f"Choose from {', '.join(job.scorers)}"
+            raise Fp2Error(f"no scorer is called {comparison.primary!r}", where="analysis.primary", fix=known)
+        assert job.battery is not None
+        n = n_cuts * len(job.battery.probes)
+        tests = [name for name in job.scorers for _ in range(n + n_cuts * (name == comparison.primary))]
+        size = round(1 / dict(zip(tests, shares(tests, comparison), strict=True))[comparison.primary])
+        return PlannedFamily(
+            comparison.alpha, size, comparison.correction, job.scorers[comparison.primary].smallest_effect,
+            comparison.primary, comparison.min_subjects,
+        )  # fmt: skip
+
     def _comparison(self, job: Job) -> Comparison:
         assert job.battery is not None
         return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
 
     def follows(self, line: str) -> bool:
         """Whether a limitation is a warning of too few permutations, or says which look the run is."""
-        return TOO_FEW in line or line.endswith(NOTE[-40:])
+        return TOO_FEW in line or line.endswith(NOTE[-24:])
 
     def _small_groups(self, run: ComparedRun) -> list[str]:
         """Return which cuts have too few subjects; nothing of counterfactual sets, nor where nothing was answered."""
@@ -152,10 +169,6 @@ class GroupComparison(EvaluationProtocol[Any]):
         """Compare the groups on every score, and return every block that applies."""
         run, comparison = self._run(tables, job), self._comparison(job)
         found = self.compare(run, job)
-        looks, notes = looks_of(job.config), []
-        if looks is not None:
-            found = with_looks(found, looks, comparison)
-            notes = [NOTE.format(now=looks.now, n=len(looks.at), spending=looks.spending)]
         run = replace(run, disparities=found.disparities)
         blocks, disparities = self.own_blocks(run), found.disparities
         for supplement in self.load_supplements():
@@ -163,7 +176,7 @@ class GroupComparison(EvaluationProtocol[Any]):
                 blocks[supplement.name] = made
                 disparities = with_columns(disparities, supplement.columns(made))
         return Analysis(
-            settings=comparison.describe(job.scorers) | ({} if looks is None else {"looks": asdict(looks)}),
+            settings=comparison.describe(job.scorers),
             blocks=blocks,
             disparities=disparities,
             composites=found.composites,
@@ -171,6 +184,6 @@ class GroupComparison(EvaluationProtocol[Any]):
             notes=[
                 *self._small_groups(run),
                 *too_few_permutations(found.disparities, comparison, blocks),
-                *notes,
+                *([] if comparison.looks is None else [comparison.looks.note()]),
             ],
         )

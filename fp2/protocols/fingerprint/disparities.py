@@ -150,7 +150,7 @@ def fingerprint(
         panel = _panel(entries, columns, scorers, comparison)
         panels.append(panel)
         rows += [(probe, scorer, cut.name, row) for (probe, scorer), row in zip(columns, panel.rows, strict=True)]
-        composites[cut.name] = _composite(panel, columns, comparison, bounds)
+        composites[cut.name] = _composite(panel, entries, columns, scorers, comparison)
         coverage += _coverage(entries, columns, cut.name)
         worst += [_refusal_bounds(outcome, table, comparison) for outcome in ends]
         tick()
@@ -186,20 +186,37 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
 
 
 def _composite(
-    panel: Panel, columns: list[tuple[str, str]], comparison: Comparison, bounds: Mapping[str, float]
-) -> dict[str, Any]:
+    panel: Panel, entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer],
+    comparison: Comparison,
+) -> dict[str, Any]:  # fmt: skip
     """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5).
 
-    `groups` are those that count in every one of these probes.
+    `groups` are those that count in every one of these probes. Where a probe has others too, because values are
+    missing, the probes are compared again without them: the composite is about the same groups in all probes. Without
+    two such groups it has no value.
     """
+    import numpy as np
+
     from fp2.stats.composite import composite_test
 
-    chosen = [j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary]
+    present = [
+        j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary and panel.rows[j].raw is not None
+    ]
+    compared = [{g.group for g in panel.rows[j].groups if g.eligible} for j in present]
+    groups = sorted(set.intersection(*compared)) if compared else []
+    probes, chosen = [columns[j][0] for j in present], present
+    if any(len(one) > len(groups) for one in compared):
+        if len(groups) < 2:
+            return {**NO_COMPOSITE, "probes": probes, "groups": groups}
+        here = np.isin(entries.groups.astype(str), groups)
+        values = entries.values[here][:, present]
+        part = Entries(values, entries.groups[here], entries.subjects[here], entries.images[here])
+        panel, chosen = _panel(part, [columns[j] for j in present], scorers, comparison), list(range(len(present)))
     test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
-    compared = [{g.group for g in panel.rows[j].groups if g.eligible} for j in chosen if panel.rows[j].raw is not None]
-    present = {columns[j][0]: raw for j in chosen if (raw := panel.rows[j].raw) is not None}
     return {
-        "value": composite(present) if present else None,
+        "value": composite(dict(zip(probes, (panel.rows[j].raw or 0.0 for j in chosen), strict=True)))
+        if probes
+        else None,
         "null_mean": test.null_mean,
         "null_p95": test.null_p95,
         "excess": test.excess,
@@ -209,8 +226,8 @@ def _composite(
         "magnitude_low": test.magnitude_low,
         "magnitude_high": test.magnitude_high,
         "severity": None,
-        "probes": list(present),
-        "groups": sorted(set.intersection(*compared)) if compared else [],
+        "probes": probes,
+        "groups": groups,
     }
 
 

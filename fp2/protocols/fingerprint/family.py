@@ -9,15 +9,19 @@ controls the family-wise error over the whole run, whatever is true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
 
 if TYPE_CHECKING:
+    from fp2.protocols.fingerprint.looks import Looks
     from fp2.stats.rows import DisparityRow, Panel
 
 Row = tuple[str, str, str, "DisparityRow"]
 """Probe, scorer, cut, and the row."""
+P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
+"""Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
 
 
 def shares(scorers: Sequence[str], comparison: Comparison) -> list[float]:
@@ -42,11 +46,17 @@ def corrected(
 ) -> list[dict[str, Any]]:
     """Correct rows and composites together; set `adjusted_p` of the composites, and return the rows as dicts.
 
-    `panels` hold the rows' columns in the same order. Composites are tests of the primary scorer.
+    `panels` hold the rows' columns in the same order. Composites are tests of the primary scorer. At a declared look,
+    repeated p-values take the place of all p-values, and rows and composites have them beside their own.
     """
     from fp2.stats.adjustment import adjust_p_values, decide, in_family
 
-    found = [row for *_, row in rows]
+    looks = comparison.looks
+    found = [_at_look(row, looks) for *_, row in rows]
+    if looks is not None:
+        for composite in composites.values():
+            composite["repeated_p"] = looks.repeated(composite["p_value"])
+    p_name = "repeated_p" if looks else "p_value"
     tested = [composite for composite in composites.values() if composite["p_value"] is not None]
     counted = [scorer for _, scorer, _, row in rows if row.p_value is not None]
     share = iter(shares([*counted, *[comparison.primary] * len(tested)], comparison))
@@ -56,32 +66,54 @@ def corrected(
     size, none = len(rows), [1.0] * len(tested)
     if comparison.correction == STEP_DOWN:
         adjusted, larger = (_stepped_down(rows, panels, weights, comparison, minimum_effect=m) for m in (False, True))
-        apart = adjust_p_values([composite["p_value"] for composite in tested])
+        apart = adjust_p_values([composite[p_name] for composite in tested])
         part = sum(weights[size:])
         adjusted += [None if p is None else min(1.0, p / part) for p in apart]
         method = "holm"
     else:
         method = comparison.correction
-        p = [row.p_value for row in found] + [composite["p_value"] for composite in tested]
+        p = [row.p_value for row in found] + [composite[p_name] for composite in tested]
         adjusted = adjust_p_values(p, method, weights)
         larger = adjust_p_values([*in_family(found, "minimum_effect_p"), *none], method, weights)
     for composite, value in zip(tested, adjusted[size:], strict=True):
         composite["adjusted_p"] = value
     alpha = comparison.alpha
     levels = [alpha if method == "none" else alpha * weight for weight in weights[:size]]
-    decided = decide(found, adjusted[:size], larger[:size], levels, method=method, alpha=alpha)
+    nominal = looks.level if looks else float
+    decided = decide(found, adjusted[:size], larger[:size], levels, method=method, alpha=alpha, nominal=nominal)
     total = len(counted) + len(tested)
     return [
-        {"probe": probe, "scorer": scorer, "cut": cut, "family_size": total, **row.to_dict()}
-        for (probe, scorer, cut, _), row in zip(rows, decided, strict=True)
+        {"probe": probe, "scorer": scorer, "cut": cut, "family_size": total, **row.to_dict(), **_own_p(own, row, looks)}
+        for (probe, scorer, cut, own), row in zip(rows, decided, strict=True)
     ]
+
+
+def _at_look(row: DisparityRow, looks: Looks | None) -> DisparityRow:
+    """Return the row with the repeated p-values of its three tests."""
+    if looks is None:
+        return row
+    return replace(
+        row, p_value=looks.repeated(row.p_value), minimum_effect_p=looks.repeated(row.minimum_effect_p),
+        equivalence_p=looks.repeated(row.equivalence_p),
+    )  # fmt: skip
+
+
+def _own_p(own: DisparityRow, decided: DisparityRow, looks: Looks | None) -> dict[str, float | None]:
+    """Return the p-values of the data at this look, and beside them the repeated ones."""
+    if looks is None:
+        return {}
+    kept = {name: getattr(own, name) for name in P_VALUES}
+    return kept | {f"repeated_{name.removesuffix('_value')}": getattr(decided, name) for name in P_VALUES}
 
 
 def _stepped_down(
     rows: Sequence[Row], panels: Sequence[Panel], weights: Sequence[float], comparison: Comparison, *,
     minimum_effect: bool,
 ) -> list[float | None]:  # fmt: skip
-    """Return step-down max-T p-values of the rows: scorer by scorer, each divided by the scorer's share of alpha."""
+    """Return step-down max-T p-values of the rows: scorer by scorer, each divided by the scorer's share of alpha.
+
+    At a declared look they are those of the whole scorer, repeated before they are divided.
+    """
     from fp2.stats.adjustment import step_down
 
     groups: dict[str, list[int]] = {}
@@ -91,6 +123,7 @@ def _stepped_down(
     out: list[float | None] = [None] * len(rows)
     for places in groups.values():
         part = sum(weights[place] for place in places)
-        for place, p in zip(places, step_down(panels, places, minimum_effect=minimum_effect), strict=True):
+        found = step_down(panels, places, minimum_effect=minimum_effect)
+        for place, p in zip(places, map(comparison.looks.repeated, found) if comparison.looks else found, strict=True):
             out[place] = None if p is None else min(1.0, p / part)
     return out

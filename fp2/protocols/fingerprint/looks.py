@@ -1,31 +1,28 @@
 """Sequential looks (`analysis.looks`): verdicts that account for the looks that were declared.
 
-People are added and the run is repeated: each repetition is a look. The repeated p-value of a row takes the place of
-its p-value in the correction of the family and in the verdict (`fp2.stats.sequential`).
+People are added and the run is repeated: each repetition is a look. Repeated p-values (`fp2.stats.sequential`) take the
+place of all p-values in the correction of the family, from which the verdicts follow (`family.corrected`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le, Len
 
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
-from fp2.protocols.fingerprint.disparities import Disparities
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
 
 if TYPE_CHECKING:
     from fp2.config import Config
 
 NOTE = (
-    "Look {now} of {n}: adjusted p-values and verdicts of disparities account for the {n} declared looks ({spending} "
-    "alpha spending); intervals, severity and the other blocks do not."
+    "Look {now} of {n}: adjusted p-values, verdicts, minimum detectable effects and the selected intervals of "
+    "disparities and composites account for the {n} declared looks ({spending} alpha spending); other intervals and "
+    "the other blocks do not."
 )
-_TESTED = ("biased", "significant_but_small", "equivalent", "no_difference_found")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +45,22 @@ class Looks:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    def repeated(self, p: float | None) -> float | None:
+        """Return the repeated p-value of a p-value at this look."""
+        from fp2.stats.sequential import repeated_p
+
+        return None if p is None else repeated_p(p, self.at, self.now, self.spending)
+
+    def level(self, alpha: float) -> float:
+        """Return the nominal level of this look, where `alpha` is spent over all of them."""
+        from fp2.stats.sequential import nominal_levels
+
+        return nominal_levels(alpha, self.at[: self.now], self.spending)[-1]
+
+    def note(self) -> str:
+        """Return the limitation that says which look a run is."""
+        return NOTE.format(now=self.now, n=len(self.at), spending=self.spending)
+
 
 def looks_of(config: Config) -> Looks | None:
     """Return the declared looks of a config, None without any.
@@ -65,38 +78,3 @@ def looks_of(config: Config) -> Looks | None:
     if looks.now > len(looks.at):
         raise Fp2Error(f"there are only {len(looks.at)} looks", where="analysis.looks.now")
     return looks
-
-
-def with_looks(found: Disparities, looks: Looks, c: Comparison) -> Disparities:
-    """Return the disparities with `repeated_p`, and adjusted p-values and verdicts that follow from it."""
-    from fp2.stats.adjustment import adjust_p_values
-
-    def repeated(p: float | None) -> float | None:
-        from fp2.stats.sequential import repeated_p
-
-        return None if p is None else repeated_p(p, looks.at, looks.now, looks.spending)
-
-    rows = [{**row, "repeated_p": repeated(row["p_value"])} for row in found.disparities]
-    families: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        families.setdefault("run" if c.family == "run" else row["scorer"], []).append(row)
-    for family in families.values():
-        if c.correction == STEP_DOWN:
-            adjusted = [repeated(row["adjusted_p"]) for row in family]
-        else:
-            adjusted = adjust_p_values([row["repeated_p"] for row in family], c.correction)
-        for row, p in zip(family, adjusted, strict=True):
-            row.update(adjusted_p=p, significant=p is not None and p <= c.alpha)
-            row["verdict"] = _verdict(row, repeated(row["equivalence_p"]), c.alpha)
-    composites = {
-        cut: {**one, "repeated_p": repeated(one["p_value"])} for cut, one in found.composites.items()
-    }  # fmt: skip
-    return replace(found, disparities=rows, composites=composites)
-
-
-def _verdict(row: Mapping[str, Any], equivalence_p: float | None, alpha: float) -> str:
-    """Return the verdict at this look; one that is not about a test stays."""
-    verdict = str(row["verdict"])
-    if row["significant"] or verdict not in _TESTED:
-        return verdict
-    return "equivalent" if equivalence_p is not None and equivalence_p <= alpha else "no_difference_found"

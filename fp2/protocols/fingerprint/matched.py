@@ -191,7 +191,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
 
 def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Comparison) -> None:
     """Set adjusted p-values, `mde80`, `family_size`, `significant`, `verdict`: the run is one family."""
-    from fp2.stats.adjustment import adjust_p_values
+    from fp2.stats.adjustment import adjust_p_values, verdict_of
 
     tested = [row["p_value"] is not None for row in rows]
     share = iter(shares([row["scorer"] for row, known in zip(rows, tested, strict=True) if known], c))
@@ -209,17 +209,7 @@ def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Compari
             family_level=level, significant=significant,
             mde80=_minimum_detectable(test, level) if row["status"] == "ok" else None,
         )  # fmt: skip
-        row["verdict"] = row["status"] if row["status"] != "ok" else _verdict(p, larger, small, c.alpha)
-
-
-def _verdict(p: float | None, larger: float | None, small: float | None, alpha: float) -> str:
-    """Return the verdict of a row from its adjusted p-values, as `fp2.stats.adjustment.adjust` does."""
-    different, large, equivalent = (value is not None and value <= alpha for value in (p, larger, small))
-    if different and large:
-        return "biased"
-    if different:
-        return "significant_but_small" if equivalent else "significant_size_unclear"
-    return "equivalent" if equivalent else "no_difference_found"
+        row["verdict"] = row["status"] if row["status"] != "ok" else verdict_of(p, larger, small, c.alpha)
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

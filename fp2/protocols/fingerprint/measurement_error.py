@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.ask.labels import KEY, RESOLVER, agreed, scale_of
+from fp2.ask.labels import KEY, RESOLVER, agreed
 from fp2.cuts import Cut
 from fp2.hashing import digest
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
@@ -88,7 +88,7 @@ def _row(
     settings: dict[str, Any] = {"alpha": run.comparison.alpha, "min_subjects": run.comparison.min_subjects}
     found, error = corrected_gap(data, **settings), error_gap(data, **settings)
     absolute = error_gap(data, absolute=True, **settings)
-    scale = scale_of(run.scorers[scorer])
+    scale = run.scorers[scorer].label_scale
     rates = []
     if scale is not None and len(scale.values) <= 3:
         resolved = _without(data, differ)
@@ -118,7 +118,7 @@ def _labelled(
         scores = scores[~scores["refused"].astype(bool)]
     table = scores.merge(members(run.people, cut), on=["image_id", "subject_id"])
     table = table.join(own, on=KEY)
-    scale, value = scale_of(scorer), table["value"].to_numpy(dtype="float64")
+    scale, value = scorer.label_scale, table["value"].to_numpy(dtype="float64")
     data = Labelled(
         value if scale is None else scale.read(value),
         table["label"].to_numpy(dtype="float64"),

@@ -4,6 +4,9 @@ A refusal is an outcome of its own (scorer `refusal`). Values missing for other 
 be parsed, texts in which nothing matched) are tested by group here, among the answers that were not refused. The
 two-part table of a probe gives refusals by group, the score given an answer, and the range of gaps that the refused
 answers could have led to. In a run without the scorer `refusal`, refusals are tested here too.
+
+These tests are a family of their own: how many there are depends on which answers happen to be missing, and would move
+the verdicts on all other rows of a run with every answer that fails or is asked again.
 """
 
 from __future__ import annotations
@@ -182,5 +185,5 @@ class MissingSection(Section):
             if row["verdict"] == "biased"
         ]
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        text = f"differences in the rates of missing values: {'; '.join(found[:_MOST])}{more}"
+        text = f"differences in the rates of missing values (a family of their own): {'; '.join(found[:_MOST])}{more}"
         return [Text(text, style="yellow")] if found else []

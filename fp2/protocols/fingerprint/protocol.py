@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fp2.config import ANALYSIS_OPTIONS
 from fp2.data.derived import FIRST_REGION
 from fp2.protocols.base import EvaluationProtocol
 from fp2.protocols.fingerprint.attention import Attention
@@ -23,8 +24,7 @@ class Fingerprint(GroupComparison):
 
     name = "fingerprint"
     matched = True
-    adjusts = True
-    has_published = True
+    takes_analysis = ANALYSIS_OPTIONS
     takes_samples = True
 
     def check_analysis(self, config: Config) -> None:

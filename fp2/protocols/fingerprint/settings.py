@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from fp2.protocols.fingerprint.looks import Looks, looks_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +22,8 @@ STEP_DOWN = "step-down max-T"
 """Replaces Holm's correction in families of more than `fp2.stats.adjustment.LARGE_FAMILY` rows."""
 TOO_FEW = "permutations the smallest adjusted p-value"
 """Part of every warning of `too_few_permutations`."""
+MOST_PERMUTATIONS = 10_000_000
+"""More are not advised."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Comparison:
     n_permutations: int
     n_bootstrap: int
     seed: int
+    looks: Looks | None = None
 
     def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
         """Return the settings as `results.json` holds them (key `analysis`)."""
@@ -48,6 +53,7 @@ class Comparison:
             "primary": self.primary,
             "seed": self.seed,
             "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
+            **({} if self.looks is None else {"looks": asdict(self.looks)}),
         }
 
     def _family(self, scorers: Mapping[str, Scorer]) -> str:
@@ -58,9 +64,10 @@ class Comparison:
         text = f"all rows and composites of the run; {rate} at most {self.alpha:g} over all of them"
         if self.family == "scorer" and self.primary in scorers and len(scorers) > 1:
             text += (
-                f". Tests of {self.primary} share one half of {self.alpha:g}, those of the other scorers the other half"
+                f". Weighted Holm correction: alpha/2 = {self.alpha / 2:g} for the rows and composites of the primary "
+                f"scorer ({self.primary}), alpha/2 for those of the other scorers"
             )
-        return text
+        return f"{text}. Other blocks, such as missing answers, are families of their own"
 
 
 def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
@@ -89,6 +96,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
         or max(default_permutations(1 if large else family, analysis.alpha), 0 if large else math.ceil(smallest)),
         n_bootstrap=analysis.bootstrap,
         seed=config.seed,
+        looks=looks_of(config),
     )
 
 
@@ -191,15 +199,26 @@ def too_few_permutations(
 
 
 def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: Comparison) -> list[str]:
-    """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach."""
-    if comparison.correction not in ("holm", "bonferroni"):
-        return []
-    levels = {row["scorer"]: row["family_level"] for row in disparities if row.get("p_value") is not None}
-    n, out = comparison.n_permutations, []
-    for scorer, level in levels.items():
-        if (smallest := comparison.alpha / level / (n + 1)) > comparison.alpha:
+    """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach, at this look."""
+    levels: dict[str, list[float]] = {}
+    for row in disparities:
+        if row.get("p_value") is not None:
+            levels.setdefault(row["scorer"], []).append(row["family_level"])
+    alpha, looks, n, out = comparison.alpha, comparison.looks, comparison.n_permutations, []
+    least = 1 / (n + 1) if looks is None else looks.repeated(1 / (n + 1)) or 0.0
+    for scorer, own in levels.items():
+        # where the first step of the correction is
+        share = {"holm": own[0], "bonferroni": own[0], STEP_DOWN: sum(own)}.get(comparison.correction, alpha) / alpha
+        if (smallest := least / share) > alpha:
+            level = alpha * share if looks is None else looks.level(alpha * share)
             out.append(
-                f"With {n} {TOO_FEW} of {scorer} is {smallest:.3g}, above {comparison.alpha:g}: no row can be "
-                f"significant. Raise analysis.permutations to {math.ceil(1 / level)}."
+                f"With {n} {TOO_FEW} of {scorer} is {smallest:.3g}, above {alpha:g}: no row can be significant. "
+                f"{_remedy(level)}."
             )
     return out
+
+
+def _remedy(level: float) -> str:
+    if level * MOST_PERMUTATIONS >= 1:
+        return f"Raise analysis.permutations to {math.ceil(1 / level)}"
+    return "This look spends too little alpha for any number of permutations: declare it later, or spending: pocock"

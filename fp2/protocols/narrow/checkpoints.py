@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fp2.engines.checkpoint import Checkpoint, resolve_checkpoint, with_weights
+from fp2.engines.workers.options import WorkerOptions
 from fp2.errors import Fp2Error
 from fp2.protocols.narrow.detection import MAX_DETECTIONS
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
@@ -38,7 +39,8 @@ class CheckpointModel:
             raise Fp2Error("id is missing", where=where, fix="Give a folder or a Hugging Face id (owner/name)")
         if spec.dtype not in _DTYPES:
             raise Fp2Error(f"unknown dtype {spec.dtype!r}", where=where, fix=f"Choose from: {', '.join(_DTYPES)}")
-        self._spec, self._device_name = spec, getattr(config.engine, "device", "auto")
+        self._spec = spec
+        self._device_name = config.engine.device if isinstance(config.engine, WorkerOptions) else "auto"
         self._checkpoint: Checkpoint = resolve_checkpoint(spec.id, spec.revision)
         found = self._checkpoint.model_type
         if found not in self.types:
@@ -69,12 +71,19 @@ class CheckpointModel:
             from fp2.engines.hf.placement import resolve_device
 
             silence_loaders()
-            device, path = resolve_device(self._device_name), with_weights(self._checkpoint)
+            device, pickled = resolve_device(self._device_name), self._spec.pickled_weights
+            option = f"pickled_weights of the narrow model {self._spec.name}"
+            path = with_weights(self._checkpoint, pickled=pickled, option=option)
             transformers, torch = importlib.import_module("transformers"), importlib.import_module("torch")
             try:
                 processor = transformers.AutoImageProcessor.from_pretrained(path, backend="pil")
                 kind = getattr(transformers, self.auto)
-                model = kind.from_pretrained(path, dtype=getattr(torch, self._spec.dtype))
+                model = kind.from_pretrained(
+                    path,
+                    dtype=getattr(torch, self._spec.dtype),
+                    use_safetensors=None if pickled else True,
+                    weights_only=True,
+                )
             except ImportError as error:
                 raise self._missing_package(error) from None
             except (OSError, ValueError, RuntimeError, KeyError) as error:

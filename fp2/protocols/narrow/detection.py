@@ -77,12 +77,6 @@ def matches(overlap: Floats, scores: npt.ArrayLike, threshold: float) -> npt.NDA
     return taken
 
 
-def average_recall(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRESHOLDS) -> Floats:
-    """Return each person's share of the thresholds at which they are matched, shape (n_people,)."""
-    share: Floats = np.mean(matched_at(overlap, scores, thresholds), axis=0, dtype=np.float64)
-    return share
-
-
 def matched_at(overlap: Floats, scores: npt.ArrayLike, thresholds: Floats = THRESHOLDS) -> Bools:
     """Return whether each person is matched at each threshold, shape (n_thresholds, n_people)."""
     return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in thresholds], dtype=bool)

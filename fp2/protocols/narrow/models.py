@@ -45,7 +45,8 @@ FAMILIES_0_3 = {
 class ModelSpec:
     """One model: its name, its task, its class (`target`, an import path), and where its weights are (checkpoints).
 
-    `person` is the name of the class that is kept; `options` are those of the model's class.
+    `person` is the name of the class that is kept; `pickled_weights` permits weights that are in `*.bin` files only;
+    `options` are those of the model's class.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ModelSpec:
     id: str | None = None
     revision: str | None = None
     dtype: str = "float32"
+    pickled_weights: bool = False
     person: str = "person"
     options: Table = field(default_factory=dict)
 

@@ -42,12 +42,12 @@ class PredictionCache:
 
     def get(self, shown: str) -> list[Prediction] | None:
         """Return the predictions about `shown` (a digest), None if there are none, or they are damaged."""
-        query = f"SELECT said FROM {TABLE} WHERE model = ? AND shown = ?"
+        query = f"SELECT path, said FROM {TABLE} WHERE model = ? AND shown = ?"
         with as_user_error(file_of(self._connection)):
             row = self._connection.execute(query, (self._model, shown)).fetchone()
             if row is None or not checksums.intact(self._connection, TABLE, {self._model + shown: row}):
                 return None
-        return [_prediction(one) for one in json.loads(row[0])]
+        return [_prediction(one) for one in json.loads(row[1])]
 
     def put(self, shown: str, path: Path, predictions: Sequence[Prediction]) -> None:
         """Store the predictions about the image at `path`.
@@ -62,7 +62,7 @@ class PredictionCache:
         with transaction(self._connection, file_of(self._connection)):
             self._connection.execute(f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?)", row)
             key = self._model + shown
-            checksums.put(self._connection, TABLE, {key: checksums.checksum(key, text)})
+            checksums.put(self._connection, TABLE, {key: checksums.checksum(key, *row[2:])})
 
 
 def _record(prediction: Prediction) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fp2.cuts import Cut
 from fp2.errors import Fp2Error, nearest
@@ -19,6 +19,7 @@ from fp2.protocols.fhibe.scores.benchmark import KEYS, BenchmarkOptions, benchma
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.fhibe.scores.features import (
     ALL,
+    MEASURED,
     check_conditions,
     chosen_attributes,
     measure,
@@ -38,6 +39,7 @@ from fp2.protocols.narrow.group_numbers import (
 )
 from fp2.protocols.narrow.model_comparison import COMPARISONS, compare_models
 from fp2.protocols.narrow.models import identity_spec
+from fp2.protocols.narrow.prediction_cache import TABLE
 from fp2.protocols.narrow.sources import Source, read_sources, run_models, score
 from fp2.protocols.narrow.tasks import TASKS, NarrowOptions, TaskScores, given_files
 from fp2.protocols.narrow.truth import people_of
@@ -189,6 +191,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
+    tables: ClassVar = {**MEASURED, TABLE: "predictions of narrow models"}
     sections = (
         "fp2.protocols.narrow.section:NarrowSection",
         "fp2.protocols.narrow.comparison_section:ComparisonSection",

@@ -37,6 +37,18 @@
     });
   }
 
+  // Paper has no switches: what is folded is printed unfolded.
+  addEventListener("beforeprint", () => { for (const one of all("details:not([open])")) { one.open = true; one.dataset.folded = ""; } });
+  addEventListener("afterprint", () => { for (const one of all("details[data-folded]")) { one.open = false; delete one.dataset.folded; } });
+
+  // A table that goes on beyond its right edge fades out there.
+  const edge = (one) => one.classList.toggle("more", one.scrollLeft + one.clientWidth < one.scrollWidth - 1);
+  const sizes = new ResizeObserver((changed) => changed.forEach((one) => edge(one.target)));
+  for (const one of all(".scroll")) {
+    sizes.observe(one);
+    one.addEventListener("scroll", () => edge(one), { passive: true });
+  }
+
   function value(row, column) {
     const cell = row.cells[column];
     if (!("value" in cell.dataset)) {
@@ -77,6 +89,9 @@
     const more = document.getElementById("sample-more");
     const group = form.elements.group;
     let limit = step;
+    // A phone shows a row as lines, each with the heading of its column.
+    const names = all("#sample thead th").map((head) => head.textContent.trim());
+    for (const row of rows) Array.from(row.cells).forEach((one, column) => { one.dataset.label = names[column]; });
     const cell = (row) => all("td[data-cut]", row).find((one) => !one.hidden);
     const groupOf = (row) => { const found = cell(row); return found ? found.textContent.trim() : ""; };
     function filtered() {

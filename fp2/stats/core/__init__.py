@@ -7,6 +7,6 @@ The modules, each built on those before it:
 - `units`: the exchangeable units, whose labels are permuted;
 - `permutation`: random relabellings and permutation p-values;
 - `sums`: counts, sums and sums of squares per group under many relabellings at once, by matrix products;
-- `moments`: means, standard errors and the studentised maximum from these sums;
+- `moments`: means, standard errors and the largest studentised contrast from these sums;
 - `resampling`: the steps together, under permutation and bootstrap.
 """

@@ -20,7 +20,7 @@ import numpy as np
 
 from fp2.stats.adjusted import NOT_SEPARABLE, Design, Fit, difference, fit_model
 from fp2.stats.core.entries import Entries
-from fp2.stats.core.moments import GroupMoments, max_t_squared, pair_table, range_of_means
+from fp2.stats.core.moments import GroupMoments, all_contrasts, max_t_squared, pair_table, range_of_means
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
 from fp2.stats.core.permutation import Labels, Permuter
 from fp2.stats.core.resampling import studentised_moments, with_agreement
@@ -168,9 +168,12 @@ class GroupMeans:
         table, scale = pair_table(found), float(self._p.scale[j])
         valid, seen = np.flatnonzero(found.valid[:, 0, j]), np.isfinite(table.gap[:, j])
         error, nothing = table.error[seen, j] * scale, np.zeros(len(valid))
+        square = found.error[valid, 0, j] * scale**2
         return GapTest(
             mean=found.mean[valid, 0, j] * scale, size=found.n[valid, 0, j], error=error, own_error=error,
-            permuted=permuted, yes_no=False, shared=np.ones(len(error)), t_error=error, df=table.df[seen, j],
+            null=square, own=square, permuted=permuted,
+            overall=0.0 if found.correlation is not None else all_contrasts(len(valid)), yes_no=False,
+            shared=np.ones(len(error)), t_error=error, df=table.df[seen, j],
             group_error=np.sqrt(found.error[valid, 0, j]) * scale, skewness=nothing, share=nothing, reach=nothing,
         )  # fmt: skip
 
@@ -275,7 +278,8 @@ class AdjustedMeans:
         error = fit.model.errors(_pairs(fit)) * fit.scale
         nothing, size = np.zeros(len(fit.model.mean)), (fit.shares > 0).sum(axis=0).astype(np.float64)
         return GapTest(
-            mean=fit.model.mean * fit.scale, size=size, error=error, own_error=error, permuted=permuted, yes_no=False,
+            mean=fit.model.mean * fit.scale, size=size, error=error, own_error=error, null=nothing, own=nothing,
+            permuted=permuted, overall=0.0, yes_no=False,
             shared=np.ones(len(error)), t_error=error, df=np.full(len(error), np.inf), group_error=nothing,
             skewness=nothing, share=nothing, reach=nothing,
         )  # fmt: skip

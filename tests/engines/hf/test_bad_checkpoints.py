@@ -155,3 +155,32 @@ def test_a_hub_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with pytest.raises(Fp2Error, match="HF_HUB_OFFLINE") as told:
         resolve_checkpoint("nobody/nothing-at-all")
     assert "local folder" in str(told.value)
+
+
+class Hostile:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, ran: Path) -> None:
+        self.ran = ran
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Path.touch, (self.ran,)
+
+
+def test_pickled_weights_are_read_only_where_they_are_permitted_and_as_tensors(folder: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    safe = {name: tensor.clone() for name, tensor in loading(folder).model.state_dict().items()}
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    assert loading(folder).model.training is False, "beside safetensors they are passed over"
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(Fp2Error, match=r"no weights as safetensors.*model\.pickled_weights=true") as told:
+        loading(folder)
+    assert "\n" not in str(told.value)
+    pickled = loading(folder, pickled_weights=True).model.state_dict()
+    assert all(torch.equal(pickled[name], tensor) for name, tensor in safe.items())
+    torch.save({"weight": Hostile(tmp_path / "ran")}, folder / "pytorch_model.bin")
+    with pytest.raises(Fp2Error):
+        loading(folder, pickled_weights=True)
+    assert not (tmp_path / "ran").exists()

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bench import Bench, predicate_of
 from own_code import HERE, built, save_chat, save_query
 from PIL import Image
 
 from fp2.data.pixels import open_rgb
 from fp2.engines import checkpoint as checkpoint_module
-from fp2.engines.hf.engine import HfEngine, HfOptions
+from fp2.engines.hf.engine import REMOTE_CODE, HfEngine, HfOptions
 from fp2.engines.hf.likelihoods import read_yes_no, yes_no_forms
 from fp2.engines.hf.model import HfSpec
 from fp2.errors import Fp2Error
@@ -227,6 +228,29 @@ def test_it_runs_only_where_it_is_allowed(chat: Path, query: Path, tasks: list[I
     with pytest.raises(Fp2Error, match=r"code of its own.*\n?.*trust_remote_code=true") as told:
         answers(engine(query, trust_remote_code=False), tasks[:1])
     assert "-hf" not in str(told.value)
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_a_run_says_that_code_of_the_checkpoint_runs(
+    chat: Path, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At its start, in MLflow, in the passport and in the dashboard; a run without such code says nothing."""
+    import mlflow
+
+    plain = engine(chat, trust_remote_code=False)
+    assert (plain.notices, plain.limitations) == ((), ())
+    words = ["model=internvl2_2b", f"model.id={chat}", "model.dtype=float32", "data.limit=2", "probe.select=[trust]"]
+    allowed = [*words, "model.trust_remote_code=true", "tracking=mlflow", "report=default", "report.figures=false"]
+    assert bench.launch(*allowed, "engine.device=cpu", "engine.threads=1") == 0
+    code = f"local@sha256:{plain.checkpoint.weights_digest}"
+    said = f"{REMOTE_CODE}: {code}"
+    assert "".join(said.split()) in "".join(capsys.readouterr().err.split())
+    (folder,) = bench.run_folders()
+    assert said in predicate_of(folder)["limitations"]
+    assert code in (folder / "dashboard.html").read_text(encoding="utf-8")
+    client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
+    (run,) = client.search_runs(["1"])
+    assert run.data.tags["fp2.remote_code"] == code
 
 
 @pytest.mark.parametrize("revision", [None, "main"])

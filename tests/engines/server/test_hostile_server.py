@@ -16,11 +16,12 @@ import pytest
 from bench import Bench
 from fake_server import FakeServer, Reply, completion, serving, words
 
+from fp2.compose.validation import looks_random
 from fp2.engines.server import client as server_http
 from fp2.engines.server import replies
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.server.keys import spellings
 from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.replies import spellings
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
@@ -153,6 +154,7 @@ def test_a_short_key_is_no_secret() -> None:
         ("model.api_key_env=sk-abcdefghijklmnopqrst", "looks like a key"),
         ("model.api_key_env=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", "looks like a key"),
         ("model.api_key_env=a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6", "looks like a key"),
+        ("model.api_key_env=abcdefghiJKLMNOPQrstuvwxyzABCDEFGH", "looks like a key"),
         ("model.api_key_env=my-key", "not the name of an environment variable"),
         ("model.api_key_env='two words'", "not the name of an environment variable"),
         ("model.revision=sk-abcdefghijklmnopqrst", "looks like a key"),
@@ -173,5 +175,9 @@ def test_a_key_in_the_config_is_refused_and_written_nowhere(
 
 
 def test_the_usual_names_of_variables_are_accepted(bench: Bench) -> None:
-    for name in ("OPENAI_API_KEY", "MY_KEY", "my_key", "AZURE_OPENAI_API_KEY_2", "_K"):
-        assert bench.config(f"model.api_key_env={name}").model.api_key_env == name
+    assert bench.config("model.api_key_env=OPENAI_API_KEY").model.api_key_env == "OPENAI_API_KEY"
+    for name in ("MY_KEY", "my_key", "AZURE_OPENAI_API_KEY_2", "_K", "TOGETHERCOMPUTEAPIKEY", "myOpenAiKey", "K2",
+                 "AZURE_OPENAI_SERVICE_KEY_OF_THE_SECOND_PROJECT"):  # fmt: skip
+        assert not looks_random(name)
+    for key in ("ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGH", "A1B2C3D4E5F6A7B8C9D0E1F2", "ab_1234567890abcdefgh"):
+        assert looks_random(key)

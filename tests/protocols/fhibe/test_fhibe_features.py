@@ -14,7 +14,9 @@ from PIL import Image
 
 from fp2.data.base import people_table
 from fp2.protocols.fhibe.scores import features
-from fp2.protocols.fhibe.scores.features import NUMBERS, PIXELS, measure, predictors
+from fp2.protocols.fhibe.scores.features import NUMBERS, measure, predictors
+
+PIXELS = ["brightness", "contrast", "figure_ground", "face_brightness", "sharpness"]
 
 
 def people(folder: Path) -> pd.DataFrame:
@@ -64,7 +66,7 @@ def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
     table = measure(people(tmp_path))
     assert list(table) == list(NUMBERS)
     assert table.iloc[1].drop("people_in_picture").isna().all()
-    assert measure(people(tmp_path), pixels=False)[list(PIXELS)].isna().all(axis=None)
+    assert measure(people(tmp_path), pixels=False)[PIXELS].isna().all(axis=None)
 
 
 def test_pixels_are_measured_once_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

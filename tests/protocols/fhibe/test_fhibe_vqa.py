@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from scipy.stats import mannwhitneyu
 
+from benchmarks.planted_effects import vqa_means
 from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.errors import Fp2Error
 from fp2.models.cues import see
-from fp2.models.expected import vqa_means
 from fp2.models.planted import Planted, load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import load_battery

@@ -286,6 +286,31 @@ def test_bounds_are_the_gap_where_nothing_is_refused_and_contain_it_where_someth
         assert row["bounds_low"] < row["bounds_high"]
 
 
+def test_the_composite_is_about_the_same_groups_in_every_probe() -> None:
+    """Group C, which differs, has hardly a value of one probe: it counts in the other rows, and in no composite."""
+    people = crowd(90)
+    _, scores = world({"effects": {probe: {"region": {"C": -2.0}} for probe in ("trust", "lifestyle")}}, people)
+    third = people.loc[people["attr_region"].str[0] == "C", "image_id"]
+    few = scores.assign(value=scores["value"].mask((scores["probe"] == "education") & scores["image_id"].isin(third)))
+    found, full = (fingerprint(s, people, [REGION], scorers_of("valence"), comparison(), BOUNDS) for s in (few, scores))
+    gaps = []
+    for row in found.disparities:
+        means = {group["group"]: group["mean"] for group in row["groups"]}
+        assert (row["worst_group"] == "C") == (row["probe"] in ("trust", "lifestyle"))
+        gaps.append(abs(means["A"] - means["B"]))
+    one, before = found.composites["region"], full.composites["region"]
+    assert (one["groups"], before["groups"]) == (["A", "B"], ["A", "B", "C"])
+    assert one["value"] == pytest.approx(np.mean(gaps))
+    assert one["p_value"] > 0.05 > before["p_value"]
+    assert before["value"] == pytest.approx(np.mean([row["raw"] for row in full.disparities]))
+    # education is about A and B, trust about C alone and another: no two groups count in both
+    second = people.loc[people["attr_region"].str[0] == "B", "image_id"]
+    none = few.assign(value=few["value"].mask((few["probe"] == "trust") & few["image_id"].isin(second)))
+    refused = fingerprint(none, people, [REGION], scorers_of("valence"), comparison(), BOUNDS).composites["region"]
+    assert (refused["value"], refused["p_value"], refused["severity"], refused["groups"]) == (None, None, None, ["A"])
+    assert "trust" in refused["probes"]
+
+
 def test_without_any_answer_there_is_no_row_and_no_composite() -> None:
     people = crowd(30)
     found = measure({"errors": {"rate": 1.0}}, people, [REGION, GENDER])

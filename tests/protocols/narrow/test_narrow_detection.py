@@ -13,7 +13,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.detection import average_recall, matches, overlaps
+from fp2.protocols.narrow.detection import matched_at, matches, overlaps
 from fp2.protocols.narrow.predictions import encode_mask, read_rle
 
 
@@ -118,7 +118,7 @@ def test_average_recall_is_cocoevals_on_images_of_two() -> None:
         judge.accumulate()
         judge.summarize()
     ours = [
-        average_recall(overlaps(guesses.tolist(), people.tolist()), confidence)
+        matched_at(overlaps(guesses.tolist(), people.tolist()), confidence).mean(axis=0)
         for people, (guesses, confidence) in zip(true, found, strict=True)
     ]
     assert np.concatenate(ours).mean() == pytest.approx(judge.stats[8], abs=1e-12)  # AR, 100 detections, all areas
@@ -129,9 +129,9 @@ def test_recall_by_hand() -> None:
     # 100 x 100 box moved by 10 to the right: IoU = 90 / 110 = 0.818, so 7 of the 10 thresholds (0.5 ... 0.8)
     table = overlaps([[10, 0, 100, 100]], [[0, 0, 100, 100]])
     assert table[0, 0] == pytest.approx(9 / 11)
-    assert average_recall(table, [0.3])[0] == pytest.approx(0.7)
-    assert average_recall(np.ones((1, 1)), [0.3])[0] == 1.0
-    assert average_recall(np.zeros((0, 2)), []).tolist() == [0.0, 0.0]
+    assert matched_at(table, [0.3]).mean() == pytest.approx(0.7)
+    assert matched_at(np.ones((1, 1)), [0.3]).all()
+    assert not matched_at(np.zeros((0, 2)), []).any()
 
 
 def test_the_detection_of_highest_score_is_matched_first() -> None:

@@ -41,7 +41,7 @@ def _person(name: str = "s", n_people: int = 1, **annotated: Any) -> Known:
 def test_an_overlap_of_exactly_a_threshold_misses_some_of_them() -> None:
     # numpy.arange's third threshold is 0.6000000000000001
     assert [published.share_reached(value) for value in (0.5, 0.6, 0.95, 1.0)] == [0.1, 0.2, 0.9, 1.0]
-    assert detection.average_recall(np.array([[0.6]]), [1.0])[0] == pytest.approx(0.3)
+    assert detection.matched_at(np.array([[0.6]]), [1.0]).mean() == pytest.approx(0.3)
 
 
 def test_one_box_may_find_two_people() -> None:

@@ -1,4 +1,8 @@
-"""The forms of files of answers: tables, and the logs of other harnesses; a module each, found by its `FORMS`."""
+"""The forms of files of answers: tables, and the logs of other harnesses.
+
+Ours are a module each in this package, found by its `FORMS`; those of other packages are entry points of the group
+`fp2.forms`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from fp2.errors import Fp2Error, nearest
+from fp2.plugins import FORMS, load, read_installed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +53,24 @@ class Form:
 
 @cache
 def forms() -> dict[str, Form]:
-    """Return every form by name."""
+    """Return every form by name; of two with one name, ours."""
     modules = (import_module(f"{__name__}.{one.name}") for one in iter_modules(__path__))
-    return {form.name: form for module in modules for form in module.FORMS}
+    ours = {form.name: form for module in modules for form in module.FORMS}
+    return {**read_installed(FORMS, _installed), **ours}
+
+
+def _installed(name: str) -> Form:
+    """Return the form that an entry point stands for.
+
+    Raises
+    ------
+    Fp2Error
+        If it is no form, or has another name than its entry point.
+    """
+    found = load(FORMS, name, FORMS)
+    if not isinstance(found, Form) or found.name != name:
+        raise Fp2Error(f"{found!r} is not the form {name!r}", where=FORMS, fix=f"Name a Form(name={name!r}, ...)")
+    return found
 
 
 def form_of(path: Path, name: str | None = None, *, where: str = "engine.format", exists: bool = True) -> Form:

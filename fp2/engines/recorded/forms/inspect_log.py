@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from fp2.engines.recorded.forms import Form
 from fp2.engines.recorded.forms.tables import records
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_bytes
+from fp2.text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 _KEPT = ("id", "epoch", "metadata")
 _ATTACHMENT = "attachment://"
 _SAMPLES = "samples/"
+_LARGEST = 128 << 20
+"""Bytes of a sample, unpacked; a log of images that are in the samples themselves has a few MiB each."""
+_ALWAYS, _RATIO = 1 << 30, 200
+"""Bytes that all samples may have in any case, and how many times the size of the file they may have beyond that."""
+_FAULTS = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, NotImplementedError,
+    zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
+"""What a file that is no such log raises."""
 _ZSTD = 93
 """The number of Zstandard among the compression methods of a zip (APPNOTE 6.3.8, section 4.4.5)."""
 _LOCAL_HEADER = struct.Struct("<26xHH")
@@ -43,36 +54,54 @@ def _read(path: Path) -> pd.DataFrame:
 
     fix = "Give a log that `inspect eval` wrote, .eval or .json"
     try:
-        samples = list(_zipped(path) if zipfile.is_zipfile(path) else _plain(path))
+        rows = [_row(sample) for sample in (_zipped(path) if zipfile.is_zipfile(path) else _plain(path))]
     except FileNotFoundError:
         raise Fp2Error("the log does not exist", where=str(path)) from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, struct.error) as error:
-        reason = " ".join(str(error).split())
+    except _FAULTS as error:
+        reason = printable(error, 300) or type(error).__name__
         raise Fp2Error(f"the log cannot be read: {reason}", where=str(path), fix=fix) from None
-    if not samples:
+    if not rows:
         raise Fp2Error("the log has no samples", where=str(path), fix=fix)
-    return pd.DataFrame([_row(sample) for sample in samples], dtype="object")
+    return pd.DataFrame(rows, dtype="object")
 
 
 def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
+    left = max(_ALWAYS, _RATIO * path.stat().st_size)
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if member.filename.startswith(_SAMPLES) and member.filename.endswith(".json"):
-                yield json.loads(_member(archive, member))
+                body = _member(archive, member)
+                left -= len(body)
+                if left < 0:
+                    raise ValueError(f"its samples have more than {_RATIO} times the size of the file")
+                yield json.loads(body)
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a member's bytes; `zipfile` itself has no Zstandard before Python 3.14."""
+    """Return a member's bytes, of which no more are unpacked than it says that it has.
+
+    `zipfile` itself has no Zstandard before Python 3.14.
+
+    Raises
+    ------
+    ValueError
+        If these are more than `_LARGEST`, or the bytes are not those that were packed.
+    """
+    name = printable(member.filename, 80)
+    if member.file_size > _LARGEST:
+        raise ValueError(f"{name} has more than {_LARGEST >> 20} MiB")
     if member.compress_type != _ZSTD:
         return archive.read(member)
     import pyarrow as pa
 
     stream: Any = archive.fp
     stream.seek(member.header_offset)
-    name, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
-    stream.seek(name + extra, 1)
+    name_size, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
+    stream.seek(name_size + extra, 1)
     with pa.input_stream(pa.py_buffer(stream.read(member.compress_size)), compression="zstd") as opened:
-        found: bytes = opened.read()
+        found: bytes = opened.read(member.file_size + 1)
+    if len(found) != member.file_size or zlib.crc32(found) != member.CRC:
+        raise ValueError(f"{name} is damaged")
     return found
 
 

@@ -1,4 +1,8 @@
-"""Plain tables: CSV, TSV, Parquet and JSON Lines, one row an answer."""
+"""Plain tables: CSV, TSV, Parquet and JSON Lines, one row an answer.
+
+In CSV and TSV, text that a spreadsheet would evaluate as a formula is quoted with an apostrophe (`fp2.text.quoted`),
+and the column `QUOTED` marks the rows in which it is. Files without that column are read as they are.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.data.readers.table import read_table
 from fp2.engines.recorded.forms import Form
+from fp2.text import quoted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
+
+QUOTED = "formulas_quoted"
 
 
 def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -41,13 +48,39 @@ def _write_parquet(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> 
 
 
 def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
-    """Write every cell as it is: what is read again must be the same answer, so that no text is quoted as a formula."""
+    """Write every cell so that no text is evaluated, and `_read_csv` returns the same text."""
+    import pandas as pd
+
+    out, marked, returns = rows.copy(), pd.Series(False, index=rows.index), False
+    for name in rows.select_dtypes(exclude="number").columns:
+        texts = [text for text in rows[name].unique() if isinstance(text, str)]
+        changed = {text: quoted(text) for text in texts if quoted(text) != text}
+        returns = returns or any("\r" in text for text in texts)
+        here = rows[name].isin(list(changed))
+        out.loc[here, name] = rows.loc[here, name].map(changed)
+        marked |= here
+    if marked.any():
+        out[QUOTED] = marked.map({True: "true", False: ""})
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
-    rows.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+    # csv ends a line at a carriage return that is in no quotes, and does not quote it by itself
+    if returns:
+        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    else:
+        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Return a table as `read_table` does, with the text that was quoted."""
+    table = read_table(path)
+    if QUOTED in table.columns:
+        here = table[QUOTED] == "true"
+        for name in table.columns:
+            table.loc[here, name] = table.loc[here, name].map(unquoted)
+    return table
 
 
 FORMS = (
-    Form("csv", (".csv", ".tsv"), {}, read_table, _write_csv),
+    Form("csv", (".csv", ".tsv"), {}, _read_csv, _write_csv),
     Form("parquet", (".parquet",), {}, read_table, _write_parquet),
     Form("jsonl", (".jsonl",), {}, read_table, _write_jsonl),
 )

@@ -107,8 +107,9 @@ NUMBERS: dict[str, str] = {
     "sharpness": "mean absolute difference of luma between horizontally adjacent pixels in the person box",
 }
 """Name -> definition. Luma is ITU-R BT.601's, of the image scaled down to a long side of 256 pixels."""
-PIXELS = ("brightness", "contrast", "figure_ground", "face_brightness", "sharpness")
 _SIDE = 256
+MEASURED = {"picture_numbers": "measurements of images"}
+"""The table of the response store that keeps pixel features -> what its rows are."""
 _CREATE = """
 CREATE TABLE IF NOT EXISTS picture_numbers (
     path TEXT NOT NULL, boxes TEXT NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, numbers TEXT NOT NULL,

@@ -14,6 +14,7 @@ from fp2.protocols.fhibe.scores.analysis import ScoresAnalysis, numbers_of
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.fhibe.scores.features import (
     ALL,
+    MEASURED,
     NUMBERS,
     check_conditions,
     chosen_attributes,
@@ -48,6 +49,7 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
+    tables = MEASURED
     sections = ("fp2.protocols.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 
     def title(self, inputs: Inputs) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fp2.stats.questions import question_adjusted_means
+from fp2.scorers.outcomes import question_adjusted_means
 
 
 def regression(y):

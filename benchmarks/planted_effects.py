@@ -1,4 +1,4 @@
-"""Exact group means of the planted answers: what a measurement on drawn people should find, before any sampling.
+"""Exact group means of the bundled model's answers: what a measurement on drawn people finds, before any sampling.
 
 All cues are independent given the pronoun group, so a mean is one contraction of the table of answers with the
 distributions of the cues. A refusal has no score, as in a run: means are over the answers that are not refusals.
