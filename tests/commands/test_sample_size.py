@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_the_table_of_a_pilot_fits_80_columns() -> None:
         "power": 0.8, "gap": 0.05, "scorer": "valence", "images": [1, 3, 6], "rows": [row], "level": 0.01,
         "alpha": 0.05, "family_size": 24, "correction": "holm", "pilot": "run",
     }  # fmt: skip
-    console = Console(width=80, record=True, quiet=True)
+    console = Console(width=80, record=True, file=io.StringIO())
     _print(block, console)
     words = console.export_text().split()
     for cell in ("neighbourhood", "skin", "groups", "SD", "ICC", "0.234", "0.31", "12,345", "74,070", "(23,456)"):
