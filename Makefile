@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test audit clean
+.PHONY: help setup run test lint format docs bench sweep ui train-peeps torture wheel-test test-lowest test-python test-extras audit clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -53,6 +53,15 @@ torture: setup ## Kill, starve and deceive runs, and compare what is left (about
 
 wheel-test: setup ## Install the wheel into a fresh environment and run it there (ARGS=--full downloads the dependencies too)
 	./.ci/wheel $(ARGS)
+
+test-lowest: ## Run tests with the lowest allowed version of every dependency, in an environment of its own
+	PYTHON=$(PYTHON) ./.ci/environment lowest $(ARGS)
+
+test-python: ## Run tests with another Python, in an environment of its own (PYTHON=python3.13)
+	PYTHON=$(PYTHON) ./.ci/environment python $(ARGS)
+
+test-extras: ## Run the tests of the extras, in an environment of its own that has them
+	PYTHON=$(PYTHON) ./.ci/environment extras $(ARGS)
 
 audit: setup ## Look for known vulnerabilities in the pinned dependencies (needs the network)
 	./.ci/audit

@@ -35,7 +35,7 @@ def test_a_sweep_in_two_stages_answers_once_and_compares_in_parallel(bench: Benc
     asked = stored(bench)
     words = (MODELS, "cut.by=[gender],[region]", "probe.select=[trust]", "tracking=mlflow")
     with launch(bench, *words, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2") as child:
-        said, _ = child.communicate(timeout=120)
+        said, _ = child.communicate(timeout=600)
     assert child.returncode == 0, said
     assert "locked" not in said
     found = [results_of(folder) for folder in bench.run_folders()[2:]]
@@ -61,7 +61,7 @@ def test_a_preempted_job_of_an_array_is_requeued_and_goes_on_where_it_was(bench:
         (job, *_) = [pid for pid in every_child(child.pid) if b"core._submit" in command(pid)]
         before = stored(bench)
         os.kill(job, signal.SIGUSR2)  # what SLURM sends before it ends a job
-        said, _ = child.communicate(timeout=120)
+        said, _ = child.communicate(timeout=600)
     assert child.returncode == 0, said
     logs = [path.read_text() for path in bench.outputs.rglob("*_log.out")]
     assert sorted(log.count("Loading pickle") for log in logs) == [1, 2], "the job was not requeued"

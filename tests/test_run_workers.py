@@ -8,13 +8,14 @@ import signal
 import sqlite3
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from bench import Bench, check_counts, results_of
 from test_run_shards import tables
 
-from fp2.errors import EXIT_INTERRUPTED
+from fp2.errors import EXIT_INTERRUPTED, Fp2Error
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, errors: {rate: 0.02}}"
 WORDS = (STRONG, "answers.error_budget=1", "probe.select=[trust,lifestyle]")
@@ -84,7 +85,7 @@ def stored(bench: Bench) -> int:
 
 
 def wait_for(bench: Bench, n: int) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300  # a busy machine
     while stored(bench) < n:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -108,7 +109,7 @@ def test_a_lost_worker_is_reported_and_a_signal_ends_the_others(bench: Bench) ->
         while any(map(lives, workers)) and time.monotonic() < until:
             time.sleep(0.02)
         assert not any(map(lives, workers)), "workers live on after the signal"
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=300)
     assert child.returncode == EXIT_INTERRUPTED
     assert "worker 1 (cpu) was lost (SIGKILL)" in " ".join(err.split()) or "worker 2 (cpu) was lost (SIGKILL)" in err
     assert "Traceback" not in err
@@ -151,9 +152,20 @@ def test_ray_gives_the_tables_of_one_process_and_takes_over_a_lost_actor(bench: 
 
 
 def test_ray_that_is_not_there_is_one_line(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fp2.errors import Fp2Error
-
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else there(name, *rest))
     with pytest.raises(Fp2Error, match=r"Ray is not installed \(engine.ray\). pip install 'fp2\[ray\]'"):
         bench.run("engine=ray", "model=planted")
+
+
+@pytest.mark.parametrize(("address", "cure"), [(None, "less busy"), ("auto", "ray start --head")])
+def test_ray_that_does_not_start_is_one_line(address: str | None, cure: str) -> None:
+    from fp2.engines.workers.on_ray import _connect
+    from fp2.engines.workers.options import RayOptions
+
+    def init(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could happen because ...")
+
+    with pytest.raises(Fp2Error, match=rf"node timed out during startup\. \(engine.ray\)\. .*{cure}") as said:
+        _connect(SimpleNamespace(init=init), RayOptions(address=address))
+    assert "\n" not in str(said.value)

@@ -221,7 +221,7 @@ def _store(config: Config) -> Check:
 def _tracking(config: Config) -> Check:
     from fp2.tracking.client import refuse_foreign_artifacts, shown_uri, summaries, tracking_uri
 
-    if fault := _unusable_uri(tracking_uri(config)):
+    if fault := _unusable_uri(tracking_uri(config)) or _missing_driver((config.tracking.artifacts or "").split(":")[0]):
         return False, f"MLflow: {fault}"
     try:
         refuse_foreign_artifacts(config)
@@ -241,12 +241,22 @@ def _unusable_uri(uri: str) -> str | None:
     if "://" not in uri or scheme == "file":
         cure = "mlflow migrate-filestore --source FOLDER --target sqlite:///FILE, then tracking.uri=sqlite:///FILE"
         return f"{uri} is a folder, which MLflow no longer takes as a store: {cure}"
-    driver = {"postgresql": "psycopg", "postgresql+psycopg": "psycopg", "postgresql+psycopg2": "psycopg2"}.get(scheme)
-    if driver and importlib.util.find_spec(driver) is None:
-        return f"{scheme} needs {driver}: pip install '{driver}[binary]'" if driver == "psycopg" else (
-            f"{scheme} needs {driver}: pip install psycopg2-binary"
-        )  # fmt: skip
-    return None
+    return _missing_driver(scheme)
+
+
+_DRIVERS = {
+    "postgresql": ("psycopg", "'fp2[postgres]'"),
+    "postgresql+psycopg": ("psycopg", "'fp2[postgres]'"),
+    "postgresql+psycopg2": ("psycopg2", "psycopg2-binary"),
+    "s3": ("boto3", "'fp2[s3]'"),
+}
+
+
+def _missing_driver(scheme: str) -> str | None:
+    """Return which package a database or a place of files needs that is not installed, with the cure, or None."""
+    package, cure = _DRIVERS.get(scheme, ("", ""))
+    missing = package and importlib.util.find_spec(package) is None
+    return f"{scheme} needs {package}: pip install {cure}" if missing else None
 
 
 def _modes(config: Config) -> Check:

@@ -170,8 +170,8 @@ def as_user_error(where: str) -> Iterator[None]:
 
     try:
         yield
-    except ModuleNotFoundError as error:  # the driver of a database
-        fix = "pip install 'fp2[postgres]'"
+    except ModuleNotFoundError as error:  # the driver of a database, or of where files are kept
+        fix = f"pip install 'fp2[{'s3' if error.name == 'boto3' else 'postgres'}]'"
         raise Fp2Error(f"the package {error.name} is missing", where=shown_uri(where), fix=fix) from error
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)

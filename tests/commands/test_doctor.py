@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -45,6 +46,9 @@ def test_a_network_disk_a_file_store_and_a_missing_driver_are_named_with_their_c
     assert "migrate-filestore" in str(doctor._unusable_uri("file:///old/mlruns"))
     assert "psycopg2-binary" in str(doctor._unusable_uri("postgresql+psycopg2://h/db"))
     assert doctor._unusable_uri("sqlite:////x/mlflow.db") is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    _, line = doctor._tracking(load_config(bench.words("tracking=mlflow", "tracking.artifacts=s3://runs/own")))
+    assert "s3 needs boto3: pip install 'fp2[s3]'" in line
     assert doctor._unusable_uri("http://localhost:5000") is None
 
 

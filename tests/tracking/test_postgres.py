@@ -100,7 +100,7 @@ def test_runs_that_start_at_once_on_an_empty_database_are_both_logged(bench: Ben
     ]
     for one in both:
         one.start()
-    assert [results.get(timeout=120) for _ in both] == [(0, "")] * 2
+    assert [results.get(timeout=600) for _ in both] == [(0, "")] * 2
     for one in both:
         one.join()
     client = mlflow.MlflowClient(tracking_uri=database)
@@ -159,10 +159,11 @@ def served(destination: str, cwd: Path, **env: str) -> Iterator[str]:
         env={**os.environ, **off, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd,
     )  # fmt: skip
     try:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=2):
                 break
+            assert server.poll() is None, "the server ended"
             time.sleep(0.3)
         yield address
     finally:

@@ -153,9 +153,11 @@ def _connect(ray: Any, options: RayOptions) -> None:
     with _own_signals():
         try:
             ray.init(**settings)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # a node that does not start in time is a bare one
             first = next(iter(str(error).splitlines()), type(error).__name__)
             fix = "Start the cluster (ray start --head), or set engine.ray.address=null"
+            if options.address is None:
+                fix = "Run the command again when this machine is less busy: Ray waits 30 s for its own start"
             raise Fp2Error(f"Ray cannot be used: {first}", where="engine.ray", fix=fix) from error
 
 
