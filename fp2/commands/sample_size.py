@@ -217,14 +217,13 @@ def _print(block: Mapping[str, Any], console: Console) -> None:
     power, gap = f"{block['power']:.0%}".replace("%", " %"), block["gap"]
     title = f"sample size for {power} power at a gap of {gap:g} ({scorer_label(block['scorer'])})"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("cut", "probe"):
-        table.add_column(name, overflow="fold", min_width=6)
+    table.add_column("outcome", overflow="fold", min_width=16)
     for name in ("groups", "SD", "ICC", *(f"{k} image{'s' if k > 1 else ''}" for k in block["images"])):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     for row in block["rows"]:
         cells = [_cell(need, block["pilot"] is not None) for need in row["needs"]]
         table.add_row(
-            Text(cut_label(row["cut"])), Text(plain(row["probe"] or "any")), str(row["groups"]), number(row["sd"]),
+            Text(f"{plain(row['probe'] or 'any')} by {cut_label(row['cut'])}"), str(row["groups"]), number(row["sd"]),
             number(row["icc"], 2), *(cells or [DASH] * len(block["images"])),
         )  # fmt: skip
     console.print(table)
@@ -239,10 +238,12 @@ def _print(block: Mapping[str, Any], console: Console) -> None:
 def _cell(need: Mapping[str, Any], bracket: bool) -> str:
     """Return `subjects / images`, with the cautious number of subjects in brackets."""
     if need["subjects"] is None:
-        return "over a million"
-    text = f"{need['subjects']:,} / {need['subjects'] * need['images']:,}"
+        return "> 1,000,000"
+    subjects, images = f"{need['subjects']:,}", f"{need['subjects'] * need['images']:,}"
+    if not bracket:
+        return f"{subjects} / {images}"
     most = need["subjects_cautious"]
-    return text if not bracket else f"{text} ({'over a million' if most is None else f'{most:,}'})"
+    return f"{subjects} /\n{images}\n({'> 1,000,000' if most is None else f'{most:,}'})"  # three lines fit 80 columns
 
 
 def _write(

@@ -42,8 +42,8 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", line)]
     low, high = f"{row['ci_low']:.3f}", f"{row['ci_high']:.3f}"
     assert cells[:5] == ["valence", "gender", f"{row['distance']:.3f}", f"{low} to {high}", f"{row['null_mean']:.3f}"]
-    assert cells[-1] == "found"
-    assert len(re.findall(r"<tr><th", html)) == 1 + len(found["probes"])
+    assert cells[-1] == "significant"
+    assert html.count('<tr><th scope="row">') == 1 + len(found["probes"])
     assert {entry["probe"] for entry in row["by_probe"]} == set(found["probes"])
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keys = {"subject_id", "image_id", "response_key"}
