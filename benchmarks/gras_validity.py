@@ -330,7 +330,8 @@ def report(rows: list[Row], path: Path) -> None:
     lines = [
         "# Validity of the GRAS analysis",
         "",
-        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Answers are simulated:",
+        "Written by `python benchmarks/gras_validity.py`; a fast version runs with the tests. Terms are in the",
+        "[glossary](glossary.md). Answers are simulated:",
         "0.5 plus 0.1 times a normal variable plus planted effects, or expit(-2 + z), z normal, where they are called",
         "skewed (expit(-4 + 2 z) where very skewed); correlated 0.5 between templates, 0.1 between traits, and 0.3",
         "between the images of one subject. Alpha is 0.05. In brackets: the Monte-Carlo standard error. An error rate",

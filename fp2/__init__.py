@@ -6,7 +6,7 @@ first use, so that `import fp2` stays light.
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.3.0"
+__version__ = "0.4.0.dev0"
 __all__ = ["FunctionModel", "Scorer", "compare", "disparity", "evaluate", "load_run", "score"]
 
 if TYPE_CHECKING:

@@ -364,7 +364,7 @@ def export(
 
 @command(
     READ_AND_COMPARE,
-    "fp2 compare RUN OTHER_RUN",
+    "fp2 compare RUN OTHER_RUN --html comparison.html",
     "fp2 compare RUN OTHER_RUN --json compared.json analysis.permutations=2000",
 )
 def compare(
@@ -373,12 +373,13 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B [C]...", help="The runs to compare it with.")],
     json: JsonFile = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the two profiles, or all distances, to this PNG.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the comparison as one page.")] = None,
 ) -> None:
     """Compare the fingerprints of runs, pair by pair, on shared subjects or two samples: distance, interval, p."""
     from fp2.commands.compare import compare_runs
 
     more = [word for word in ctx.args if "=" not in word]
-    compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure)
+    compare_runs([first, second, *more], [word for word in ctx.args if "=" in word], json, figure, html)
 
 
 @command(READ_AND_COMPARE, "fp2 leaderboard SWEEP_ID", "fp2 leaderboard --csv ranks.csv")

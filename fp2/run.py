@@ -28,6 +28,7 @@ from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
 from fp2.engines.build import engine_class
+from fp2.engines.checkpoint import has_planted_effects
 from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
@@ -36,7 +37,7 @@ from fp2.runs.checks import checked
 from fp2.runs.inputs import Given, load_inputs, plan_answers
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Outcome, Record, finish, tracked
+from fp2.runs.outputs import Record, RunOutcome, finish, tracked
 from fp2.runs.recompute import count_tables, describe_scorers
 
 SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
@@ -57,7 +58,7 @@ class _Tables:
 
 def run(
     config: Config, folder: Path, overrides: Sequence[str], progress: Progress, given: Given | None = None
-) -> Outcome:
+) -> RunOutcome:
     """Run one evaluation and write everything it found into `folder`.
 
     `given` are objects of the caller's, in place of what the config would build.
@@ -294,8 +295,8 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
 def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
-    `embedded` marks a model with planted effects; `server` is what a server reported of itself; `supplied` says where
-    answers come from that existed already; `SHOWN_AS` are there if they were given.
+    `embedded` marks a model with planted effects (a positive control); `server` is what a server reported of itself;
+    `supplied` says where answers come from that existed already; `SHOWN_AS` are there if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -308,7 +309,7 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         "dtype": model.dtype,
         "quantisation": model.quantisation,
         "processor": identity.get("processor"),
-        "embedded": given.startswith("pkg://")
+        "embedded": has_planted_effects(given)
         or engine_class(asdict(config.engine)).planted
         or bool(identity.get("planted")),
         **({"server": identity["server"]} if "server" in identity else {}),

@@ -1,7 +1,7 @@
 """Run the studies and write the report.
 
 Every finished chunk is a file, so that a run which was stopped goes on where it was; more data sets add chunks. The
-default, 4,000 data sets, takes some ten minutes of one core. `--runs` also runs the program itself on the planted model
+default, 4,000 data sets, takes some 70 minutes of one core. `--runs` also runs the program itself on the planted model
 and on the embedded one, and compares what it finds with what was planted. `--only` runs some of the studies again, or
 new ones, and takes every other row from the report as it was written before.
 """

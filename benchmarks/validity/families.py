@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.validity.measure import Arrays, p_values
 from benchmarks.validity.worlds import ALPHA, IMAGES, World, draw
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.settings import Comparison
+from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.adjustment import adjust_p_values, step_down_max_t
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.units import Prepared, prepare
@@ -86,7 +86,7 @@ def _false_claims(rows: np.ndarray, tops: np.ndarray, null: np.ndarray, gap: boo
     primary = rejected(tops[:, 0])
     gates = rejected(tops)
     inside = by_scorer & gates[:, :, None]
-    comparison = Comparison(ALPHA, "holm", "scorer", "0", 10, 999, 0, 1)
+    comparison = ComparisonSettings(ALPHA, "holm", "scorer", "0", 10, 999, 0, 1)
     names = [str(s) for _ in range(RUN_CUTS) for s in range(SCORERS) for _ in range(RUN_PROBES)]
     together = rejected(np.concatenate([rows.reshape(-1), tops[:, 0]]), shares([*names, *["0"] * RUN_CUTS], comparison))
     run, own = together[: rows.size].reshape(rows.shape), together[rows.size :]

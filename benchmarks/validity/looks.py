@@ -11,7 +11,7 @@ from benchmarks.validity.measure import Arrays, measure, p_values
 from benchmarks.validity.worlds import Data, World, draw
 from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.looks import Looks
-from fp2.protocols.fingerprint.settings import Comparison
+from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.stats.interval import gap_tests
 from fp2.stats.rows import OK, DisparityRow
 from fp2.stats.sequential import SPENDING, repeated_p
@@ -42,8 +42,8 @@ PROBES = 2
 VERDICT_SIZES = (60, 45, 40)
 VERDICT_WORLDS = (
     *(World(outcome, sizes=VERDICT_SIZES) for outcome in ("normal", "yes/no")),
-    World("normal", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
-    World("yes/no", sizes=VERDICT_SIZES, gap=0.5, where="two largest"),
+    World("normal", sizes=VERDICT_SIZES, gap=1.0, where="two largest"),
+    World("yes/no", sizes=VERDICT_SIZES, gap=1.0, where="two largest"),
 )
 """Without a gap a significant row or composite is false; with gaps at the smallest effect, a verdict on their size."""
 
@@ -57,7 +57,7 @@ def looks_verdicts(world: World, n: int, seed: int, n_permutations: int = 999) -
     rng = np.random.default_rng(seed)
     parts = [draw(world, rng, m, shared=0.3) for _ in range(n)]
     everything = replace(parts[0], values=np.concatenate([part.values for part in parts], axis=1))
-    plain = Comparison(ALPHA, "holm", "scorer", "0", 10, n_permutations, 0, 1)
+    plain = ComparisonSettings(ALPHA, "holm", "scorer", "0", 10, n_permutations, 0, 1)
     names = [f"{kind}_{name}" for kind in ("different", "smaller", "larger") for name in ("naive", *SPENDING)]
     found = {name: np.zeros(n) for name in names}
     for now, share in enumerate(AT, start=1):

@@ -17,7 +17,7 @@ from fp2.stats.core.entries import read_entries
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.effects import kruskal_wallis
 from fp2.stats.specifications.curve import curve_test
-from fp2.stats.specifications.panel import Settings, SpecifiedTest, joint_statistics
+from fp2.stats.specifications.panel import PanelSettings, SpecifiedTest, joint_statistics
 
 MULTIVERSE_WORLDS = (
     World("normal"),
@@ -69,7 +69,7 @@ def _one(world: World, data: Data, rng: np.random.Generator, seed: int) -> dict[
 
     joint = joint_statistics(
         entries, [str(one) for one in people[order]], tests, yes_no=[False] * values.shape[1],
-        settings=Settings(PERMUTATIONS, seed), adjustment=adjustment,
+        settings=PanelSettings(PERMUTATIONS, seed), adjustment=adjustment,
     )  # fmt: skip
     assert joint is not None
     gaps = np.array([one.raw for one in joint.found])

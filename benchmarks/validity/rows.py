@@ -17,8 +17,8 @@ class Row:
     """`value` and its Monte-Carlo standard error over `n` data sets; `n` = 0: computed, not simulated.
 
     verdict: `yes` inside the bound, `within error` outside by at most two standard errors, `no`, or `` without bound.
-    percent: whether the value is a share. before: what the method of version 0.3.0 gives. simulated: data sets drawn,
-    where only some of them count (0: all count).
+    percent: whether the value is a share. before: what the method of version 0.3.0 gives, and before_verdict whether it
+    lies inside. simulated: data sets drawn, where only some of them count (0: all count).
     """
 
     claim: str
@@ -31,6 +31,7 @@ class Row:
     verdict: str
     percent: bool = True
     before: float | None = None
+    before_verdict: str = ""
     simulated: int = 0
 
     @property
@@ -102,12 +103,13 @@ def _row(
     claim: str, world: str, quantity: str, value: float, error: float, n: int, low: float | None, high: float | None,
     percent: bool, before: np.ndarray | None, simulated: int,
 ) -> Row:  # fmt: skip
-    bound, verdict = FREE, ""
-    if low is not None or high is not None:
-        bound = _bound(low, high, percent)
-        verdict = judge(value, error, -math.inf if low is None else low, math.inf if high is None else high)
+    bound, verdict, before_verdict = FREE, "", ""
     earlier = None if before is None or np.isnan(before).all() else float(np.nanmean(before))
-    return Row(claim, world, quantity, value, error, n, bound, verdict, percent, earlier, simulated)
+    if low is not None or high is not None:
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        bound, verdict = _bound(low, high, percent), judge(value, error, least, most)
+        before_verdict = "" if earlier is None else judge(earlier, error, least, most)
+    return Row(claim, world, quantity, value, error, n, bound, verdict, percent, earlier, before_verdict, simulated)
 
 
 def _bound(low: float | None, high: float | None, percent: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -326,28 +327,33 @@ def disparity(
 
 @contextmanager
 def _project(root: str | Path | None) -> Iterator[str]:
-    """Yield the override that names the project's folder; the environment is as before when it ends."""
-    before = os.environ.get("FP2_ROOT")
-    folder = Path(root or before or Path.cwd()).expanduser().resolve()
+    """Yield the override that names the project's folder; it holds for the calling thread, until the block ends."""
+    from fp2.compose.overrides import ROOT
+
+    folder = Path(root or os.environ.get("FP2_ROOT") or Path.cwd()).expanduser().resolve()
+    token = ROOT.set(folder)
     try:
-        os.environ["FP2_ROOT"] = str(folder)
         yield f"paths.root={folder}"
     finally:
-        os.environ.pop("FP2_ROOT")
-        if before is not None:
-            os.environ["FP2_ROOT"] = before
+        ROOT.reset(token)
+
+
+_COMPOSING = threading.Lock()
+"""Hydra composes one config at a time in a process."""
 
 
 def _config(words: Sequence[str]) -> Config:
     from fp2.compose import load_config
 
-    return load_config(words)
+    with _COMPOSING:
+        return load_config(words)
 
 
 def _checked(plain: Mapping[str, Any]) -> Config:
     from fp2.compose import from_plain
 
-    return from_plain(plain)
+    with _COMPOSING:
+        return from_plain(plain)
 
 
 def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:

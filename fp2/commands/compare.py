@@ -17,6 +17,8 @@ from fp2.commands.side_by_side import print_tables, side_by_side, write_side_by_
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Terminal
+from fp2.report.comparison import difference_words, differs, reading, render_comparison, sizes_words
+from fp2.report.page import write_page
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -24,26 +26,12 @@ if TYPE_CHECKING:
 
 MOST_PROBES = 8
 STANDARD_OUTPUT = Path("-")
-READING = (
-    "Distance: root mean square difference of the two runs' group means, each centred within its probe. It is above 0 "
-    "by chance alone: compare it with its null mean. 95 %: interval of the distance. p: {test}, Holm-corrected over "
-    "the cuts of a scorer, for single probes over its probes x cuts. corr.: correlation of the two runs' group means, "
-    "1 where the same groups are described better and worse."
-)
-READING_PAIRS = (
-    "Distance: root mean square difference of two runs' group means, each centred within its probe. It is above 0 by "
-    "chance alone: compare it with its null mean. 95 %: interval of the distance. p: {test}, Holm-corrected over the "
-    "pairs of runs and the cuts of a scorer. corr.: correlation of the two runs' group means."
-)
-TESTS = {
-    "shared": "group labels are permuted across subjects",
-    "independent": "subjects exchange the run within their groups, once the runs' mean difference is removed",
-}
 
 
 def compare_runs(
-    words: Sequence[str], overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None
-) -> None:
+    words: Sequence[str], overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None,
+    html: Path | None = None,
+) -> None:  # fmt: skip
     """Compare runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
 
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed
@@ -60,6 +48,8 @@ def compare_runs(
 
     config = load_config(overrides)
     if len(words) == 2 and (tables := side_by_side(words, config)) is not None:
+        if html is not None:
+            raise Fp2Error("these runs have no fingerprints to show as a page", where="--html", fix="Leave it out")
         write_side_by_side(tables, json_path, figure)
         return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
@@ -70,13 +60,17 @@ def compare_runs(
         beside = _beside(runs, config)
     two = len(words) == 2
     block = {**(every["pairs"][0] if two else every), "beside": beside}
-    if json_path == STANDARD_OUTPUT:
+    if printed := json_path == STANDARD_OUTPUT:
         print(json.dumps(block, indent=1, ensure_ascii=False, allow_nan=False))
         json_path = None
     else:
         console = Terminal()
         _print(block, config.analysis.alpha, console) if two else _print_pairs(every, config.analysis.alpha, console)
         print_tables(beside, every["runs"], console)
+    if html is not None:
+        write_page(html, render_comparison(every, config.analysis.alpha))
+        if not printed:
+            print(f"{'page':<12} {html}")
     _write(block, json_path, figure)
 
 
@@ -105,17 +99,13 @@ class _Steps:
 
 
 def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
-    from fp2.report.reading import CALIBRATION_SHORT, cut_label, plain, scorer_label
+    from fp2.report.reading import POSITIVE_CONTROL, cut_label, plain, scorer_label
 
-    first, second, shared = block["first"], block["second"], block["shared"]
+    first, second = block["first"], block["second"]
     console.print(Text(f"{plain(first['name'])} against {plain(second['name'])}", style="bold"))
-    if block["samples"] == "independent":
-        sizes = f"{shared['n_subjects_first']:,} and {shared['n_subjects_second']:,} subjects, none shared"
-        console.print(sizes, highlight=False)
-    else:
-        console.print(f"{shared['n_subjects']:,} subjects and {shared['n_images']:,} images shared", highlight=False)
+    console.print(sizes_words(block), highlight=False)
     if first["calibration"] or second["calibration"]:
-        console.print(Text(CALIBRATION_SHORT, style="italic"))
+        console.print(Text(POSITIVE_CONTROL, style="italic"))
     headline = [row for row in block["distances"] if row["scorer"] == block["primary"]]
     others = [row for row in block["distances"] if row["scorer"] != block["primary"]]
     telling = [row for row in others if row["distance"] is not None and (row["null_mean"] or row["distance"])]
@@ -127,25 +117,25 @@ def _print(block: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     if len(telling) < len(others):
         quiet = sorted({f"{scorer_label(r['scorer'])} by {cut_label(r['cut'])}" for r in others if r not in telling})
         console.print(Text(f"Not compared, or without any difference: {', '.join(quiet)}.", style="dim"))
-    console.print(Text(READING.format(test=TESTS[block["samples"]]), style="dim"))
+    console.print(Text(reading({"runs": [first, second], "pairs": [block]}, alpha), style="dim"))
     for line in block["notes"]:
         console.print(Text(line, style="yellow"))
 
 
 def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> None:
     """Print a line for each pair and cut of the primary scorer, and how many pairs differ in the other scorers."""
-    from fp2.report.reading import CALIBRATION_SHORT, DASH, cut_label, number, plain, probability, scorer_label
+    from fp2.report.reading import DASH, POSITIVE_CONTROL, cut_label, number, plain, probability, scorer_label
 
     pairs = every["pairs"]
     console.print(Text(f"{len(every['runs'])} runs, {len(pairs)} pairs", style="bold"))
     if any(pair[side]["calibration"] for pair in pairs for side in ("first", "second")):
-        console.print(Text(CALIBRATION_SHORT, style="italic"))
+        console.print(Text(POSITIVE_CONTROL, style="italic"))
     others: dict[tuple[str, str], list[bool]] = {}
     tables: dict[str, Table] = {}
     for pair in pairs:
         for row in pair["distances"]:
             if row["scorer"] != every["primary"]:
-                others.setdefault((row["scorer"], row["cut"]), []).append(_differs(row, alpha))
+                others.setdefault((row["scorer"], row["cut"]), []).append(differs(row, alpha))
                 continue
             title = f"Distance between the fingerprints, {scorer_label(every['primary'])} by {cut_label(row['cut'])}"
             if row["cut"] not in tables:
@@ -153,20 +143,19 @@ def _print_pairs(every: Mapping[str, Any], alpha: float, console: Terminal) -> N
                 tables[row["cut"]] = _new(title, ("runs",), right, "difference")
             tables[row["cut"]].add_row(
                 Text(f"{plain(pair['first']['name'])} – {plain(pair['second']['name'])}"),
-                Text(number(row["distance"]), style="bold" if _differs(row, alpha) else ""),
+                Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
                 DASH if row["ci_low"] is None else f"{number(row['ci_low'])}–{number(row['ci_high'])}",
                 number(row["null_mean"]),
                 probability(row["adjusted_p"]),
                 number(row["correlation"], 2),
-                Text(_reading(row, alpha)),
+                Text(difference_words(row, alpha)),
             )
     for table in tables.values():
         console.print(table)
     for (scorer, cut), found in others.items():
         line = f"{scorer_label(scorer)} by {cut_label(cut)}: {sum(found)} of {len(found)} pairs differ"
         console.print(Text(line, style="" if any(found) else "dim"))
-    tests = " or ".join(TESTS[name] for name in TESTS if any(pair["samples"] == name for pair in pairs))
-    console.print(Text(READING_PAIRS.format(test=tests), style="dim"))
+    console.print(Text(reading(every, alpha), style="dim"))
     for pair in every["not_compared"]:
         line = f"Not compared: {pair['first']} and {pair['second']}, since {pair['reason']}"
         console.print(Text(plain(line), style="yellow"))
@@ -196,12 +185,12 @@ def _distances(rows: Sequence[Mapping[str, Any]], title: str, alpha: float, scor
         table.add_row(
             *([Text(scorer_label(row["scorer"]))] if scorer else []),
             Text(cut_label(row["cut"])),
-            Text(number(row["distance"]), style="bold" if _differs(row, alpha) else ""),
+            Text(number(row["distance"]), style="bold" if differs(row, alpha) else ""),
             f"{number(row['ci_low'])}–{number(row['ci_high'])}" if known else DASH,
             number(row["null_mean"]),
             probability(row["adjusted_p"]),
             *(() if scorer else (number(row["correlation"], 2),)),
-            Text(_reading(row, alpha)),
+            Text(difference_words(row, alpha)),
         )
     return table
 
@@ -217,22 +206,12 @@ def _probes(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], alpha:
         table.add_row(
             Text(plain(labels.get(entry["probe"], entry["probe"]))),
             Text(cut_label(cut)),
-            Text(number(entry["distance"]), style="bold" if _differs(entry, alpha) else ""),
+            Text(number(entry["distance"]), style="bold" if differs(entry, alpha) else ""),
             number(entry["null_mean"]),
             probability(entry["adjusted_p"]),
-            "significant" if _differs(entry, alpha) else "not significant",
+            difference_words(entry, alpha),
         )
     return table
-
-
-def _differs(row: Mapping[str, Any], alpha: float) -> bool:
-    return row["adjusted_p"] is not None and row["adjusted_p"] <= alpha
-
-
-def _reading(row: Mapping[str, Any], alpha: float) -> str:
-    if row["distance"] is None:
-        return "too few"
-    return "significant" if _differs(row, alpha) else "not significant"
 
 
 def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None) -> None:

@@ -43,7 +43,7 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     words = {
         "kind": kind, "name": name, "package": package, "module": module, "group": group, "listed": listed,
         "class": "".join(part.capitalize() for part in name.split("_")), "title": name.replace("_", " ").capitalize(),
-        "version": ".".join(__version__.split(".")[:2]), "command": command.format(name=name),
+        "version": __version__, "command": command.format(name=name),
     }  # fmt: skip
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,

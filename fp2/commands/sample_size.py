@@ -65,7 +65,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class _Design:
+class _PlannedOutcome:
     """One outcome of one cut (`probe` None: any), and how it will be tested."""
 
     cut: str
@@ -123,7 +123,7 @@ def _check(wanted: Wanted) -> None:
         raise Fp2Error("out of range", where=bad, fix="See fp2 plan --help")
 
 
-def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], PlannedFamily]:
+def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the cuts of a config with the stated spread."""
     from fp2.commands.plan import config_of
     from fp2.cuts import resolve_cuts
@@ -142,10 +142,10 @@ def _stated(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], Pl
         raise Fp2Error("there are no scores to compare", where="fp2 plan --power", fix="Use a battery and a scorer")
     assert wanted.sd is not None
     spread = Spread(wanted.sd, wanted.icc)
-    return [_Design(cut.name, None, wanted.groups, spread) for cut in cuts], family
+    return [_PlannedOutcome(cut.name, None, wanted.groups, spread) for cut in cuts], family
 
 
-def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design], PlannedFamily]:
+def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_PlannedOutcome], PlannedFamily]:
     """Return the designs of the pilot's outcomes, with their spread within groups, and the pilot's own correction."""
     from fp2.runs.reader import read_run
 
@@ -172,7 +172,7 @@ def _from_pilot(wanted: Wanted, overrides: Sequence[str]) -> tuple[list[_Design]
     return designs, family
 
 
-def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None) -> list[_Design]:
+def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None) -> list[_PlannedOutcome]:
     from fp2.scorers.outcomes import entries_of, members
     from fp2.stats.planning import spread_of
 
@@ -184,13 +184,13 @@ def _pilot_designs(run: Any, cut: str, family: PlannedFamily, groups: int | None
         if row["scorer"] == family.scorer and row["cut"] == cut
     }
     return [
-        _Design(cut, str(probe), n, spread_of(entries.values[:, j], entries.groups, entries.subjects))
+        _PlannedOutcome(cut, str(probe), n, spread_of(entries.values[:, j], entries.groups, entries.subjects))
         for j, probe in enumerate(wide.columns)
         if (n := groups or rows.get(str(probe), 0)) >= 2
     ]
 
 
-def _row(design: _Design, wanted: Wanted, family: PlannedFamily) -> dict[str, Any]:
+def _row(design: _PlannedOutcome, wanted: Wanted, family: PlannedFamily) -> dict[str, Any]:
     """Return the sample sizes of one design, for every number of images per subject."""
     from fp2.stats.planning import subjects_needed
 
@@ -245,7 +245,9 @@ def _cell(need: Mapping[str, Any], bracket: bool) -> str:
     return text if not bracket else f"{text} ({'over a million' if most is None else f'{most:,}'})"
 
 
-def _write(block: Mapping[str, Any], designs: Sequence[_Design], json_path: Path | None, figure: Path | None) -> None:
+def _write(
+    block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], json_path: Path | None, figure: Path | None
+) -> None:
     if json_path is not None:
         write_text(json_path, json.dumps(block, indent=1, allow_nan=False) + "\n")
         print(f"{'json':<12} {json_path}")
@@ -268,7 +270,7 @@ def _most(row: Mapping[str, Any]) -> float:
     return max((need["subjects"] or float("inf") for need in row["needs"]), default=-1.0)
 
 
-def _curves(design: _Design, block: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _curves(design: _PlannedOutcome, block: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return power by subjects per group, a curve for every number of images."""
     import numpy as np
 

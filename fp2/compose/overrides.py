@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,14 @@ SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
 """Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
 
 
+ROOT: ContextVar[Path | None] = ContextVar("ROOT", default=None)
+"""The project's folder that a caller in Python has given, in its own thread; the environment stays as it is."""
+
+
 def project_root() -> Path:
-    """Return the folder that runs, store and outputs live in (`FP2_ROOT`, or the current folder)."""
+    """Return the folder that runs, store and outputs live in (`ROOT`, `FP2_ROOT`, or the current folder)."""
+    if (given := ROOT.get()) is not None:
+        return given
     return Path(os.environ.setdefault("FP2_ROOT", str(Path.cwd()))).resolve()
 
 

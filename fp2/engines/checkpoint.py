@@ -263,6 +263,14 @@ def _hub_error(name: str, revision: str | None, error: Exception) -> Fp2Error:
     return Fp2Error(what, where="model.id", fix=fix)
 
 
+def has_planted_effects(name: str) -> bool:
+    """Return whether a model that ships inside a package has effects planted on purpose, named in a `planted.yaml`."""
+    try:
+        return name.startswith(PACKAGE_SCHEME) and (_package_folder(name) / "planted.yaml").is_file()
+    except Fp2Error:  # it is named, and another engine answers
+        return False
+
+
 def _package_folder(name: str) -> Path:
     package, _, rest = name.removeprefix(PACKAGE_SCHEME).partition("/")
     spec = importlib.util.find_spec(package) if package.isidentifier() else None

@@ -29,7 +29,7 @@ SCRIPTS: Final = "inference_scripts"  # of the repository; older scripts lay bes
 
 
 @dataclass(frozen=True)
-class Wording:
+class PublishedTemplates:
     """How one model is asked: the whole text of each template, with `{trait}`, and the script that it is from."""
 
     texts: tuple[str, ...]
@@ -41,7 +41,7 @@ class Wording:
         return digest(list(self.texts))
 
 
-def read_wording(path: str, model_id: str | None) -> Wording:
+def read_wording(path: str, model_id: str | None) -> PublishedTemplates:
     """Return the wording for a model.
 
     Parameters
@@ -106,7 +106,7 @@ def _models(script: Path) -> list[str]:
     return list(dict.fromkeys(text for node in names if (text := _text(node)) is not None))
 
 
-def _wording(script: Path) -> Wording:
+def _wording(script: Path) -> PublishedTemplates:
     """Return the wording of one script; raise Fp2Error if it is not of the known form."""
     try:
         tree = ast.parse(script.read_text(encoding="utf-8"))
@@ -123,7 +123,9 @@ def _wording(script: Path) -> Wording:
         )
     before, after = prompts[0]
     before, after = re.sub(f"^{_SPECIAL}", "", before), re.sub(f"{_SPECIAL}$", "", after)
-    return Wording(tuple(before + text.replace("{}", PLACEHOLDER) + after for text in templates[0]), script.name)
+    return PublishedTemplates(
+        tuple(before + text.replace("{}", PLACEHOLDER) + after for text in templates[0]), script.name
+    )
 
 
 def _templates(tree: ast.AST) -> list[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fp2.errors import Fp2Error
-from fp2.probes.published import PLACEHOLDER, Wording, read_wording
+from fp2.probes.published import PLACEHOLDER, PublishedTemplates, read_wording
 from fp2.probes.traits import NEGATIVE, POSITIVE, TraitList, given_traits, own_traits, read_traits, traits_path
 
 INSTRUCTION: Final = "instruction"
@@ -111,7 +111,7 @@ def facts(asked: TraitTemplates) -> dict[str, Any]:
     }
 
 
-def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str | None) -> Wording | None:
+def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str | None) -> PublishedTemplates | None:
     """Return the published wording if the battery asks for it, a text for each of its templates."""
     path = spec.get("published")
     if not path:

@@ -71,6 +71,11 @@ ROW_METHODS: tuple[Method, ...] = (
         "refusal_bounds", 2,
         _of((*_DISPARITIES, *_MISSING), "bounds_ci_low", "bounds_ci_high", "holds_under_refusals"),
     ),
+    # over the groups that count in all its probes
+    (
+        "composite", 2,
+        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess", "probes"))),
+    ),
     # at the level of the family
     ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
 )  # fmt: skip

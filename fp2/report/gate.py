@@ -23,7 +23,7 @@ class Limits:
     max_refusal_gap : float, optional
         Largest difference of refusal rates between two groups of a cut.
     allow_biased : bool
-        Whether a row may have the verdict "biased".
+        Whether a row may have the verdict "biased", and a trait of GRAS differ significantly.
     allow_partial : bool
         Whether planned answers may be missing.
     """
@@ -49,7 +49,7 @@ def check(results: Mapping[str, Any], limits: Limits) -> list[Check]:
     """Return every condition checked on the results of a run."""
     found = [_complete(results)] if not limits.allow_partial else []
     if not limits.allow_biased:
-        found += _biased(results)
+        found += [*_biased(results), *_traits(results)]
     if limits.max_disparity is not None:
         found += _disparities(results, limits.max_disparity)
     if limits.min_subjects is not None:
@@ -76,6 +76,22 @@ def _biased(results: Mapping[str, Any]) -> Iterator[Check]:
         ]
         message = f"verdict {row['verdict']}: disparity {number(row['raw'])}, {ends}{''.join(beyond)}"
         yield Check("verdict", name, row["verdict"] != "biased", message)
+
+
+def _traits(results: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield a condition for each attribute of a GRAS run: that the means differ in no trait.
+
+    Traits in which the mean or the spread differs are counted, and do not fail.
+    """
+    units = results.get("gras", {}).get("units", {})
+    for name, part in units.get("subjects", units.get("images", {})).get("tests", {}).items():
+        if "status" not in part:
+            continue  # results of an earlier version
+        means, unsure = (part["status"].count(one) for one in ("mean_differs", "mean_or_spread_differs"))
+        message = f"{means} of {len(part['status'])} traits differ significantly in the mean"
+        if unsure:
+            message += f", {unsure} in the mean or the spread"
+        yield Check("verdict", f"traits by {cut_label(name)}", means == 0, message)
 
 
 def _disparities(results: Mapping[str, Any], limit: float) -> Iterator[Check]:

@@ -33,7 +33,7 @@ from fp2.artifacts import PASSPORT
 from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.report.keys import SigningKey
-from fp2.report.reading import suppress_small_cells
+from fp2.report.reading import MIN_CELL, suppress_small_cells
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -62,7 +62,7 @@ def bundle_digest(results: Mapping[str, Any]) -> str:
 
 
 def build_statement(
-    results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any]
+    results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], min_cell: int = MIN_CELL
 ) -> dict[str, Any]:
     """Return the statement about a run.
 
@@ -75,6 +75,8 @@ def build_statement(
     extra : mapping
         `decoding`, `preprocessing`, `seeds` (JSON values; null if not given), `issued` (ISO 8601; now if not given) and
         `supersedes` (SHA-256 of the payload of the passport that this one replaces; see `verify.payload_digest`).
+    min_cell : int
+        Groups of fewer subjects are blank, and those of fewer than `MIN_CELL` whatever it is: a passport is published.
 
     Raises
     ------
@@ -89,7 +91,7 @@ def build_statement(
         "_type": STATEMENT_TYPE,
         "subject": _file_subjects(artifacts) + _input_subjects(results),
         "predicateType": PREDICATE_TYPE if results["complete"] else PARTIAL_TYPE,
-        "predicate": _predicate(suppress_small_cells(results), extra),
+        "predicate": _predicate(suppress_small_cells(results, max(min_cell, MIN_CELL)), extra),
     }
 
 
@@ -226,8 +228,9 @@ def countersign(envelope: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
 
 
 def write_passport(
-    folder: Path, results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], key: SigningKey
-) -> Path:
+    folder: Path, results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], key: SigningKey,
+    min_cell: int = MIN_CELL,
+) -> Path:  # fmt: skip
     """Build, sign and write `passport.json` in `folder` (atomically); return its path.
 
     Raises
@@ -235,7 +238,7 @@ def write_passport(
     Fp2Error
         As `build_statement` and `sign` do, or if the file cannot be written.
     """
-    envelope = sign(build_statement(results, artifacts, extra), key)
+    envelope = sign(build_statement(results, artifacts, extra, min_cell), key)
     path = folder / PASSPORT
     try:
         write_atomically(path, json.dumps(envelope, indent=2) + "\n")

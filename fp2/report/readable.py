@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fp2.report.reading import (
-    CALIBRATION_SHORT,
     DASH,
+    POSITIVE_CONTROL,
     confidence_level,
     cut_label,
     magnitude_words,
@@ -69,7 +69,7 @@ def document(outcome: Verification, n_keys: int, payload: str) -> Document:
     stated = outcome.statement["predicate"]
     results = {**stated, "analysis": stated["statistics"], **{k: stated["protocol"][k] for k in ("probes", "cuts")}}
     model, dataset, answers = stated["model"], stated["dataset"], stated["validity"]["answers"]
-    notices = [CALIBRATION_SHORT] if model.get("embedded") else []
+    notices = [POSITIVE_CONTROL] if model.get("embedded") else []
     if stated.get("complete") is not True:
         notices.append("PARTIAL: planned answers are missing; the severity is withheld.")
     facts = {

@@ -55,7 +55,7 @@ CONTROL = (
     "This is a negative control: a difference between groups that remains does not come from the person in the image."
 )
 SUPPLIED = "Answers were supplied, not asked here."
-CALIBRATION_SHORT = "Positive control: effects were planted in the model. Not a finding about people."
+POSITIVE_CONTROL = "Positive control: effects were planted in the model. Not a finding about people."
 
 
 def plain(text: object) -> str:
@@ -146,7 +146,7 @@ def calls_words(answers: Mapping[str, Any]) -> str:
     return f"{n:,} model call{'' if n == 1 else 's'}{what}"
 
 
-def is_calibration(results: Mapping[str, Any]) -> bool:
+def is_positive_control(results: Mapping[str, Any]) -> bool:
     """Return whether the run is a positive control: effects were planted in the bundled model, or in a simulator."""
     return bool(results["model"].get("embedded"))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from fp2.report.leaderboard import escape_markdown
 from fp2.report.reading import (
-    CALIBRATION_SHORT,
     DASH,
+    POSITIVE_CONTROL,
     cut_label,
     number,
     plain,
@@ -32,7 +32,7 @@ def sweep_markdown(block: Block, figure: str | None = None) -> str:
     """
     lines = [f"# {escape_markdown(title_of(block))}", ""]
     if any(run["calibration"] for run in block["runs"]):
-        lines += [CALIBRATION_SHORT, ""]
+        lines += [POSITIVE_CONTROL, ""]
     if block["missing"]:
         lines += ["Runs of this sweep that did not finish:", ""]
         lines += [f"- {_text(one['run'])}: {_text(one['reason'])}" for one in block["missing"]]

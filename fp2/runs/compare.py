@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.errors import Fp2Error
-from fp2.report.reading import MIN_CELL, is_calibration
+from fp2.report.reading import MIN_CELL, is_positive_control
 from fp2.runs.reader import (
     LoggedRun,
     SharedLines,
@@ -39,7 +39,7 @@ _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value",
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompareSettings:
     """Numbers of permutations and bootstrap resamples, level, seed, and the fewest subjects of a group."""
 
     n_permutations: int
@@ -49,9 +49,9 @@ class Settings:
     min_subjects: int = 10
 
 
-def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
+def settings_of(config: Config, runs: Sequence[LoggedRun]) -> CompareSettings:
     """Return the settings of comparing runs; of their fewest subjects of a group, the largest number counts."""
-    return Settings(
+    return CompareSettings(
         n_permutations=config.analysis.permutations or N_PERMUTATIONS,
         n_bootstrap=config.analysis.bootstrap,
         seed=config.seed,
@@ -61,7 +61,7 @@ def settings_of(config: Config, runs: Sequence[LoggedRun]) -> Settings:
 
 
 def compare(
-    first: LoggedRun, second: LoggedRun, settings: Settings, start: Callable[[int], Callable[[], None]]
+    first: LoggedRun, second: LoggedRun, settings: CompareSettings, start: Callable[[int], Callable[[], None]]
 ) -> dict[str, Any]:
     """Compare two runs and return a JSON-ready block (aggregates only).
 
@@ -163,7 +163,9 @@ Found = tuple["FingerprintDistance", list[dict[str, Any]]]
 """The distance, and the group means of each run (see `_profiles`)."""
 
 
-def _shared_subjects(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: Settings) -> Found:
+def _shared_subjects(
+    runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings
+) -> Found:
     from fp2.stats.distance import fingerprint_distance
 
     lines = shared_lines(runs, cut, scorer, probes)
@@ -175,7 +177,7 @@ def _shared_subjects(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: S
     return found, _profiles(lines, cut.name, probes, s)
 
 
-def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: Settings) -> Found:
+def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Sequence[str], s: CompareSettings) -> Found:
     from fp2.stats.two_samples import independent_distance
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
@@ -223,7 +225,7 @@ def adjust_distances(rows: Sequence[dict[str, Any]]) -> None:
                 entry["adjusted_p"] = p
 
 
-def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Settings) -> list[dict[str, Any]]:
+def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: CompareSettings) -> list[dict[str, Any]]:
     """Return the group means (over subjects with a value in both runs) of each run, minus their mean over groups."""
     import pandas as pd
 
@@ -242,7 +244,7 @@ def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Set
 
 
 def _independent_profiles(
-    samples: Sequence[Sample], cut: str, probes: Sequence[str], settings: Settings
+    samples: Sequence[Sample], cut: str, probes: Sequence[str], settings: CompareSettings
 ) -> list[dict[str, Any]]:
     """Return the group means of each run over its own subjects, minus their mean over groups."""
     import pandas as pd
@@ -263,7 +265,7 @@ def _independent_profiles(
 
 
 def _centred(
-    means: dict[str, pd.Series], sizes: pd.Series, cut: str, probe: str, settings: Settings
+    means: dict[str, pd.Series], sizes: pd.Series, cut: str, probe: str, settings: CompareSettings
 ) -> list[dict[str, Any]]:
     """Return the rows of one probe: groups of enough subjects, their means less the mean over groups."""
     kept = sizes[sizes >= max(settings.min_subjects, MIN_CELL)].index
@@ -304,7 +306,7 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
         "config_hash": run.results["config_hash"],
         "response_set": run.results["response_set"],
         "complete": bool(run.results["complete"]),
-        "calibration": is_calibration(run.results),
+        "calibration": is_positive_control(run.results),
     }
 
 

@@ -23,7 +23,7 @@ from fp2.config import Config
 from fp2.engines.recorded.forms import form_of
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Progress
-from fp2.report.reading import is_calibration, model_name
+from fp2.report.reading import is_positive_control, model_name
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import logged_config
 from fp2.tables import YES_NO_NUMBERS, Question
@@ -66,7 +66,7 @@ def export_answers(
     rows = _dense_rows(answers) if isinstance(answers, DenseAnswers) else _text_rows(answers, config)
     if not keys:
         rows = _with_ids(rows, _moved(config, places or {}), here, progress)
-    if is_calibration(results):
+    if is_positive_control(results):
         rows["planted_effects"] = "true"
     created = datetime.fromisoformat(results["created"]).timestamp()
     about = {"model": model_name(results), "run_id": results["run_id"], "created": int(created)}

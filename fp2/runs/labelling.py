@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.scorers.labels import LabelScale
-    from fp2.stats.kappa import Agreement
+    from fp2.stats.agreement import LabellerAgreement
 
 FOLDER, SAMPLE, ABOUT, MERGED = "labels", "sample.csv", "about.json", "labels.csv"
 NEEDED = (artifacts.CONFIG, artifacts.RESULTS, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
@@ -146,16 +146,16 @@ class Sheet:
                 file.flush()
                 os.fsync(file.fileno())
 
-    def agreement(self) -> list[tuple[str, str, Agreement]]:
+    def agreement(self) -> list[tuple[str, str, LabellerAgreement]]:
         """Return the agreement of every two labellers on what both labelled."""
-        from fp2.stats.kappa import agreement_of
+        from fp2.stats.agreement import labeller_agreement
 
         out = []
         for one, two in combinations([name for name in self.labellers() if name != RESOLVER], 2):
             first, second = self.given(one), self.given(two)
             pairs = [(first[a], second[a]) for a in first if a in second]
             both = [(x, y) for x, y in pairs if x is not None and y is not None]
-            if (found := agreement_of([x for x, _ in both], [y for _, y in both])) is not None:
+            if (found := labeller_agreement([x for x, _ in both], [y for _, y in both])) is not None:
                 out.append((one, two, found))
         return out
 

@@ -41,7 +41,7 @@ def fresh_folder(outputs: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """A finished run.
 
     Attributes
@@ -140,7 +140,7 @@ class Record:
     def outcome(
         self, results: dict[str, Any], folder: Path, ended: tuple[int, str | None], sections: Sequence[Section],
         methods: Sequence[Method], failed: Sequence[str],
-    ) -> Outcome:  # fmt: skip
+    ) -> RunOutcome:  # fmt: skip
         """Return the outcome of the finished run.
 
         Parameters
@@ -159,7 +159,7 @@ class Record:
         if failed:
             status = EXIT_UNSOUND
             messages.append(f"the run is written, and failed {len(failed)} check(s): {' | '.join(failed)}")
-        return Outcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
+        return RunOutcome(results, folder, run_id, experiment, status, "; ".join(messages) or None, sections, methods)
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def write_run(
                 key.keyid,
             )
         step()
-        write_passport(folder, results, artifacts.files_of(folder), extra, key)
+        write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)
         step()
     if created:
         progress.note(f"Created a signing key, readable by its owner only: {key.private_path}")

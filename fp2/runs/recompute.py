@@ -264,7 +264,7 @@ def _write(
     key, _ = load_or_create_key(Path(here.paths.keys))
     if had_dashboard:
         _dashboard(folder, config, here, results, tables, sections, sample, key.keyid)
-    write_passport(folder, results, artifacts.files_of(folder), extra, key)
+    write_passport(folder, results, artifacts.files_of(folder), extra, key, config.report.suppress_below)
 
 
 def _retire_passport(folder: Path) -> dict[str, Any]:

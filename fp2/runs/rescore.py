@@ -25,7 +25,7 @@ from fp2.protocols.base import EvaluationProtocol
 from fp2.results import LOOKED_AT, assemble, heading, looked_lines
 from fp2.runs.checks import checked
 from fp2.runs.local_paths import write_config
-from fp2.runs.outputs import Outcome, finish, tracked
+from fp2.runs.outputs import RunOutcome, finish, tracked
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import (
     describe_scorers,
@@ -132,7 +132,7 @@ def _changed(section: str, old: Mapping[str, Any], words: Sequence[str]) -> dict
     return plain
 
 
-def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> Outcome:
+def rescore(source: Path, given: Config, overrides: Sequence[str], folder: Path, progress: Progress) -> RunOutcome:
     """Score the answers of the run in `source` again, and write a new run into `folder`.
 
     Raises
@@ -174,7 +174,7 @@ def _equipped(job: Job, tables: RunTables, progress: Progress, stack: ExitStack)
 def _rescore(
     source: Path, before: dict[str, Any], tables: RunTables, config: Config, protocol: EvaluationProtocol[Any],
     job: Job, overrides: Sequence[str], folder: Path, progress: Progress,
-) -> Outcome:  # fmt: skip
+) -> RunOutcome:  # fmt: skip
     """Score and compare, and write the new run."""
     given_labels = any(_key(word) in ("analysis", "analysis.labels") for word in overrides)
     tables = with_labels(tables, config, job.scorers, again=given_labels)

@@ -104,7 +104,7 @@ def question_adjusted_means(values: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Entries:
+class OutcomeArrays:
     """Values (n, m) of m outcomes with group, subject and image, (n,) each: one entry per (image, group)."""
 
     values: np.ndarray
@@ -129,10 +129,10 @@ def members(people: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     return table
 
 
-def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> Entries:
+def entries_of(wide: pd.DataFrame, table: pd.DataFrame) -> OutcomeArrays:
     """Return the outcomes (as `outcome_columns` gives them) of each row of a cut's memberships."""
     found = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True)))
-    return Entries(
+    return OutcomeArrays(
         found.to_numpy(dtype="float64"),
         table["group"].to_numpy(dtype=object),
         table["subject_id"].to_numpy(dtype=object),

@@ -1,9 +1,7 @@
 """Group statistics with the subject as unit of analysis: pure functions on arrays.
 
-`core/` is the permutation engine. Around it one module per method: `disparities` (rows and panels), `adjustment`,
-`composite`, `interval`, `shrinkage`, `effects`, `equivalence`, `entropy`, `pairwise`, `proportions`, `bounds`,
-`matched`, `templates`, `intersections`, `association`, `dyads`, `distance`, `ranks`. docs/statistics.md lists them by
-question. Callers import from these modules.
+`core/` is the permutation engine, `specifications/` the specification curve; every other module is one method, whose
+docstring names its source. docs/statistics.md lists the methods by question. Callers import from these modules.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 Answers about one subject are alike, so that intervals resample subjects. An interval is the estimate plus and minus
 Student's t times the standard deviation over resamples, on the scale of Fisher's z (artanh), which keeps it within
--1 and 1; shares and kappa are bounded in the same way.
+-1 and 1; shares and kappa are bounded in the same way. Of two labellers, kappa has an interval for independent answers
+(`labeller_agreement`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -165,3 +167,39 @@ def _estimate(value: float, drawn: FloatArray, n: int, alpha: float) -> Estimate
     reach = float(t.ppf(1 - alpha / 2, n - 1)) * float(z.std(ddof=1))
     centre = float(np.arctanh(value))
     return Estimate(float(value), float(np.tanh(centre - reach)), float(np.tanh(centre + reach)))
+
+
+@dataclass(frozen=True)
+class LabellerAgreement:
+    """Agreement of two labellers on `n` answers that both labelled: Cohen's kappa (1960).
+
+    `kappa` and its 95 % interval (Fleiss, Cohen and Everitt 1969) are None where neither varies; answers are taken as
+    independent.
+    """
+
+    n: int
+    agree: float
+    kappa: float | None
+    ci_low: float | None
+    ci_high: float | None
+
+
+def labeller_agreement(first: ArrayLike, second: ArrayLike) -> LabellerAgreement | None:
+    """Return the agreement of two labellers, one label an answer each, or None without an answer."""
+    from statsmodels.stats.inter_rater import cohens_kappa
+
+    one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if not len(one):
+        return None
+    values, code = np.unique(np.concatenate([one, two]), return_inverse=True)
+    agree = float((one == two).mean())
+    if len(values) < 2:
+        return LabellerAgreement(len(one), agree, None, None, None)
+    table = np.zeros((len(values), len(values)))
+    np.add.at(table, (code[: len(one)], code[len(one) :]), 1)
+    if np.isclose(float((table.sum(axis=0) * table.sum(axis=1)).sum()), table.sum() ** 2):
+        return LabellerAgreement(len(one), agree, None, None, None)
+    found = cohens_kappa(table)
+    numbers = [float(found.kappa), float(found.kappa_low), float(found.kappa_upp)]
+    kappa, low, high = (value if math.isfinite(value) else None for value in numbers)
+    return LabellerAgreement(len(one), agree, kappa, low, None if high is None else min(high, 1.0))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +208,30 @@ def test_a_loaded_model_gives_the_answers_of_its_checkpoint(bench: Bench, tmp_pa
     assert loaded.model == "mine"
     assert loaded.answers["text"].tolist() == named.answers["text"].tolist()
     assert loaded.results["model"]["weights_digest"]
+
+
+def test_threads_have_projects_of_their_own(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.delenv("FP2_ROOT")
+    together = threading.Barrier(2)
+
+    def evaluate(name: str) -> package.api.Run:
+        together.wait()
+        words = ("data.limit=36", *FAST)
+        people, root = frame_of(bench), tmp_path / name
+        return package.evaluate(
+            model=describe, name=name, data=people, image_root=bench.pictures, probes={"q": f"Who is {name}?"},
+            cuts="gender", scorers="valence", overrides=words, root=root, progress=False,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = dict(zip("ab", pool.map(evaluate, "ab"), strict=True))
+    for name, run in runs.items():
+        assert run.folder.is_relative_to(tmp_path / name)
+        assert (tmp_path / name / ".fp2" / "responses.sqlite").is_file()
+        assert run.results["model"]["name"] == name
+        assert package.load_run(run.run_id, root=tmp_path / name).folder == run.folder
+    assert "FP2_ROOT" not in os.environ
+    assert list(elsewhere.iterdir()) == []

@@ -25,8 +25,9 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     fair = bench.run(folder="fair").folder
     harsh = bench.run(f"model.truth={truth(tmp_path, 'harsh', -4)}", "model.name=harsh", folder="harsh").folder
     out, picture = tmp_path / "out" / "found.json", tmp_path / "out" / "found.png"
+    page = tmp_path / "out" / "found.html"
     words = ["compare", str(fair), str(harsh), "--json", str(out), "--figure", str(picture), *FAST, *bench.paths]
-    assert fp2(*words) == 0
+    assert fp2(*words, "--html", str(page)) == 0
     shown = capsys.readouterr().out
     assert "36 subjects and 72 images shared" in shown
     assert "Positive control" in shown
@@ -34,6 +35,15 @@ def test_two_folders_are_compared(bench: Bench, tmp_path: Path, capsys: pytest.C
     row = found["distances"][0]
     assert (row["cut"], row["scorer"], row["n_subjects"]) == ("gender", "valence", 36)
     assert row["adjusted_p"] == pytest.approx(1 / 200)
+    html = page.read_text(encoding="utf-8")
+    assert "Do the fingerprints differ?" in html
+    assert "36 subjects and 72 images shared" in html
+    (line,) = re.findall(r"<tr><th scope=.row.>[^\n]*<td>valence</td>[^\n]*", html)
+    cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", line)]
+    low, high = f"{row['ci_low']:.3f}", f"{row['ci_high']:.3f}"
+    assert cells[:5] == ["valence", "gender", f"{row['distance']:.3f}", f"{low} to {high}", f"{row['null_mean']:.3f}"]
+    assert cells[-1] == "found"
+    assert len(re.findall(r"<tr><th", html)) == 1 + len(found["probes"])
     assert {entry["probe"] for entry in row["by_probe"]} == set(found["probes"])
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keys = {"subject_id", "image_id", "response_key"}

@@ -184,6 +184,6 @@ class Unplanted(Simulator):
 
 
 @pytest.mark.parametrize("kind", [Simulator, Unplanted])
-def test_a_simulator_of_another_package_is_calibration(kind: type[Simulator]) -> None:
+def test_a_simulator_of_another_package_is_positive_control(kind: type[Simulator]) -> None:
     config = load_config(["model=planted", f"engine.target={__name__}:{kind.__name__}"])
     assert describe_model(config, kind(1, False))["embedded"] is kind.planted

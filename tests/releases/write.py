@@ -235,8 +235,6 @@ def hash_of(words: list[str]) -> str:
     from fp2.compose import config_hash, load_config
     from fp2.errors import Fp2Error
 
-    if "experiment=gras_paper" in words:
-        words = [*words, "probe.traits_file=null", "probe.published=null"]
     try:
         return config_hash(load_config(words))
     except Fp2Error as error:

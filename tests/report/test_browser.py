@@ -26,7 +26,7 @@ from fp2.runs.viewer import load_viewed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")
-PAGES = ("dashboard", "hostile dashboard", "sweep", "hostile sweep", "passport", "view", "notebook")
+PAGES = ("dashboard", "hostile dashboard", "sweep", "hostile sweep", "passport", "comparison", "view", "notebook")
 WIDTHS = (390, 800, 1280, 1400)
 """A phone, a tablet, two desks."""
 CLIPPED = """Array.from(document.querySelectorAll('.scroll')).filter(e => e.checkVisibility()
@@ -62,6 +62,8 @@ def addresses(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> Iterat
     assert fp2("passport", str(runs[0] / "passport.json"), "--html", str(written["passport"])) in (0, 1)
     make_report([str(run) for run in runs], bench.config("report=default", *more[1:2]), folder, Progress(quiet=True))
     written["sweep"] = folder / "report.html"
+    written["comparison"] = folder / "comparison.html"
+    assert fp2("compare", *map(str, runs), "--html", str(written["comparison"]), *bench.paths) == 0
 
     results = [make_hostile(make_results("other", 2, 0.5)), make_results("peeps-vlm", 1, 1.0, embedded=True)]
     for one in results:  # two of four cuts: as many kinds of tables in half the time

@@ -95,6 +95,20 @@ def test_small_groups_are_not_in_the_passport(passport: Path, key: SigningKey) -
     assert any(g["mean"] is not None for g in groups)
 
 
+def test_the_reporting_minimum_of_the_run_holds_for_its_passport(results: dict[str, Any]) -> None:
+    """A larger one withholds more; a smaller one, for pages of one's own, does not publish more."""
+
+    def shown(least: int) -> set[int]:
+        rows = build_statement(results, {}, {}, least)["predicate"]["disparities"]
+        return {group["n_subjects"] for row in rows for group in row["groups"] if not group["suppressed"]}
+
+    usual = shown(10)
+    assert usual
+    assert min(usual) >= 10
+    assert shown(1) == usual
+    assert shown(max(usual)) == {max(usual)}
+
+
 def test_same_key_and_payload_give_the_same_envelope(
     results: dict[str, Any], artifacts: dict[str, Path], key: SigningKey
 ) -> None:

@@ -30,7 +30,7 @@ def test_lines_fit_and_nothing_is_lost(results: dict[str, Any], width: int) -> N
             assert f"{row['raw']:.3f}" in text
     for word in (
         "by skin tone",
-        "P6 Neighbourhood",
+        "Neighbourhood",
         "biased",
         "7,186 answered (213 of them refusals)",
         "Positive control",
@@ -91,7 +91,7 @@ def test_hostile_words_are_shown_as_words(hostile_results: dict[str, Any]) -> No
 
 
 def test_a_run_without_a_composite(results: dict[str, Any]) -> None:
-    results["composites"]["age"]["value"] = None
+    results["composites"]["age"].update(value=None, probes=[])
     assert re.search(r"by age\s+(–\s+){4}not known: no probe could be compared", printed(results, 120))
 
 
@@ -108,7 +108,7 @@ def test_a_run_without_its_primary_scorer_shows_the_first_one_it_has(results: di
     results["disparities"] = [row for row in results["disparities"] if row["scorer"] != "valence"]
     first = next(scorer["name"] for scorer in results["scorers"] if scorer["name"] != "valence")
     for composite in results["composites"].values():
-        composite["value"] = None
+        composite.update(value=None, probes=[])
     text = " ".join(printed(results, 200).split())
     assert f": {first}, " in text
     row = next(row for row in results["disparities"] if row["scorer"] == first)

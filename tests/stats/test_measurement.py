@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
 from benchmarks.validity.labelled import LabelWorld, draw, labelled
-from fp2.stats.kappa import agreement_of
+from fp2.stats.agreement import labeller_agreement
 from fp2.stats.measurement import OK, TOO_FEW_LABELS, Labelled, class_rates, corrected_gap, error_gap
 
 
@@ -155,13 +155,13 @@ def test_a_biased_scorer_makes_a_gap_that_the_correction_does_not() -> None:
 
 def test_kappa_is_cohens() -> None:
     one, two = [1, 1, 0, 0, 1, 0, 1, 0, 1, 1], [1, 1, 0, 1, 1, 0, 0, 0, 1, 1]
-    found = agreement_of(one, two)
+    found = labeller_agreement(one, two)
     assert found is not None
     chance = 0.6 * 0.6 + 0.4 * 0.4
     assert found.kappa == pytest.approx((0.8 - chance) / (1 - chance))
     assert found.ci_low is not None
     assert found.ci_low < found.kappa
-    assert agreement_of([], []) is None
-    same = agreement_of([1, 1, 1], [1, 1, 1])
+    assert labeller_agreement([], []) is None
+    same = labeller_agreement([1, 1, 1], [1, 1, 1])
     assert same is not None
     assert (same.agree, same.kappa) == (1.0, None)

@@ -14,7 +14,7 @@ from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import TOO_FEW, UNINFORMATIVE
 from fp2.stats.specifications.curve import curve_test, p_values
 from fp2.stats.specifications.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
-from fp2.stats.specifications.panel import Settings, SpecifiedPanel, SpecifiedTest, specification_panel
+from fp2.stats.specifications.panel import PanelSettings, SpecifiedPanel, SpecifiedTest, specification_panel
 
 S, GROUPS, B = 120, ("a", "b", "c", "tiny"), 299
 
@@ -44,7 +44,7 @@ class World:
         m = values.shape[1]
         return specification_panel(
             values, self.labels, self.names, self.images, tests, smallest_effects=[0.05] * m, yes_no=[False] * m,
-            settings=Settings(B, 3), adjustment=self.adjustment,
+            settings=PanelSettings(B, 3), adjustment=self.adjustment,
         )  # fmt: skip
 
 

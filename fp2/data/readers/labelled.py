@@ -31,7 +31,7 @@ _SAMPLED = 40  # images of a list whose files are looked for: a release is compl
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledImages:
     """One image: its path below the image folder (with `/`), its attributes, and the subject's id if known."""
 
     path: str
@@ -39,7 +39,7 @@ class Labelled:
     subject: str | None = None
 
 
-def labelled_people(images: Sequence[Labelled], folder: Path, where: Path) -> pd.DataFrame:
+def labelled_people(images: Sequence[LabelledImages], folder: Path, where: Path) -> pd.DataFrame:
     """Return the people table of `images` below `folder`; an image without a subject is a subject of its own.
 
     An attribute that only some images have is empty for the others. `where` is the file or folder named in errors.
@@ -148,7 +148,7 @@ def load_folders(root: Path, attribute: str = "group") -> Dataset:
         alone += not between
         # the group is part of the id: folders named "1" in two groups are two subjects
         subject = f"{group}/{between[0]}" if between else None
-        images.append(Labelled(path.relative_to(root).as_posix(), {attribute: [group]}, subject))
+        images.append(LabelledImages(path.relative_to(root).as_posix(), {attribute: [group]}, subject))
     groups = {image.attributes[attribute][0] for image in images}
     if len(groups) < 2:
         raise Fp2Error(
@@ -193,11 +193,13 @@ def load_gras(root: Path, image_root: Path | None = None, *, needs_images: bool 
     """
     faces, tones = (_only(root, name) for name in (GRAS_FACES, GRAS_TONES))
     images = [
-        Labelled(row["file"].strip(), {"subset": ["fairface"], **_fairface(row)})
+        LabelledImages(row["file"].strip(), {"subset": ["fairface"], **_fairface(row)})
         for _, row in _rows(faces, ("file", "age", "gender", "race"))
     ]
     images += [
-        Labelled(row["file"].strip(), {"subset": ["aiface"], "skin_tone": [_monk(row["Skin Tone"], tones, number)]})
+        LabelledImages(
+            row["file"].strip(), {"subset": ["aiface"], "skin_tone": [_monk(row["Skin Tone"], tones, number)]}
+        )
         for number, row in _rows(tones, ("file", "Skin Tone"))
     ]
     paths = [image.path for image in images]
@@ -232,7 +234,7 @@ def load_fairface(root: Path, image_root: Path | None = None) -> Dataset:
                 children += 1
                 continue
             path = row["file"].strip()
-            images.append(Labelled(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
+            images.append(LabelledImages(path, {**_fairface(row), "split": [Path(path).parts[0]]}))
     folder = image_folder(files[0].parent, [image.path for image in images], image_root)
     return Dataset("fairface", None, labelled_people(images, folder, files[0]), (EACH_ITS_OWN, *_left_out(children)))
 
@@ -250,7 +252,7 @@ def load_utkface(root: Path) -> Dataset:
     """
     if not root.is_dir():
         raise Fp2Error("the folder of the data set does not exist", where=str(root), fix="Check data.root")
-    images: list[Labelled] = []
+    images: list[LabelledImages] = []
     left_out: Counter[str] = Counter()
     for path in images_below(root):
         match = _UTK_NAME.match(path.name)
@@ -263,7 +265,7 @@ def load_utkface(root: Path) -> Dataset:
             "race": [_UTK_RACES[int(match.group(3))]],
             "age": [group],
         }
-        images.append(Labelled(path.relative_to(root).as_posix(), attributes))
+        images.append(LabelledImages(path.relative_to(root).as_posix(), attributes))
     if not images:
         fix = "An image of UTKFace is named age_gender_race_date.jpg"
         raise Fp2Error("no image is named like UTKFace's", where=str(root), fix=fix)
@@ -273,7 +275,7 @@ def load_utkface(root: Path) -> Dataset:
     return Dataset("utkface", None, labelled_people(images, root, root), notes)
 
 
-def _uneven(images: Sequence[Labelled], names: Sequence[str]) -> Iterator[str]:
+def _uneven(images: Sequence[LabelledImages], names: Sequence[str]) -> Iterator[str]:
     """Yield a note if the images with these attributes are not spread evenly over the combinations of values."""
     values = [[image.attributes.get(name, []) for name in names] for image in images]
     cells = Counter(tuple(value[0] for value in row) for row in values if all(row))

@@ -74,16 +74,16 @@ class ListsOptions(DataOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrasOptions(ListsOptions):
+class GrasDataOptions(ListsOptions):
     """`images: false` reads the lists alone, for answers that exist already."""
 
     images: Annotated[bool, OmitDefault()] = True
 
 
-class Gras(DataSource[GrasOptions]):
+class Gras(DataSource[GrasDataOptions]):
     """The images of GRAS, by its official lists."""
 
-    Options = GrasOptions
+    Options = GrasDataOptions
 
     def load(self, context: LoadContext) -> Dataset:
         """Return the images of both lists; see `load_gras`."""

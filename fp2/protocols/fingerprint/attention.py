@@ -24,7 +24,7 @@ from fp2.engines.build import engine_class
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.report.reading import cut_label, plain
 from fp2.report.section import Block, Results, Section
 from fp2.tables import ATTRIBUTE_PREFIX, MIRRORED, ORIGINAL
@@ -161,7 +161,7 @@ class _Terms:
 
 
 def attention_block(
-    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], comparison: Comparison
+    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], comparison: ComparisonSettings
 ) -> dict[str, Any]:
     """Return the block `attention` (scores as `per_person` returns them).
 
@@ -200,7 +200,12 @@ def _stable(table: pd.DataFrame) -> float | None:
 
 
 def _regression(
-    table: pd.DataFrame, outcome: str, words: str, attributes: Sequence[str], people: pd.DataFrame, c: Comparison
+    table: pd.DataFrame,
+    outcome: str,
+    words: str,
+    attributes: Sequence[str],
+    people: pd.DataFrame,
+    c: ComparisonSettings,
 ) -> dict[str, Any]:
     from fp2.stats.dyads import dyad_fit
 

@@ -21,7 +21,7 @@ from fp2.protocols.fingerprint.looks import NOTE, looks_of
 from fp2.protocols.fingerprint.settings import (
     TOO_FEW,
     ComparedRun,
-    Comparison,
+    ComparisonSettings,
     Supplement,
     comparison_of,
     too_few_permutations,
@@ -123,7 +123,7 @@ class GroupComparison(EvaluationProtocol[Any]):
             comparison.primary, comparison.min_subjects,
         )  # fmt: skip
 
-    def _comparison(self, job: Job) -> Comparison:
+    def _comparison(self, job: Job) -> ComparisonSettings:
         assert job.battery is not None
         return comparison_of(job.config, len(job.battery.probes), len(job.cuts), matched=self.within_sets)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fp2.protocols.fingerprint.family import corrected
-from fp2.protocols.fingerprint.settings import Comparison
+from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.outcomes import (
     REFUSAL,
-    Entries,
+    OutcomeArrays,
     entries_of,
     members,
     outcome_columns,
@@ -101,7 +101,7 @@ def fingerprint(
     people: pd.DataFrame,
     cuts: Sequence[Cut],
     scorers: Mapping[str, Scorer],
-    comparison: Comparison,
+    comparison: ComparisonSettings,
     bounds: Mapping[str, float],
     tick: Callable[[], None] = lambda: None,
 ) -> Disparities:
@@ -115,7 +115,7 @@ def fingerprint(
         The composite of the first is the run's.
     scorers : mapping
         Name -> scorer, which has the direction, the scale and the smallest effect of interest.
-    comparison : Comparison
+    comparison : ComparisonSettings
     bounds : mapping
         Severity bounds on the composite's magnitude.
     tick : callable
@@ -163,7 +163,9 @@ def fingerprint(
     return Disparities(disparities, composites, coverage)
 
 
-def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: Comparison) -> Any:
+def _panel(
+    entries: OutcomeArrays, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer], c: ComparisonSettings
+) -> Any:
     from fp2.stats.disparities import disparity_panel
 
     used = [scorers[scorer] for _, scorer in columns]
@@ -186,8 +188,8 @@ def _panel(entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[st
 
 
 def _composite(
-    panel: Panel, entries: Entries, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer],
-    comparison: Comparison,
+    panel: Panel, entries: OutcomeArrays, columns: list[tuple[str, str]], scorers: Mapping[str, Scorer],
+    comparison: ComparisonSettings,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the composite of the primary scorer over the probes present, with its joint-permutation test (A5).
 
@@ -210,7 +212,7 @@ def _composite(
             return {**NO_COMPOSITE, "probes": probes, "groups": groups}
         here = np.isin(entries.groups.astype(str), groups)
         values = entries.values[here][:, present]
-        part = Entries(values, entries.groups[here], entries.subjects[here], entries.images[here])
+        part = OutcomeArrays(values, entries.groups[here], entries.subjects[here], entries.images[here])
         panel, chosen = _panel(part, [columns[j] for j in present], scorers, comparison), list(range(len(present)))
     test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
     return {
@@ -258,7 +260,7 @@ def _refusal_ends(
     return out
 
 
-def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: Comparison) -> GapBounds | None:
+def _refusal_bounds(ends: pd.DataFrame | None, table: pd.DataFrame, comparison: ComparisonSettings) -> GapBounds | None:
     """Return the least and the largest max - min of one outcome that the refused answers could have led to."""
     from fp2.stats.bounds import bounds_between
 
@@ -291,7 +293,7 @@ def _bounds_of(row: Mapping[str, Any], found: GapBounds | None) -> dict[str, Any
     return {**keys, "holds_under_refusals": holds}
 
 
-def _coverage(entries: Entries, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
+def _coverage(entries: OutcomeArrays, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
     """Return per group and outcome the number of images with a value (missing: parse failures, unmatched texts)."""
     import numpy as np
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 
 if TYPE_CHECKING:
     from fp2.protocols.fingerprint.looks import Looks
@@ -24,7 +24,7 @@ P_VALUES = ("p_value", "minimum_effect_p", "equivalence_p")
 """Of the three hypotheses of a row (`fp2.stats.adjustment.adjust`)."""
 
 
-def shares(scorers: Sequence[str], comparison: Comparison) -> list[float]:
+def shares(scorers: Sequence[str], comparison: ComparisonSettings) -> list[float]:
     """Return the share of alpha of each test (they add up to 1), given the scorer that it belongs to.
 
     `family="run"`: equal shares. `family="scorer"`: half of alpha belongs to the tests of the primary scorer, the other
@@ -42,7 +42,10 @@ def shares(scorers: Sequence[str], comparison: Comparison) -> list[float]:
 
 
 def corrected(
-    rows: Sequence[Row], panels: Sequence[Panel], composites: Mapping[str, dict[str, Any]], comparison: Comparison
+    rows: Sequence[Row],
+    panels: Sequence[Panel],
+    composites: Mapping[str, dict[str, Any]],
+    comparison: ComparisonSettings,
 ) -> list[dict[str, Any]]:
     """Correct rows and composites together; set `adjusted_p` of the composites, and return the rows as dicts.
 
@@ -107,7 +110,7 @@ def _own_p(own: DisparityRow, decided: DisparityRow, looks: Looks | None) -> dic
 
 
 def _stepped_down(
-    rows: Sequence[Row], panels: Sequence[Panel], weights: Sequence[float], comparison: Comparison, *,
+    rows: Sequence[Row], panels: Sequence[Panel], weights: Sequence[float], comparison: ComparisonSettings, *,
     minimum_effect: bool,
 ) -> list[float | None]:  # fmt: skip
     """Return step-down max-T p-values of the rows: scorer by scorer, each divided by the scorer's share of alpha.

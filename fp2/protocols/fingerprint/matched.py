@@ -21,7 +21,7 @@ from fp2.protocols.base import Inputs, Job
 from fp2.protocols.fingerprint.comparison import GroupComparison
 from fp2.protocols.fingerprint.disparities import Disparities
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.report import reading
 from fp2.report.disparities import VERDICT_STYLES
 from fp2.report.reading import cut_label, number, plain, primary_scorer, probe_labels, scorer_label
@@ -66,7 +66,7 @@ def matched_block(
     people: pd.DataFrame,
     cuts: Sequence[Cut],
     scorers: Mapping[str, Scorer],
-    comparison: Comparison,
+    comparison: ComparisonSettings,
 ) -> dict[str, Any]:
     """Compare the versions of every set on every score.
 
@@ -129,7 +129,7 @@ def _cut(table: pd.DataFrame, cut: Cut) -> dict[str, Any]:
 
 def _tests(
     wide: pd.DataFrame, columns: list[tuple[str, str]], table: pd.DataFrame, scorers: Mapping[str, Scorer],
-    c: Comparison,
+    c: ComparisonSettings,
 ) -> list[tuple[MatchedTest, bool]]:  # fmt: skip
     """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
@@ -189,7 +189,7 @@ def _minimum_detectable(test: MatchedTest, level: float) -> float | None:
     return None if critical is None or not errors else minimum_detectable(critical, max(errors))
 
 
-def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Comparison) -> None:
+def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: ComparisonSettings) -> None:
     """Set adjusted p-values, `mde80`, `family_size`, `significant`, `verdict`: the run is one family."""
     from fp2.stats.adjustment import adjust_p_values, verdict_of
 

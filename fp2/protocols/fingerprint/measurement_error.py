@@ -175,7 +175,7 @@ def _correct(rows: list[dict[str, Any]], alpha: float) -> None:
 
 def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
     """Return per scorer the number of labels of each labeller, and the agreement of every two."""
-    from fp2.stats.kappa import agreement_of
+    from fp2.stats.agreement import labeller_agreement
 
     out = []
     for scorer, own in labels.groupby("scorer", sort=False):
@@ -184,7 +184,7 @@ def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
         pairs = []
         for k, (one, two) in enumerate(combinations(range(len(names)), 2)):
             both = wide[[names[one], names[two]]].dropna()
-            if (found := agreement_of(both.iloc[:, 0], both.iloc[:, 1])) is not None:
+            if (found := labeller_agreement(both.iloc[:, 0], both.iloc[:, 1])) is not None:
                 pairs.append({"pair": k + 1, **asdict(found)})
         resolved = int(wide[RESOLVER].notna().sum()) if RESOLVER in wide else 0
         out.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.settings import ComparedRun
-from fp2.scorers.outcomes import Entries, entries_of, members, value_ranges, yes_no_columns
+from fp2.scorers.outcomes import OutcomeArrays, entries_of, members, value_ranges, yes_no_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Tested:
+class TestedOutcome:
     """A column by one cut: the corrected row, and the values (n,) and images (n,) of its entries."""
 
     column: int
@@ -45,18 +45,18 @@ class Tested:
     images: np.ndarray
 
 
-def tested(run: ComparedRun, columns: pd.DataFrame, outcomes: Sequence[Outcome]) -> list[Tested]:
+def tested(run: ComparedRun, columns: pd.DataFrame, outcomes: Sequence[Outcome]) -> list[TestedOutcome]:
     """Test every column of `columns`, (image, subject) x outcome, by every cut of the run.
 
     Returns
     -------
-    list of Tested
+    list of TestedOutcome
         Cut by cut, with `adjusted_p`, `significant` and `verdict` of the family of all of them.
     """
     from fp2.stats.adjustment import decide, step_down
 
     panels: list[Panel] = []
-    found: list[tuple[str, Entries]] = []
+    found: list[tuple[str, OutcomeArrays]] = []
     for cut in run.cuts:
         entries = entries_of(columns, members(run.people, cut))
         panels.append(_panel(entries, outcomes, run))
@@ -71,13 +71,13 @@ def tested(run: ComparedRun, columns: pd.DataFrame, outcomes: Sequence[Outcome])
         alpha=alpha,
     )
     return [
-        Tested(j, cut, decided[k * m + j], entries.values[:, j], entries.images)
+        TestedOutcome(j, cut, decided[k * m + j], entries.values[:, j], entries.images)
         for k, (cut, entries) in enumerate(found)
         for j in range(m)
     ]
 
 
-def _panel(entries: Entries, outcomes: Sequence[Outcome], run: ComparedRun) -> Panel:
+def _panel(entries: OutcomeArrays, outcomes: Sequence[Outcome], run: ComparedRun) -> Panel:
     from fp2.stats.disparities import disparity_panel
 
     return disparity_panel(

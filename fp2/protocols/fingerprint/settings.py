@@ -27,7 +27,7 @@ MOST_PERMUTATIONS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonSettings:
     """The settings of the comparison: the `analysis` config resolved, and the seed."""
 
     alpha: float
@@ -70,7 +70,7 @@ class Comparison:
         return f"{text}. Other blocks, such as missing answers, are families of their own"
 
 
-def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> Comparison:
+def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool = False) -> ComparisonSettings:
     """Return the settings of the comparison; the number of permutations follows the size of the family.
 
     By default 10 m / alpha for the m rows of one scorer, and enough for the smallest share of alpha. Counterfactual
@@ -86,7 +86,7 @@ def comparison_of(config: Config, n_probes: int, n_cuts: int, *, matched: bool =
     smallest = max(1, 2 * (scorers - 1)) * family / analysis.alpha
     # Holm needs permutations in proportion to the family
     large = analysis.correction == "holm" and family > LARGE_FAMILY and not matched
-    return Comparison(
+    return ComparisonSettings(
         alpha=analysis.alpha,
         correction=STEP_DOWN if large else analysis.correction,
         family=analysis.family,
@@ -129,7 +129,7 @@ class ComparedRun:
     people: pd.DataFrame
     cuts: Sequence[Cut]
     scorers: Mapping[str, Scorer]
-    comparison: Comparison
+    comparison: ComparisonSettings
     disparities: Sequence[Mapping[str, Any]] = ()
     tick: Callable[[], None] = lambda: None
     labels: pd.DataFrame | None = None
@@ -175,7 +175,7 @@ def with_columns(
 
 
 def too_few_permutations(
-    disparities: Sequence[Mapping[str, Any]], comparison: Comparison, blocks: Mapping[str, Any] | None = None
+    disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings, blocks: Mapping[str, Any] | None = None
 ) -> list[str]:
     """Return a warning for each family in which no p-value can be significant after correction.
 
@@ -198,7 +198,7 @@ def too_few_permutations(
     return out
 
 
-def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: Comparison) -> list[str]:
+def _too_few_for_the_run(disparities: Sequence[Mapping[str, Any]], comparison: ComparisonSettings) -> list[str]:
     """Return a warning for each scorer whose rows have a share of alpha that no p-value can reach, at this look."""
     levels: dict[str, list[float]] = {}
     for row in disparities:

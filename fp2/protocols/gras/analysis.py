@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fp2.protocols.gras.answer_mass import mass_part, mass_warnings
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.attribution import StandardErrors, deviations, known_errors, rate_rows, rates
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
-from fp2.protocols.gras.grouping import Grouping, group_answers
+from fp2.protocols.gras.grouping import Attribute, Grouping, group_answers
 from fp2.protocols.gras.json_numbers import nested, rounded
 from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
 from fp2.protocols.gras.options import OUTCOMES, GrasOptions
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
 
 Tick = Callable[[], None]
-UNEVEN, SMALL = 1.25, 100
-"""A warning is given for groups of fewer subjects than `SMALL` whose relative spread is at least `UNEVEN`.
-
-In simulated data sets with a small group of larger spread, in which the tests reject too often, 78 to 100 % have the
-warning; with equal spreads none of 180 has.
-"""
+UNEVEN, SMALL = 1.15, 100
+"""Where a group of fewer subjects than `SMALL` has a relative spread of at least `UNEVEN`, a difference between groups
+may be one of spread: cells of that attribute are not called significant (`MEAN_OR_SPREAD`)."""
+MEAN, MEAN_OR_SPREAD, NOT_SIGNIFICANT, NOT_TESTED = (
+    "mean_differs", "mean_or_spread_differs", "not_significant", "not_tested",
+)  # fmt: skip
+"""What the step-down test says of a cell."""
 STEPS = 9
 """How often `analyse` calls `tick` where subjects have several images."""
 ONE_IMAGE_EACH = (
@@ -119,13 +121,16 @@ def _analyse_unit(
         errors.add(deviations(tests, batch))
     tick()
     adjusted = tests.adjusted_p(observed, null)
-    significant = adjusted <= options.alpha
+    group_means = _group_means(tests, sums)
+    uneven = {name: bool(_uneven_groups(attribute, group_means)) for name, attribute in _by_name(grouping)}
+    status = _status(adjusted <= options.alpha, np.isfinite(adjusted), list(uneven.values()))
+    significant = status == MEAN
     own, error = deviations(tests, sums)[0], known_errors(tests, errors.result())
     out = {
-        "scores": {**_scores(tests, observed, null), "step_down": _step_down(adjusted, significant)},
+        "scores": {**_scores(tests, observed, null), "step_down": _step_down(adjusted, status)},
         "magnitude": magnitude(observed, null, resampled, grouping.names),
-        "tests": _tests(tests, observed, adjusted, significant),
-        "group_means": _group_means(tests, sums),
+        "tests": _tests(tests, observed, adjusted, status),
+        "group_means": group_means,
         "attribution": rate_rows(tests, own, error, np.concatenate(permuted), options.least_effect, polarity),
         "wording": prompt_sensitivity(answers, tests, sums, significant, options.outcome),
     }
@@ -154,13 +159,27 @@ def _scores(tests: TraitTests, observed: Welch, null: Null) -> dict[str, Any]:
     }
 
 
-def _step_down(adjusted: FloatArray, significant: BoolArray) -> dict[str, Any]:
-    """Return the share of cells (A, K) that are significant, in percent, and the smallest adjusted p-value.
+def _by_name(grouping: Grouping) -> list[tuple[str, Attribute]]:
+    return [(attribute.name, attribute) for attribute in grouping.attributes]
 
-    The smallest adjusted p-value tests that groups differ in no cell.
+
+def _status(rejected: BoolArray, tested: BoolArray, uneven: Sequence[bool]) -> NDArray[np.str_]:
+    """Return the status of every cell, (A, K); `uneven` (A,): attributes with a small group of larger spread."""
+    found = np.where(np.array(uneven)[:, None], MEAN_OR_SPREAD, MEAN)
+    return np.where(rejected, found, np.where(tested, NOT_SIGNIFICANT, NOT_TESTED))
+
+
+def _step_down(adjusted: FloatArray, status: NDArray[np.str_]) -> dict[str, Any]:
+    """Return the shares of cells (A, K) whose means, and whose means or spreads, differ, in percent, and a p-value.
+
+    The p-value is the smallest adjusted one: it tests that groups have the same distribution in all cells.
     """
     smallest = np.min(adjusted, initial=np.inf, where=np.isfinite(adjusted))
-    return {"value": rounded(100.0 * float(significant.mean()), 12), "p_value": rounded(float(smallest))}
+    shares = {
+        name: rounded(100.0 * float((status == one).mean()), 12)
+        for name, one in (("value", MEAN), ("mean_or_spread", MEAN_OR_SPREAD))
+    }
+    return {**shares, "p_value": rounded(float(smallest))}
 
 
 def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
@@ -177,18 +196,19 @@ def _beside_null(value: float, null: FloatArray) -> dict[str, Any]:
     }
 
 
-def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, significant: BoolArray) -> dict[str, Any]:
+def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, status: NDArray[np.str_]) -> dict[str, Any]:
     """Return per attribute p, F, omega^2 and max - min of the means, each nested (traits, templates).
 
-    `adjusted_p` and `significant` are of the traits: the step-down max-F p-values (A, K), and whether they are at most
-    alpha.
+    `adjusted_p`, `status` and `significant` are of the traits: the step-down max-F p-values (A, K), what follows from
+    them, and whether that is a difference of means.
     """
     parts = {"p_value": observed.p, "f": observed.f, "omega_squared": observed.omega_squared, "gap": observed.gap}
     return {
         name: {
             **{key: nested(x[0, a].reshape(tests.shape)) for key, x in parts.items()},
             "adjusted_p": nested(adjusted[a]),
-            "significant": [bool(found) for found in significant[a]],
+            "significant": [bool(found == MEAN) for found in status[a]],
+            "status": status[a].tolist(),
         }
         for a, name in enumerate(tests.grouping.names)
     }
@@ -264,15 +284,21 @@ def _untested(tests: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _uneven_groups(attribute: Attribute, group_means: Mapping[str, Any]) -> dict[str, float]:
+    """Return the small groups whose answers vary more than those about the other groups, with their relative spread."""
+    spreads = zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
+    small = {group: spread for group, spread in spreads if attribute.sizes[group][1] < SMALL}
+    return {group: spread for group, spread in small.items() if spread is not None and spread >= UNEVEN}
+
+
 def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:
-    """Return a line for each small group whose answers vary more than those about the other groups."""
+    """Return a line for each group of `_uneven_groups`."""
     return [
-        f"Answers about {group} ({attribute.name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary "
-        f"{spread:.1f} times as much as those about the other groups: significant traits may reflect this spread and "
-        "not a difference of means (docs/gras.md)."
-        for attribute in grouping.attributes
-        for group, spread in zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
-        if spread is not None and spread >= UNEVEN and attribute.sizes[group][1] < SMALL
+        f"Answers about {group} ({name.replace('_', ' ')}, {attribute.sizes[group][1]} subjects) vary {spread:.1f} "
+        "times as much as those about the other groups: a trait that differs by this attribute may differ in its mean "
+        "or in its spread (docs/gras.md)."
+        for name, attribute in _by_name(grouping)
+        for group, spread in _uneven_groups(attribute, group_means).items()
     ]
 
 
@@ -320,6 +346,11 @@ def _headline(block: Mapping[str, Any]) -> dict[str, Any]:
         "p_value_subjects": subject["published_orientation"]["p_value"],
         "step_down_subjects": subject["step_down"]["value"],
         "step_down_p_value_subjects": subject["step_down"]["p_value"],
+        **(
+            {"step_down_mean_or_spread_subjects": unsure}
+            if (unsure := subject["step_down"].get("mean_or_spread"))
+            else {}
+        ),
         "omega_squared_subjects": own["magnitude"]["omega_squared"],
         "gap_subjects": own["magnitude"]["gap"],
     }

@@ -42,7 +42,7 @@ def ordered(block: Block) -> dict[str, list[int]]:
 
 
 def significant(block: Block, unit: Mapping[str, Any], attribute: str) -> list[bool]:
-    """Return for each trait whether groups differ significantly (step-down max-F)."""
+    """Return for each trait whether group means differ significantly (step-down max-F)."""
     return [bool(found) for found in unit["tests"][attribute]["significant"]]
 
 
@@ -80,7 +80,7 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
             axes.spines[:].set_visible(False)
         _scale(drawn, colours, limit)
         head(drawn, f"P(Yes) of each group less the overall mean, by {shorten(cut_label(attribute), 40)}", [results])
-        note = "Mean over templates. Faded: no significant difference between groups (step-down max-F over all cells)."
+        note = "Mean over templates. Faded: no significant difference of means (step-down max-F over all cells)."
         drawn.text(0.15 / drawn.get_figwidth(), 0.12 / drawn.get_figheight(), note, fontsize=7.5, color=FAINT)
         return save(drawn, path)
 

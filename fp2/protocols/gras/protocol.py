@@ -35,6 +35,7 @@ METHOD = (
         "gras.*.step_down*",
         "gras.*.adjusted_p*",
         "gras.*.tests.*.significant*",
+        "gras.*.tests.*.status*",
         "gras.*.sign_flips_significant",
         "gras.*.significant_traits",
         "gras.*.relative_spread*",
@@ -42,7 +43,8 @@ METHOD = (
 )
 """The method by which cells are called significant: its name, version, and the places of results that it owns.
 
-Version 1: Holm's correction of asymptotic p-values. Version 2: step-down max-F from the permutations.
+Version 1: Holm's correction of asymptotic p-values. Version 2: step-down max-F from the permutations; cells of an
+attribute with a small group of larger spread are not called significant.
 """
 NOTHING = "No question was answered: there is nothing to compare."
 

@@ -108,6 +108,8 @@ def _finding(score: Mapping[str, Any]) -> Text:
     p = probability(found["p_value"])
     line.append(f" of {score['n_cells']} (step-down max-F over all cells; smallest adjusted p ")
     line.append(f"{p if p.startswith('<') else '= ' + p})")
+    if unsure := found.get("mean_or_spread"):
+        line.append(f"; in {number(unsure, 2)} % the mean or the spread differs", style="yellow")
     return line
 
 

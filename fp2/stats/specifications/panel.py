@@ -40,7 +40,7 @@ class SpecifiedTest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class PanelSettings:
     """Number of permutations, their seed, and the level of the intervals."""
 
     n_permutations: int
@@ -77,7 +77,7 @@ class Statistics:
 
 def joint_statistics(
     entries: Entries, names: Sequence[str], tests: Sequence[SpecifiedTest], *, yes_no: Sequence[bool],
-    settings: Settings, adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
+    settings: PanelSettings, adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
 ) -> Statistics | None:  # fmt: skip
     """Return the statistics of every test; None if fewer than two groups are large enough for any.
 
@@ -104,7 +104,7 @@ def joint_statistics(
 
 def specification_panel(
     values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike, tests: Sequence[SpecifiedTest], *,
-    smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: Settings,
+    smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: PanelSettings,
     adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
 ) -> SpecifiedPanel:  # fmt: skip
     """Run every test.
@@ -186,7 +186,7 @@ def _spread(entries: Entries) -> list[float]:
 
 def _row(
     found: Found, test: SpecifiedTest, estimator: Estimator, permuted: FloatArray, smallest: float, spread: float,
-    settings: Settings,
+    settings: PanelSettings,
 ) -> DisparityRow:  # fmt: skip
     """Return the row of one test, without the numbers that no specification curve shows."""
     none = _untested(smallest, found.n_subjects, settings.n_permutations, found.status)

@@ -13,7 +13,7 @@ from fake_server import FakeServer, Reply, Seen, completion, darkness, picture_o
 from fp2.engines.base import NEVER
 from fp2.engines.server.scoring import ScoringMethod, TopLogprobs, TypedDecisions
 from fp2.errors import Fp2Error
-from fp2.runs.outputs import Outcome
+from fp2.runs.outputs import RunOutcome
 from fp2.tables import YES_NO_NUMBERS
 
 MODELS, CHAT, SYSTEMONE = "/v1/models", "/v1/chat/completions", "/v1/systemone"
@@ -37,8 +37,8 @@ def short(seen: Seen, before: int) -> Reply:
     return Reply(completion("Yes", logprobs={"content": [{**top[0], "top_logprobs": top}]}))
 
 
-def run(bench: Bench, server: FakeServer, *more: str) -> Outcome:
-    outcome: Outcome = execute([*WORDS, *bench.places, f"model.base_url={server.url}", *more], bench.outputs / "one")
+def run(bench: Bench, server: FakeServer, *more: str) -> RunOutcome:
+    outcome: RunOutcome = execute([*WORDS, *bench.places, f"model.base_url={server.url}", *more], bench.outputs / "one")
     return outcome
 
 

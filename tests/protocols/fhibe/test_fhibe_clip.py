@@ -17,12 +17,12 @@ from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
 from fp2.protocols.fhibe.clip.options import ClipOptions
 from fp2.protocols.fhibe.clip.protocol import WRONG, FhibeClip, clip_block
-from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "engines"))
 
-COMPARISON = Comparison(0.05, "holm", "scorer", "valence", 10, 999, 100, 1)
+COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 999, 100, 1)
 LABELS = {
     "woman": ["a woman", "a picture of a woman"],
     "man": ["a man", "a picture of a man"],

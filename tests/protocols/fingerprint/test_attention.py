@@ -19,7 +19,7 @@ from fp2.models.cues import see
 from fp2.models.planted import load_planted
 from fp2.protocols.fingerprint.attention import POSITION, attention_block, comparisons, per_person
 from fp2.protocols.fingerprint.disparities import fingerprint
-from fp2.protocols.fingerprint.settings import Comparison
+from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.attention import FirstMention, WordShare
 from fp2.scorers.registry import score_answers
 from fp2.tables import MIRRORED, ORIGINAL
@@ -29,7 +29,7 @@ SCORERS = {
     "first_mention": FirstMention("first_mention", True, (0.0, 1.0), 0.05),
     "word_share": WordShare("word_share", True, (0.0, 1.0), 0.025),
 }
-COMPARISON = Comparison(0.05, "holm", "scorer", "first_mention", 10, 999, 100, 1)
+COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "first_mention", 10, 999, 100, 1)
 BOUNDS = {"low": 0.02, "moderate": 0.1, "high": 0.25}
 
 

@@ -22,7 +22,7 @@ from fp2.data.base import people_table
 from fp2.engines.planted.engine import simulate
 from fp2.engines.planted.truth import load_truth
 from fp2.protocols.fingerprint.disparities import Disparities, composite, fingerprint, severity
-from fp2.protocols.fingerprint.settings import Comparison
+from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
 from fp2.tables import Question
 
@@ -98,12 +98,12 @@ def crowd(n: int, per_subject: int = 2, groups: Sequence[str] = ("A", "B", "C"))
     )
 
 
-def comparison(**changes: Any) -> Comparison:
+def comparison(**changes: Any) -> ComparisonSettings:
     settings = {
         "alpha": 0.05, "correction": "holm", "family": "scorer", "primary": "valence", "min_subjects": 10,
         "n_permutations": 999, "n_bootstrap": 0, "seed": 1,
     }  # fmt: skip
-    return Comparison(**{**settings, **changes})
+    return ComparisonSettings(**{**settings, **changes})
 
 
 REGION, GENDER, TAG = Cut("region", ("region",)), Cut("gender", ("gender",)), Cut("tag", ("tag",))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from fp2.protocols.fingerprint.family import corrected, shares
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings
 from fp2.stats.adjustment import METHODS, adjust_p_values
 from fp2.stats.disparities import disparity_panel
 
-COMPARISON = Comparison(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
+COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
 
 
 def test_half_of_alpha_belongs_to_the_primary_scorer_and_the_rest_to_the_others_in_equal_parts():

@@ -14,13 +14,13 @@ from simulated import QUICK, analysed
 
 from fp2.protocols.fingerprint.family import corrected, shares
 from fp2.protocols.fingerprint.looks import Looks
-from fp2.protocols.fingerprint.settings import STEP_DOWN, Comparison, too_few_permutations
+from fp2.protocols.fingerprint.settings import STEP_DOWN, ComparisonSettings, too_few_permutations
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.sequential import repeated_p
 
 AT = (0.25, 0.5, 0.75, 1.0)
-COMPARISON = Comparison(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
+COMPARISON = ComparisonSettings(0.05, "holm", "scorer", "valence", 10, 4999, 0, 1)
 
 
 def _verdict(row: dict[str, Any]) -> str:

@@ -17,6 +17,8 @@ from fp2.protocols.gras import attribution_rates, bias_score
 from fp2.protocols.gras.analysis import analyse
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.options import GrasOptions
+from fp2.protocols.gras.section import GrasSection
+from fp2.report.gate import Limits, check
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,9 @@ def test_planted_cells_are_found_and_planted_zeros_are_not(planted: Any) -> None
     unit = block["units"]["subjects"]
     strong = {(name, k) for name, part in unit["tests"].items() for k, on in enumerate(part["significant"]) if on}
     assert strong == {("gender", 0), ("gender", 1), ("gender", 2), ("age", 4)}
-    assert unit["scores"]["step_down"] == {"value": pytest.approx(100 * 4 / 30), "p_value": 1 / 100}
+    assert unit["scores"]["step_down"] == {
+        "value": pytest.approx(100 * 4 / 30), "mean_or_spread": 0.0, "p_value": 1 / 100,
+    }  # fmt: skip
     assert block["headline"]["step_down_subjects"] == unit["scores"]["step_down"]["value"]
     for part in unit["tests"].values():
         assert [p <= 0.05 for p in part["adjusted_p"]] == part["significant"]
@@ -164,6 +168,33 @@ def test_a_small_group_with_a_large_spread_is_reported() -> None:
     )
     even = analyse(replace(world, spread_last=1.0).answers(people, np.random.default_rng(1)), people, world.cuts, QUICK)
     assert not [line for line in even["warnings"] if "times as much" in line]
+
+
+def test_where_a_small_group_varies_more_the_mean_or_the_spread_differs() -> None:
+    """Planted differences by both attributes are found; one is of means, that of the attribute with equal spreads."""
+    effects = (("age", 2, (0,), 0.5), ("gender", 1, (1,), 0.3))
+    sizes = {"age": (50, 30, 20), "gender": (50, 50)}
+    world = World(
+        100, groups={"age": 3, "gender": 2}, sizes=sizes, traits=4, templates=2, spread_last=2.0, effects=effects
+    )
+    people = world.people(np.random.default_rng(0))
+    block = analyse(
+        world.answers(people, np.random.default_rng(1)), people, world.cuts, replace(QUICK, permutations=99)
+    )
+    tests, score = block["units"]["images"]["tests"], block["units"]["images"]["scores"]["step_down"]
+    none = "not_significant"
+    assert tests["age"]["status"] == ["mean_or_spread_differs", none, none, none]
+    assert tests["gender"]["status"] == [none, "mean_differs", none, none]
+    assert (tests["age"]["significant"], tests["gender"]["significant"][1]) == ([False] * 4, True)
+    assert (score["value"], score["mean_or_spread"]) == (12.5, 12.5)
+    assert block["headline"]["step_down_mean_or_spread_subjects"] == 12.5
+    text = "\n".join(line.plain for line in GrasSection().lines(block, {}, 10))
+    assert "in 12.50 % the mean or the spread differs" in text
+    results = {"gras": block, "disparities": [], "answers": {"answered": 1, "planned": 1}, "complete": True}
+    by_name = {one.name: one for one in check(results, Limits())}
+    assert by_name["traits by age"].passed
+    assert "1 in the mean or the spread" in by_name["traits by age"].message
+    assert not by_name["traits by gender"].passed
 
 
 def test_questions_without_an_answer_are_undefined_and_not_constant() -> None:

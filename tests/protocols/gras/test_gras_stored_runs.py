@@ -15,7 +15,7 @@ import pytest
 from bench import Bench, every_byte, execute, fp2, predicate_of, results_of
 
 from fp2.errors import Fp2Error
-from fp2.runs.outputs import Outcome
+from fp2.runs.outputs import RunOutcome
 from fp2.store.salted_keys import local_salt, salted
 
 WORDS = (
@@ -26,8 +26,8 @@ WORDS = (
 )  # fmt: skip
 
 
-def run(bench: Bench, *overrides: str, folder: str = "one") -> Outcome:
-    outcome: Outcome = execute([*WORDS, *bench.places, *overrides], bench.outputs / folder)
+def run(bench: Bench, *overrides: str, folder: str = "one") -> RunOutcome:
+    outcome: RunOutcome = execute([*WORDS, *bench.places, *overrides], bench.outputs / folder)
     return outcome
 
 

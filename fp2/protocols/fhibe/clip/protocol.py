@@ -19,7 +19,7 @@ from fp2.errors import Fp2Error
 from fp2.protocols.base import Inputs, Show
 from fp2.protocols.fhibe.clip.options import ClipOptions, LabelTable
 from fp2.protocols.fingerprint.comparison import GroupComparison
-from fp2.protocols.fingerprint.settings import ComparedRun, Comparison
+from fp2.protocols.fingerprint.settings import ComparedRun, ComparisonSettings
 from fp2.stats.adjustment import adjust, default_permutations
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.proportions import proportions_by_group
@@ -119,7 +119,7 @@ class _Setting:
     people: pd.DataFrame
     options: ClipOptions
     battery: Battery
-    comparison: Comparison
+    comparison: ComparisonSettings
 
     def right_labels(self, question: str) -> pd.DataFrame | None:
         """Return `image_id, subject_id, right` (None: not known); None if no attribute decides which label is right."""
@@ -207,14 +207,14 @@ def _outcomes(labels: pd.DataFrame, table: LabelTable, setting: _Setting) -> pd.
     return made.drop(columns="label")
 
 
-def _group(group: str, part: pd.DataFrame, names: list[str], comparison: Comparison) -> dict[str, Any]:
+def _group(group: str, part: pd.DataFrame, names: list[str], comparison: ComparisonSettings) -> dict[str, Any]:
     n = int(part["subject_id"].nunique())
     enough = n >= comparison.min_subjects
     labels = [entry for name in names if (entry := _share(part, name, comparison)) is not None] if enough else []
     return {"group": group, "n_subjects": n, "n_images": len(part), "labels": labels}
 
 
-def _share(part: pd.DataFrame, name: str, comparison: Comparison) -> dict[str, Any] | None:
+def _share(part: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:
     """Return one label's share of a group; None if too few subjects have a known outcome."""
     values = part[name].to_numpy(dtype=float)
     groups = np.full(len(part), "g", dtype=object)
@@ -253,7 +253,7 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
     ).rows
 
 
-def _adjusted(found: Sequence[Compared], comparison: Comparison) -> list[dict[str, Any]]:
+def _adjusted(found: Sequence[Compared], comparison: ComparisonSettings) -> list[dict[str, Any]]:
     rows = adjust([row for _, row in found], comparison.correction, comparison.alpha)
     return [
         {**head, "family_size": len(found), **row.to_dict()} for (head, _), row in zip(found, rows, strict=True)

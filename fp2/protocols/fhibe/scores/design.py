@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Design:
+class FeatureMatrix:
     """A matrix (n, p), NaN for missing numbers, and its columns (p,), grouped by feature."""
 
     matrix: FloatArray
@@ -48,13 +48,15 @@ class Design:
         """Return the columns of a feature."""
         return np.flatnonzero([column.feature == feature for column in self.columns])
 
-    def only(self, features: Sequence[str]) -> Design:
+    def only(self, features: Sequence[str]) -> FeatureMatrix:
         """Return the design with the columns of `features` alone."""
         kept = np.flatnonzero([column.feature in features for column in self.columns])
-        return Design(self.matrix[:, kept], tuple(self.columns[int(place)] for place in kept))
+        return FeatureMatrix(self.matrix[:, kept], tuple(self.columns[int(place)] for place in kept))
 
 
-def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequence[str], min_subjects: int) -> Design:
+def make_design(
+    table: pd.DataFrame, numbers: Sequence[str], attributes: Sequence[str], min_subjects: int
+) -> FeatureMatrix:
     """Return the predictors of the rows of `table`.
 
     Left out are numbers that are missing or constant, values of attributes that fewer than `min_subjects` subjects
@@ -79,7 +81,7 @@ def make_design(table: pd.DataFrame, numbers: Sequence[str], attributes: Sequenc
                 matrix.append(flags)
                 columns.append(Column(name, value))
     kept = _distinct(matrix)
-    return Design(
+    return FeatureMatrix(
         np.column_stack([matrix[place] for place in kept]) if kept else np.empty((len(table), 0)),
         tuple(columns[place] for place in kept),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.protocols.fhibe.scores.design import Design, make_design
+from fp2.protocols.fhibe.scores.design import FeatureMatrix, make_design
 from fp2.protocols.fhibe.scores.importances import (
     Data,
     ErrorModelOptions,
@@ -105,7 +105,7 @@ def elbow(ranked: Sequence[float], most: int = 10, least: int = 1) -> int:
     return int(np.clip(below.argmax(), min(least, len(values)), most))
 
 
-def grow(data: Data, design: Design, *, depth: int, min_subjects: int) -> dict[str, Any]:
+def grow(data: Data, design: FeatureMatrix, *, depth: int, min_subjects: int) -> dict[str, Any]:
     """Return scikit-learn's regression tree of the scores on the predictors `design`, the root first.
 
     A subject has weight 1 in all, and a leaf has at least `min_subjects` of the weight, so at least as many subjects.

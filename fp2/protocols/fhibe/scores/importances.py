@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.errors import Fp2Error
-from fp2.protocols.fhibe.scores.design import Design
+from fp2.protocols.fhibe.scores.design import FeatureMatrix
 from fp2.protocols.option_types import Range
 
 FloatArray = NDArray[np.float64]
@@ -75,7 +75,7 @@ class Data:
     ----------
     y : array of shape (n,)
         The scores.
-    design : Design
+    design : FeatureMatrix
     subjects : array of shape (n,)
         Each row's subject, 0 to `n_subjects` - 1.
     weights : array of shape (n,)
@@ -85,7 +85,7 @@ class Data:
     """
 
     y: FloatArray
-    design: Design
+    design: FeatureMatrix
     subjects: IntArray
     n_subjects: int
     weights: FloatArray

@@ -210,7 +210,7 @@ def _effects(value: Any) -> tuple[tuple[str, float], ...]:
 
 
 @dataclass(frozen=True)
-class Truth:
+class SimulatedTruth:
     """How one metric is simulated: `simulate.METRIC`.
 
     Attributes
@@ -244,7 +244,7 @@ def simulated_scores(
     people : DataFrame
         The people table, with the columns that effects name.
     truth : mapping
-        Metric -> the keys of `Truth`.
+        Metric -> the keys of `SimulatedTruth`.
 
     Raises
     ------
@@ -265,13 +265,13 @@ def simulated_scores(
         if not isinstance(own := truth.get(metric.name), Mapping):
             fix = "Give base, between, within, effects"
             raise Fp2Error("the metric has no truth", where=f"{where}.{metric.name}", fix=fix)
-        values = _draw(people, metric, read_options(Truth, own, f"{where}.{metric.name}"), [seed, 4, place])
+        values = _draw(people, metric, read_options(SimulatedTruth, own, f"{where}.{metric.name}"), [seed, 4, place])
         ids = people[["image_id", "subject_id"]].reset_index(drop=True)
         parts.append(ids.assign(probe=name, scorer=metric.name, value=values))
     return pd.concat(parts, ignore_index=True)[LONG]
 
 
-def _draw(people: pd.DataFrame, metric: Metric, truth: Truth, seed: list[int]) -> Any:
+def _draw(people: pd.DataFrame, metric: Metric, truth: SimulatedTruth, seed: list[int]) -> Any:
     rng = np.random.default_rng(seed)
     subjects = np.unique(people["subject_id"].to_numpy(dtype=object).astype(str), return_inverse=True)[1]
     value = np.full(len(people), truth.base)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fp2.cuts import JOIN, Cut
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
-from fp2.protocols.fhibe.scores.design import IS, Design
+from fp2.protocols.fhibe.scores.design import IS, FeatureMatrix
 from fp2.protocols.option_types import Range
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
@@ -80,7 +80,12 @@ class Items:
 
 
 def find_patterns(
-    table: pd.DataFrame, design: Design, options: PatternOptions, *, yes_no: bool = False, higher_is_better: bool = True
+    table: pd.DataFrame,
+    design: FeatureMatrix,
+    options: PatternOptions,
+    *,
+    yes_no: bool = False,
+    higher_is_better: bool = True,
 ) -> dict[str, Any]:
     """Return the rules of the discovery half, and what the held-out half says of them.
 
@@ -134,7 +139,7 @@ def _discovery(n: int, seed: int) -> BoolArray:
     return chosen
 
 
-def make_items(design: Design, held_out: BoolArray) -> Items:
+def make_items(design: FeatureMatrix, held_out: BoolArray) -> Items:
     """Return the items of every row: 0/1 columns that are 1, and thirds of numbers (cut on the discovery half)."""
     held: list[BoolArray] = []
     names: list[tuple[str, str]] = []

@@ -48,7 +48,8 @@ class FhibeScores(EvaluationProtocol[ScoresOptions]):
     Options = ScoresOptions
     asks = False
     scoring = "none"
-    methods = ROW_METHODS
+    # the permutation test of a row, before and after adjustment
+    methods = (*ROW_METHODS, ("gaps", 2, ("outcomes.*.error_model.gaps.*.p", "outcomes.*.error_model.gaps.*.left_p")))
     tables = MEASURED
     sections = ("fp2.protocols.fhibe.scores.section:ScoresSection", SUMMARY_SECTION)
 

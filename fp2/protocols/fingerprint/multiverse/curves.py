@@ -68,7 +68,7 @@ def curves_of(
     probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
 ) -> list[Curve]:  # fmt: skip
     """Return the curve of every probe, and of the composite where there are several."""
-    from fp2.stats.specifications.panel import Settings, specification_panel
+    from fp2.stats.specifications.panel import PanelSettings, specification_panel
 
     tests, places = _tests(specifications, outcomes, probes)
     values, c = outcomes.values(table), run.comparison
@@ -81,8 +81,8 @@ def curves_of(
         values, table["group"].to_numpy(dtype=object), table["subject_id"].to_numpy(dtype=object),
         table["image_id"].to_numpy(dtype=object), tests,
         smallest_effects=[run.scorers[name].smallest_effect for name in outcomes.scorers],
-        yes_no=outcomes.yes_no(run, values), settings=Settings(n_permutations, c.seed, c.alpha), adjustment=adjustment,
-        tick=tick,
+        yes_no=outcomes.yes_no(run, values), settings=PanelSettings(n_permutations, c.seed, c.alpha),
+        adjustment=adjustment, tick=tick,
     )  # fmt: skip
     images = _ImageTests(table, values)
     points: dict[str, list[Point]] = {claim: [] for claim in (*probes, COMPOSITE)}
