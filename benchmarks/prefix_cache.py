@@ -1,7 +1,7 @@
 """How many tokens of the prompts a server takes from its prefix cache: the questions of a battery about some images.
 
     vllm serve MODEL --port 8000 --enable-prompt-tokens-details       # in another terminal, another environment
-    python benchmarks/prefix_cache.py --base-url http://localhost:8000/v1 --id MODEL
+    python benchmarks/prefix_cache.py --base-url http://localhost:8000/v1 --id MODEL data.n_pairs=0
 
 The run asks every question of the battery about each image, into an empty store of its own. `cached_share` is what the
 server reports (`serving` in results.json; null if it reports nothing). `limit` is what a cache of whole prompts could
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-QUICK = ("report=none", "tracking=none", "analysis=quick", "data.n_pairs=0")
+QUICK = ("report=none", "tracking=none", "analysis=quick")
 
 
 def measure(base_url: str, model: str, images: int, words: list[str]) -> dict[str, Any]:
