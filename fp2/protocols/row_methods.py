@@ -72,17 +72,12 @@ ROW_METHODS: tuple[Method, ...] = (
     # of the groups that count in every probe, where probes have different ones
     (
         "composite_groups", 2,
-        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess"))),
+        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess", "probes"))),
     ),
     # with an interval for sampling error
     (
         "refusal_bounds", 2,
         _of((*_DISPARITIES, *_MISSING), "bounds_ci_low", "bounds_ci_high", "holds_under_refusals"),
-    ),
-    # over the groups that count in all its probes
-    (
-        "composite", 2,
-        ("composite", *(f"composites.*.{name}" for name in ("value", "null_mean", "null_p95", "excess", "probes"))),
     ),
     # at the level of the family
     ("minimum_detectable", 2, _of((*_DISPARITIES, *_MATCHED, *_WITHIN), "mde80")),
