@@ -164,7 +164,14 @@ def problem_of_overrides(words: list[str]) -> str | None:
 def tags_and_groups() -> set[str]:
     """Return the entry-point groups and the MLflow tags, which look like Python names."""
     toml = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
-    return {*re.findall(r'entry-points\."(fp2\.\w+)"', toml), "fp2.conf", "fp2.forms", "fp2.variant", "fp2.answers"}
+    return {
+        *re.findall(r'entry-points\."(fp2\.\w+)"', toml),
+        "fp2.conf",
+        "fp2.forms",
+        "fp2.variant",
+        "fp2.answers",
+        "fp2.remote_code",
+    }
 
 
 def is_python_name(name: str) -> bool:

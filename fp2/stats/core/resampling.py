@@ -69,11 +69,13 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     images, subjects = count.sum(axis=0), known.sum(axis=0)
     centre = (count * mean).sum(axis=0) / np.maximum(images, 1)
     between = (count * (mean - centre) ** 2).sum(axis=0) / np.maximum(subjects - 1, 1)
-    within = np.maximum(squares - count * mean**2, 0.0).sum(axis=0) / np.maximum(images - subjects, 1)
+    rest = np.where(known, np.maximum(squares - count * mean**2, 0.0), 0.0)
+    within = rest.sum(axis=0) / np.maximum(images - subjects, 1)
     k0 = (images - (count**2).sum(axis=0) / np.maximum(images, 1)) / np.maximum(subjects - 1, 1)
     below = between + (k0 - 1) * within
     icc = np.clip((between - within) / np.where(below > 0, below, 1.0), 0.0, 1.0)
-    return np.where(uneven, icc, 1.0)
+    # a score whose answers all agree stays apart from 1
+    return np.where(uneven, np.where(pooled, icc, np.minimum(icc, 1 - 1e-9)), 1.0)
 
 
 def _uneven_groups(p: Prepared) -> BoolArray:
