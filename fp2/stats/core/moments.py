@@ -82,7 +82,8 @@ def moments(sums: Sums, eligible: BoolArray, yes_no: YesNo, v0: float | FloatArr
     pool, regular = _regularised(variance, np.where(valid, n, 0.0), v0)
     if relative is not None:
         # not the pooled variance alone: a group may vary more; not its own alone: of few it is 0 by chance
-        regular = np.where(relative == 1, regular, np.maximum(regular, pool * relative))
+        regular = np.fmax(regular, pool * relative)
+        relative = np.where(np.isnan(relative), 1.0, relative)
     design = np.ones_like(variance)
     if yes_no.which.any():
         null, design = _yes_no_variance(np.nan_to_num(mean), variance, size, pool, relative, yes_no)

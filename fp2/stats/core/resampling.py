@@ -55,7 +55,7 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     ANOVA estimator over units. The mean of a subject with one image varies more than that of a subject with six: for
     scores that are nearly always 0, a group with one image a subject differs in 33 % of data sets without a gap. For a
     yes/no outcome it counts where units have different numbers of images, for a score where groups have: means of
-    images a subject that differ by the factor `UNEVEN`. 1 elsewhere: every mean counts alike. Relabelling changes
+    images a subject that differ by the factor `UNEVEN`. NaN elsewhere. Relabelling changes
     nothing of it. None if no outcome has it.
     """
     count, total = p.data.count, p.total
@@ -74,8 +74,7 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     k0 = (images - (count**2).sum(axis=0) / np.maximum(images, 1)) / np.maximum(subjects - 1, 1)
     below = between + (k0 - 1) * within
     icc = np.clip((between - within) / np.where(below > 0, below, 1.0), 0.0, 1.0)
-    # a score whose answers all agree stays apart from 1
-    return np.where(uneven, np.where(pooled, icc, np.minimum(icc, 1 - 1e-9)), 1.0)
+    return np.where(uneven, icc, np.nan)
 
 
 def _uneven_groups(p: Prepared) -> BoolArray:
