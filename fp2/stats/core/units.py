@@ -51,7 +51,7 @@ class UnitData:
     """The values of the units: number of answered images and their sum, (C, m), on the scale of the comparison.
 
     `agreement` (m,): intraclass correlation of one subject's answers; a mean of k answers then has a variance in
-    proportion to agreement + (1 - agreement) / k. NaN, or None for all outcomes, where all means have the same variance.
+    proportion to agreement + (1 - agreement) / k. NaN, or None for all outcomes, where they have the same variance.
     """
 
     units: Units
