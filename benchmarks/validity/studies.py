@@ -321,7 +321,7 @@ STUDIES = (
     Study("adjusted", ADJUSTED_WORLDS, adjusted, 100, 0.5),
     Study("interaction", INTERACTION_WORLDS, interaction, 100, 0.5),
     Study("looks", LOOKS_WORLDS, looks, 200, 0.5),
-    Study("looks_verdicts", VERDICT_WORLDS, looks_verdicts, 20, 0.5),
+    Study("looks_verdicts", VERDICT_WORLDS, looks_verdicts, 20, 0.25),
     Study("multiverse", MULTIVERSE_WORLDS, multiverse, 50, 0.5),
     Study("counts", COUNT_WORLDS, counts, 50, 0.5),
     Study("paired_models", PAIRED_WORLDS, paired_models, 100, 0.25),
