@@ -38,7 +38,7 @@ NOT_RUN: Mapping[str, str] = {
     r"engine\.devices=|engine=ray": "starts processes, on GPUs or with Ray: tests/test_run_workers.py",
     r"engine=vllm": "needs a GPU: tests/engines/test_vllm.py",
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
-    r"model=moondream2": "needs weights and code of the hub: tests/engines/own_code/query_code.py",
+    r"model=moondream2": "needs weights and code of the hub: tests/engines/hf/test_custom_code.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
     "tests/protocols/narrow/test_narrow_real_models.py",
     r"launch.py experiment=gras_paper": "needs the weights of published models: "
