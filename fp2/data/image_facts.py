@@ -1,4 +1,4 @@
-"""Facts about images that an analysis can hold equal (`analysis.adjust`): brightness and contrast.
+"""Facts about images that an analysis can hold constant (`analysis.adjust`): brightness and contrast.
 
 They are added to the people table as attributes with one number, so that they stay with the tables of a run and the
 analysis can be repeated without the images.

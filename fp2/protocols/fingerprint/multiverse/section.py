@@ -28,7 +28,7 @@ class MultiverseSection(Section):
     """The claims of the primary scorer under every specification."""
 
     name = "multiverse"
-    title = "Would another analyst find the same?"
+    title = "Specification curves"
     detail = True
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
