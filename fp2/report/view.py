@@ -63,7 +63,7 @@ def render(
     rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], names: Sequence[str], scorer: str,
     labels: Mapping[str, str], images: Mapping[str, Path], query: Query,
 ) -> str:  # fmt: skip
-    """Return one page (see `fp2.runs.viewer.Viewed`)."""
+    """Return one page (see `fp2.commands.view.Viewed`)."""
     chosen = _chosen(rows, groups, len(names), query)
     pages = max(1, -(-len(chosen) // PER_PAGE))
     query = replace(query, page=min(query.page, pages))

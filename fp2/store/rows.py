@@ -81,7 +81,7 @@ class ResponseStore:
     read_only : bool
         Open an existing file to look in.
     seeds : sequence of Path
-        Further stores to look in for answers; they are opened read-only (`fp2.store.seeds`).
+        Further stores to look in for answers; they are opened read-only (`fp2.store.merge`).
 
     Raises
     ------

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
     from fp2.stats.bounds import GapBounds
-    from fp2.stats.composite import CompositeTest
+    from fp2.stats.disparities import CompositeTest
     from fp2.stats.rows import DisparityRow, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
@@ -199,7 +199,7 @@ def _composite(
     """
     import numpy as np
 
-    from fp2.stats.composite import composite_test
+    from fp2.stats.disparities import composite_test
 
     present = [
         j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary and panel.rows[j].raw is not None
