@@ -103,7 +103,10 @@ def _conflicts(config: Config) -> Check:
             if not need.specifier.contains(have, prereleases=True):
                 wrong.add(f"{package.name} needs {need.name}{need.specifier}, and {have} is installed")
     cure = "uninstall one, or give it an environment of its own (a server of vLLM is asked by engine=openai_compat)"
-    return not wrong, f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "no package needs another version of another"
+    return (
+        not wrong,
+        f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "all installed packages meet each other's requirements",
+    )
 
 
 def _of(name: str, extras: Sequence[str]) -> list[str]:
@@ -289,5 +292,5 @@ def _drawing(config: Config) -> Check:
     try:
         size = render_image(sample_image_cues(sample_person(rng), rng), 64).size
     except Exception as error:
-        return False, f"people cannot be drawn: {error}"
-    return size == (64, 64), "people can be drawn"
+        return False, f"the drawings of people cannot be made: {error}"
+    return size == (64, 64), "the drawings of people can be made"

@@ -146,7 +146,7 @@ def generated_time(
 BASIS: Sequence[str] = (
     f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
     f"a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the work of the host, loading the "
-    "model and reading images come on top.",
+    "model and reading images are not included.",
     f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device.",
 )
 """What computed times rest on."""

@@ -145,7 +145,9 @@ def _headline(found: Mapping[str, Any]) -> str:
 
 def _signatures(outcome: Verification, n_keys: int) -> list[str]:
     if not n_keys:
-        lines = ["NOT VERIFIED: no public key was given. What stands here is what the file says, by whomever."]
+        lines = [
+            "NOT VERIFIED: no public key was given. This page shows what the file states; no signature was checked."
+        ]
     else:
         lines = ["Valid: signatures and files were verified." if outcome.ok else "NOT VALID:"]
         lines += [plain(line) for line in (*outcome.failures, *outcome.notes)]

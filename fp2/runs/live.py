@@ -204,7 +204,7 @@ def running(outputs: Path, word: str | None = None) -> Path | None:
             found[path.parent] = facts
     ids = sorted(str(facts.get("run_id")) for facts in found.values())
     if word is not None and len(found) > 1:
-        raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(ids)}", where=str(outputs))
+        raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(ids)}", where=str(outputs))
     return max(found, key=lambda folder: found[folder]["updated"], default=None)
 
 

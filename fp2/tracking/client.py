@@ -147,7 +147,11 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
         origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
         run = client.create_run(experiment_id, run_name=printable(name, 200), tags=origin | all_tags)
-        note = f"The MLflow store was left half made; a new one was created, the old file is {aside}" if aside else ""
+        note = (
+            f"The MLflow store was incomplete (half made); a new one was created, and the old file is {aside}"
+            if aside
+            else ""
+        )
         tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
         alive.register(tracker.run_id, uri)
         from mlflow.entities import Param
@@ -338,7 +342,7 @@ def find_run(config: Config, word: str) -> str:
     hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
         several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
-        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=shown_uri(uri))
+        raise Fp2Error(f"{word!r} matches {len(several)} runs: {', '.join(several[:4])}", where=shown_uri(uri))
     if not runs and not hashes:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
         raise Fp2Error(f"there is no run {word!r}", where=shown_uri(uri), fix=fix)
@@ -393,7 +397,9 @@ def _client(mlflow: Any, config: Config) -> Any:
                 raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
             if is_half_made(path):
                 fix = "The next run creates a new one and keeps this file"
-                raise Fp2Error("the MLflow store was left half made", where=uri, fix=fix)
+                raise Fp2Error(
+                    "the MLflow store is incomplete (half made): its creation was interrupted", where=uri, fix=fix
+                )
         return mlflow.MlflowClient(tracking_uri=uri)
 
 

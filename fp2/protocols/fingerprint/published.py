@@ -54,9 +54,15 @@ def check_published(config: Config) -> None:
     asked = config.probe.select or list(config.probe.probes)
     if not set(PROBES) & set(asked):
         fix = "Use probe=fingerprint, or analysis.published=false"
-        raise Fp2Error("the rule is about probes that the battery does not have", where=where, fix=fix)
+        raise Fp2Error(
+            "the rule of the Fingerprint² page is about probes that this battery lacks", where=where, fix=fix
+        )
     if VALENCE not in config.scorer:
-        raise Fp2Error("the rule needs the scorer valence", where=where, fix="Use scorer=default or scorer=valence")
+        raise Fp2Error(
+            "the rule of the Fingerprint² page needs the scorer valence",
+            where=where,
+            fix="Use scorer=default or scorer=valence",
+        )
 
 
 class Published(Supplement):

@@ -3,8 +3,8 @@
 - `subjects`: every subject counts alike, with its mean over images; the test of a disparity row.
 - `images`: every image counts alike, so that subjects with more images count more. The standard error is that of a
   ratio of sums over subjects, since images of one subject are not independent.
-- `adjusted`: every subject counts alike, with covariates held equal in a linear model (`fp2.stats.adjusted`). Residuals
-  of the model without groups are permuted (Freedman and Lane 1983).
+- `adjusted`: every subject counts alike, with covariates held constant in a linear model (`fp2.stats.adjusted`).
+  Residuals of the model without groups are permuted (Freedman and Lane 1983).
 
 A permutation gives each subject the group labels of another. Missing values stay with the subject that lacks them.
 """
@@ -210,7 +210,7 @@ def _of_images(sums: FloatArray, eligible: BoolArray) -> GroupMoments:
 
 
 class AdjustedMeans:
-    """The estimator `adjusted`: group means with covariates held equal.
+    """The estimator `adjusted`: group means with covariates held constant.
 
     Parameters
     ----------
