@@ -180,7 +180,7 @@ def multiverse(
     ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
 ) -> None:
     """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
-    from fp2.commands.multiverse import show_multiverse
+    from fp2.commands.runs import show_multiverse
 
     show_multiverse(run, ctx.args, json)
 
@@ -278,7 +278,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check that a run's files, answers and records agree: passport, counts, tables, config hash, store, MLflow."""
-    from fp2.commands.check import check as check_run
+    from fp2.commands.runs import check as check_run
 
     raise typer.Exit(check_run(run, ctx.args, key or [], json))
 
@@ -419,7 +419,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
-    from fp2.commands.report import report as write
+    from fp2.commands.runs import report as write
 
     words = [*([run] if run else []), *ctx.args]
     write([word for word in words if "=" not in word], [word for word in words if "=" in word], to, json)
@@ -433,8 +433,8 @@ def log(
 ) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.commands.output import Output
+    from fp2.commands.runs import log_folder
     from fp2.compose import load_config
-    from fp2.runs.late_logging import log_folder
 
     with Output(json) as out:
         for name, value in zip(("run", "experiment"), log_folder(folder, load_config(ctx.args)), strict=True):

@@ -186,12 +186,11 @@ def _disk(config: Config) -> Check:
 
 def _local_disk(config: Config) -> Check:
     """Check that no store is on a network disk, where SQLite's write-ahead log does not work."""
-    from fp2.tracking.client import tracking_uri
+    from fp2.tracking.client import database_file, tracking_uri
 
-    uri = tracking_uri(config)
     places = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
-    if uri.startswith("sqlite:///"):
-        places[Path(uri.removeprefix("sqlite:///"))] = "set tracking.uri to a server or to PostgreSQL"
+    if (database := database_file(tracking_uri(config))) is not None:
+        places[database] = "set tracking.uri to a server or to PostgreSQL"
     for path, cure in places.items():
         folder = path.resolve().parent
         kind = _file_system(folder)
@@ -264,12 +263,10 @@ def _missing_driver(scheme: str) -> str | None:
 
 def _modes(config: Config) -> Check:
     """Check that others on this host cannot read answers or keys: an existing file or folder keeps its mode."""
-    from fp2.tracking.client import tracking_uri
+    from fp2.tracking.client import database_file, tracking_uri
 
-    uri = tracking_uri(config)
     stores = [Path(config.paths.store), Path(config.paths.state) / "salt"]
-    if uri.startswith("sqlite:///"):
-        database = Path(uri.removeprefix("sqlite:///"))
+    if (database := database_file(tracking_uri(config))) is not None:
         stores += [database, database.parent / "artifacts"]
     readable = [str(path) for path in stores if path.exists() and _others_reach(path)]
     if readable:

@@ -12,6 +12,7 @@ from fp2.progress import Progress
 from fp2.runs.live import line_of, read, running
 
 SECONDS = 1.0
+START = "Start one (fp2 run), or see those that have ended: fp2 leaderboard"
 
 
 def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
@@ -40,9 +41,6 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
         print_json(facts)
         return
     _follow(folder, facts)
-
-
-START = "Start one (fp2 run), or see those that have ended: fp2 leaderboard"
 
 
 def _follow(folder: Path, facts: dict[str, Any] | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import plugins
-from fp2.ask.shard import Shard
+from fp2.ask.plan import Shard
 from fp2.config import ASK, SWEEP_ID, Config, check_variant, variants_of
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source

@@ -29,7 +29,7 @@ from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.runs.differences import differences
+from fp2.results import differences
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.reader import read_cuts, read_results
 from fp2.runs.recompute import count_tables, logged_config

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
-from fp2.engines.server.address import Address
+from fp2.engines.server.options import Address
 from fp2.engines.server.pool import Pool, Server
 from fp2.engines.server.replies import MASK, RefusedError, error_message, masked, read_body, retry_after, spellings
 from fp2.text import printable

@@ -24,7 +24,6 @@ from fp2.engines.base import (
     seed_of,
     versions,
 )
-from fp2.engines.server.address import parse_addresses
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
 from fp2.engines.server.client import (
@@ -35,7 +34,7 @@ from fp2.engines.server.client import (
     base_name,
     without_folder,
 )
-from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec
+from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
     Report,

@@ -83,9 +83,9 @@ def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
         Naming the first that is not.
     """
     from fp2.cuts import check_may_leave
-    from fp2.data.image_facts import FACTS
+    from fp2.data.derived import IMAGE_FACTS
 
-    known = [*attribute_columns(people), *FACTS]
+    known = [*attribute_columns(people), *IMAGE_FACTS]
     for name in names:
         if name not in known:
             raise Fp2Error(f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, known))

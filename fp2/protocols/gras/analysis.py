@@ -14,14 +14,13 @@ from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.attribution import StandardErrors, deviations, known_errors, rate_rows, rates
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
 from fp2.protocols.gras.grouping import Attribute, Grouping, group_answers
-from fp2.protocols.gras.json_numbers import nested, rounded
 from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
 from fp2.protocols.gras.options import OUTCOMES, GrasOptions
 from fp2.protocols.gras.prompt_sensitivity import prompt_sensitivity
 from fp2.protocols.gras.resampling import Null, TraitTests
 from fp2.protocols.gras.score import MEASURES
 from fp2.protocols.gras.welch import Welch
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.protocols.gras.grouping import group_answers
-from fp2.protocols.gras.json_numbers import rounded
 from fp2.protocols.gras.options import GrasOptions
 from fp2.protocols.gras.resampling import TraitTests
 from fp2.protocols.gras.score import cell_table
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, rounded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
-from fp2.protocols.gras.json_numbers import nested, rounded
 from fp2.protocols.gras.resampling import TraitTests
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 _FLIP_DRAWS = 20
 

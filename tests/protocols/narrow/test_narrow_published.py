@@ -17,7 +17,7 @@ from fp2.data.fhibe.geometry import Box, Geometry, Keypoint
 from fp2.protocols.narrow import detection, published
 from fp2.protocols.narrow.body_parts import score_parts, visible_parts
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
-from fp2.protocols.narrow.published_masks import filled_polygons
+from fp2.protocols.narrow.published import filled_polygons
 from fp2.protocols.narrow.tasks import NO_SUBJECT, TaskScores, narrow_task
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.narrow.validation_rate import validation_rate
