@@ -102,7 +102,7 @@ def _conflicts(config: Config) -> Check:
                 continue  # missing: of a package that is not required here, or `_packages` says so
             if not need.specifier.contains(have, prereleases=True):
                 wrong.add(f"{package.name} needs {need.name}{need.specifier}, and {have} is installed")
-    cure = "uninstall one, or give it an environment of its own (a server of vLLM is asked by engine=openai_compat)"
+    cure = "uninstall one, or install it in a separate environment (vLLM can run as a server: engine=openai_compat)"
     return (
         not wrong,
         f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "all installed packages meet each other's requirements",

@@ -27,7 +27,7 @@ STATED_SPEED = 100e12
 """Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
 STATED_BANDWIDTH = 1e12
 """Bytes per second that weights are read at where nothing was timed: half of an A100's (80 GB)."""
-UNTIMED = "unknown: run a few images of {model} first, the plan then times them"
+UNTIMED = "unknown: run {model} on a few images first, then plan again"
 
 
 @dataclass(frozen=True)

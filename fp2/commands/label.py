@@ -140,7 +140,7 @@ def _serve(sheet: Sheet, labeller: str, port: int) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             left = len(server.order) - server.done
-            words = "all are labelled" if not left else f"{left} are left; the same command goes on"
+            words = "all are labelled" if not left else f"{left} are left; the same command continues"
             console.print(f"{server.done} of {len(server.order)} labelled: {words}")
 
 

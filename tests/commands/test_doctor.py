@@ -75,7 +75,7 @@ def test_a_package_that_needs_another_version_is_named(
     well, line = doctor._conflicts(config)
     assert not well
     assert f"vllm needs transformers<5, and {importlib.metadata.version('transformers')} is installed" in line
-    assert "environment of its own" in line
+    assert "separate environment" in line
 
 
 class Refusing(BaseHTTPRequestHandler):
