@@ -39,6 +39,7 @@ class Size:
     vision: float
     patches: int
     picture: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ def generated_time(
     """
     if size is None:
         return UNTIMED.format(model=model)
+    if size.seconds is not None:
+        return (
+            f"about {duration(answers * size.seconds)} on one processor core (measured, {size.seconds:g} s an answer)"
+        )
     batch = min(batch or GPU_BATCH, max(1, answers))
     prefill = 2e9 * (size.vision * size.patches + size.language * (size.picture + questions.tokens)) / STATED_SPEED
     step = max(2e9 * size.language * batch / STATED_SPEED, 1e9 * size.language * weight_bytes / STATED_BANDWIDTH)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.protocols.gras.answers import GrasAnswers
-    from fp2.protocols.gras.group_sums import Sums
+    from fp2.protocols.gras.group_sums import CentredSums
 
 
 def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +195,7 @@ def rate_labels(tests: TraitTests, polarity: Sequence[str]) -> list[tuple[str, s
     ]
 
 
-def deviations(tests: TraitTests, sums: Sequence[Sums]) -> FloatArray:
+def deviations(tests: TraitTests, sums: Sequence[CentredSums]) -> FloatArray:
     """Return group means less the overall mean, (b, G, K, T), with all groups in the order of `rate_labels`."""
     found: dict[int, FloatArray] = {}
     for part, own in zip(tests.grouping.sets, sums, strict=True):

@@ -77,7 +77,7 @@ def test_masks_are_compared_with_their_outline() -> None:
     inside[1:5, 1:5] = True  # 16 pixels with the outline; 9 centres are inside
     scores = TaskScores(published=True)
     said = [Prediction("i", mask=encode_mask(inside))]
-    detection.score_masks(narrow_task("person_segmentation"), [person], said, scores)
+    detection.score_masks([person], said, scores)
     (row,) = scores.rows
     assert row["published_ar_mask"] == 1.0
     assert row["iou"] == pytest.approx(9 / 16)

@@ -62,7 +62,7 @@ class MultiverseSection(Section):
         for about in block["cuts"]:
             row = _shown(block, about["cut"])
             if row["n_computed"]:
-                yield draw_curve(row, about, block, results, folder / picture(about["cut"]))
+                yield draw_curve(row, about, results, folder / picture(about["cut"]))
 
     def further_figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
         """Draw the curve of every claim as PNG and SVG."""
@@ -73,7 +73,7 @@ class MultiverseSection(Section):
                 if row["n_computed"]:
                     name = folder / picture(about["cut"], place)
                     for path in (name, name.with_suffix(".svg")):
-                        yield draw_curve(row, about, block, results, path)
+                        yield draw_curve(row, about, results, path)
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[RenderableType]:
         """Return a table of the claims: the verdict, how many specifications share it, and the joint tests."""
@@ -180,9 +180,7 @@ _MARKS = {
 }
 
 
-def draw_curve(
-    row: Mapping[str, Any], about: Mapping[str, Any], block: Mapping[str, Any], results: Mapping[str, Any], path: Path
-) -> Path:
+def draw_curve(row: Mapping[str, Any], about: Mapping[str, Any], results: Mapping[str, Any], path: Path) -> Path:
     """Draw one row of the block `multiverse` as PNG or SVG; `about` is the entry of its cut."""
     pairs = zip(row["points"], about["specifications"], strict=True)
     kept = sorted((pair for pair in pairs if pair[0]["status"] == "ok"), key=lambda pair: pair[0].get("estimate", 0.0))
