@@ -1,11 +1,13 @@
-"""Draw the pictures of these pages that show results: `python docs/pictures.py [PROJECT]`.
+"""Draw the pictures of these pages that show results: `python docs/pictures.py [PROJECT [RUN]]`.
 
-Eight runs on the drawn people in a project's folder (by default this one), about ten minutes of processor time: the
-default run, and simulated models with planted effects. None of them is about people. Pages are opened in Chromium.
+Eight runs on the drawn people in a project's folder (by default this one), about five minutes of processor time: the
+default run (or RUN, if it is there), and simulated models with planted effects. None of them is about people. Pages are
+opened in Chromium.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -28,10 +30,12 @@ SKIN = {"V": 0.4, "VI": 0.4}
 DISPARITIES = "fp2.report.disparities:DisparitiesSection"
 
 
-def simulated(name: str, effects: object, seed: int, root: Path) -> Run:
+def simulated(name: str, effects: object, seed: int, root: Path, folder: Path) -> Run:
     """Run a simulated model on the drawn people."""
-    words = [f"model.name={name}", f"model.truth={{seed: {seed}, effects: {effects}}}", "cut=all", "tracking=none"]
-    return fp2.evaluate(model="planted", scorers="valence", overrides=[*words, "report=none"], root=root)
+    truth = folder / f"{name}.yaml"
+    truth.write_text(json.dumps({"seed": seed, "effects": effects}), encoding="utf-8")
+    words = [f"model.name={name}", f"model.truth={truth}", "cut=all", "analysis=quick", "tracking=none", "report=none"]
+    return fp2.evaluate(model="planted", scorers="valence", overrides=words, root=root)
 
 
 def command(*words: object) -> None:
@@ -53,27 +57,28 @@ def draw_default(run: Run, folder: Path) -> None:
     print_results(run.results, console, sections=load_sections([DISPARITIES]))
     svg = console.export_svg(title="make run")
     (folder / "terminal.html").write_text(f"<style>body {{ margin: 0 }} svg {{ width: 880px }}</style>{svg}")
-    picture(folder / "terminal.html", "terminal.png", 880, 555)
-    picture(run.folder / "dashboard.html", "dashboard.png", 1100, 1320)
+    picture(folder / "terminal.html", "terminal.png", 880, 486)
+    picture(run.folder / "dashboard.html", "dashboard.png", 1100, 1680)
     command("passport", run.folder / "passport.json", "--html", folder / "passport.html")
     picture(folder / "passport.html", "passport.png", 760, 620)
 
 
-def draw(root: Path) -> None:
+def draw(root: Path, default: Run) -> None:
     """Draw all of them."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        draw_default(fp2.evaluate(root=root), folder)
+        draw_default(default, folder)
         swept = []
         for seed, (name, points) in enumerate(SWEPT.items(), 1):
             effects = {probe: {"region": {"Africa": points}} for probe in ("occupation", "neighbourhood")}
             effects["trust"] = {"skin_tone": {skin: share * points for skin, share in SKIN.items()}}
-            swept.append(simulated(name, effects, seed, root).folder)
+            swept.append(simulated(name, effects, seed, root, folder).folder)
         command("report", *swept, "--to", folder / "report")
         shutil.copyfile(folder / "report" / "fingerprints.png", IMAGES / "sweep.png")
-        pair = [simulated("fair", {}, 6, root).folder, simulated("gap", GAP, 7, root).folder]
+        pair = [simulated("fair", {}, 6, root, folder).folder, simulated("gap", GAP, 7, root, folder).folder]
         command("compare", *pair, "--figure", IMAGES / "compared.png")
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve())
+    project = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    draw(project, fp2.load_run(sys.argv[2], root=project) if len(sys.argv) > 2 else fp2.evaluate(root=project))
