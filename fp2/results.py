@@ -28,8 +28,8 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 SUPPLIED = (
-    "The answers were supplied, not asked here: which model gave them, to which images and questions and with which "
-    "settings is what their source states. `model.supplied` has the digest of the file."
+    "The answers were supplied, not asked here: the model, the questions, the images and the settings are those that "
+    "their source states. `model.supplied` has the digest of the file."
 )
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = (

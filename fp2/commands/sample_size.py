@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from fp2.stats.planning import Spread
 
 READING = (
-    "Subjects / images that each group needs, by images of a subject. The two groups that differ are taken to be as "
-    "large as that, all others to lie midway between them. SD: of one answer within its group; ICC: intraclass "
-    "correlation of one subject's images (–: one image each, so that more images are not known to help). {level}"
+    "Subjects / images that each group needs, by images of a subject. The two groups that differ have this size, "
+    "and the means of all others are assumed to lie midway between theirs. SD: of one answer within its group; "
+    "ICC: intraclass correlation of one subject's images (–: one image each, so that more images are not known to "
+    "help). {level}"
 )
 PILOT_READING = (
     "In brackets: with the upper 80 % confidence limit of the pilot's variance; with so many subjects the power is at "

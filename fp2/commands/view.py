@@ -57,7 +57,8 @@ class ViewServer(LoopbackServer):
         """Return a page, the styles or an image."""
         from PIL.Image import DecompressionBombError
 
-        from fp2.report.view import read_query, render, stylesheet, thumbnail
+        from fp2.report.page import stylesheet
+        from fp2.report.view import read_query, render, thumbnail
 
         viewed = self.viewed
         if not name:
@@ -66,7 +67,7 @@ class ViewServer(LoopbackServer):
             )
             return Reply(HTML, page.encode())
         if name == "style.css":
-            return Reply(CSS, stylesheet().encode())
+            return Reply(CSS, stylesheet("view.css").encode())
         if (path := viewed.images.get(name.removeprefix("image/"))) is None:
             return None
         try:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from fp2.report.page import environment
 from fp2.report.reading import plain, scorer_label
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 PER_PAGE = 24
 KINDS = {"": "answers and refusals", "answers": "answers", "refusals": "refusals"}
 _SIDE = 512  # pixels of the long side at most
-_TEMPLATES = Path(__file__).parent / "templates"
 _ORDERS = {"": "as asked", "low": "lowest value first", "high": "highest value first"}
 _TWO_RUNS = {"apart": "largest difference first"}
 
@@ -42,11 +40,6 @@ def read_query(query: str) -> Query:
     page = given.pop("page", "1")
     known = {key: value for key, value in given.items() if key in asdict(Query())}
     return Query(**known, page=max(1, int(page[:9])) if page.isdecimal() else 1)
-
-
-def stylesheet() -> str:
-    """Return the styles of all pages, and those of the cards."""
-    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "view.css"))
 
 
 def thumbnail(path: Path) -> bytes:
@@ -87,8 +80,7 @@ def render(
         }
         for place, row in zip(shown.index, shown.to_dict("records"), strict=True)
     ]
-    made = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    return made.get_template("view.html.j2").render(
+    return environment().get_template("view.html.j2").render(
         names=[plain(name) for name in names], scorer=scorer_label(scorer), cards=cards, total=len(chosen),
         page=query.page, pages=pages, query=query, kinds=KINDS,
         orders=_ORDERS | (_TWO_RUNS if len(names) > 1 else {}),

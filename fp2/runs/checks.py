@@ -171,7 +171,7 @@ def _counts(run: _Run) -> Iterator[str]:
     if answers["cached"] > answers["answered"]:
         yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
     if results["complete"] and answers.get("not_asked"):
-        yield f"the run is said to be complete, and {answers['not_asked']} answers were not asked"
+        yield f"the run is marked complete, but {answers['not_asked']} answers were not asked"
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -244,7 +244,7 @@ def _store(run: _Run) -> Iterator[str]:
     with ResponseStore(path, read_only=True) as store:
         raw = _raw_keys(run, store, set(answers.stored_keys()))
         if not raw:
-            run.notes.append("the store knows none of the run's answers: they were given on another machine, or purged")
+            run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
         if isinstance(answers, RowAnswers):
             yield from _compare_rows(answers, raw, store)

@@ -39,8 +39,10 @@ def make_report(
     Raises
     ------
     Fp2Error
-        If a run cannot be read, there is none, or the report cannot be written.
+        If a run cannot be read, there is none, the report cannot be written, or it would replace a run's results.
     """
+    if folder is not None and (folder / artifacts.CONFIG).is_file():
+        raise Fp2Error("this is the folder of a run: the report would replace its results", where=f"--to {folder}")
     named, missing = runs_named(words, here)
     if sweep_id is None and len(words) == 1 and named != list(words) and not Path(words[0]).exists():
         sweep_id = words[0]

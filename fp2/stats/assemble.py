@@ -1,8 +1,8 @@
 """Assemble the row of one outcome from a panel's statistics, in the outcome's own units.
 
 Small groups are extreme by chance: the groups with the largest and the smallest mean are often not those that the test
-found to differ. The pair named is therefore the one with the largest |T|, which decided the test, beside a confidence
-set of the groups that could rank worst.
+found to differ. The pair named is therefore the one with the largest |T|, beside a confidence set of the groups that
+could rank worst.
 """
 
 from __future__ import annotations

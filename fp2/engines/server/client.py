@@ -246,7 +246,7 @@ class ServerClient:
         while True:
             server = channel.home if channel.only else pool.choose(channel.home, tried)
             if server is None:
-                raise first or UnreachableError("no server is left: all report something else than at the start")
+                raise first or UnreachableError("no server is left: all report other facts than at the start")
             url = (server.address.origin if from_origin else server.address.base) + path
             server.outstanding += 1
             try:

@@ -333,7 +333,7 @@ class OpenAICompatEngine(BaseEngine):
         name = self.spec.key_variable
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise Fp2Error("the key has characters that are not allowed in a key", where=name, fix="Copy it again")
+            raise Fp2Error("the API key has characters that an API key cannot have", where=name, fix="Copy it again")
         client = ServerClient(
             self.addresses,
             key,

@@ -106,7 +106,7 @@ def parse_address(base_url: str) -> Address:
         If it is not `http(s)://host[:port][/path]`, or contains a password or a query.
     """
     where = "model.base_url"
-    fix = "Give http(s)://host:port/v1; the key belongs into the variable that model.api_key_env names"
+    fix = "Give http(s)://host:port/v1; the API key belongs in the environment variable that model.api_key_env names"
     try:
         parts = urlsplit(base_url.strip())
         host, _ = parts.hostname, parts.port

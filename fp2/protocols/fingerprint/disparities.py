@@ -215,10 +215,10 @@ def _composite(
         part = OutcomeArrays(values, entries.groups[here], entries.subjects[here], entries.images[here])
         panel, chosen = _panel(part, [columns[j] for j in present], scorers, comparison), list(range(len(present)))
     test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
+    raw = {probe: panel.rows[j].raw for probe, j in zip(probes, chosen, strict=True)}
+    known = {probe: value for probe, value in raw.items() if value is not None}
     return {
-        "value": composite(dict(zip(probes, (panel.rows[j].raw or 0.0 for j in chosen), strict=True)))
-        if probes
-        else None,
+        "value": composite(known) if known else None,
         "null_mean": test.null_mean,
         "null_p95": test.null_p95,
         "excess": test.excess,

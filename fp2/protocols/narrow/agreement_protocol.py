@@ -94,8 +94,8 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
                 outcomes.append(_outcome(kind, given))
                 tick()
         if not outcomes:
-            fix = "An annotation needs a second one of the same person in the same image, by somebody else"
-            raise Fp2Error("nobody was annotated twice", where="task.files", fix=fix)
+            fix = "Give a second annotation of the same people in the same images, by another annotator"
+            raise Fp2Error("no person has two annotations", where="task.files", fix=fix)
         scores = pd.DataFrame(rows, columns=LONG)
         return Collected(
             tables=score_tables(inputs.people, scores), model={"name": NO_MODEL}, facts={"outcomes": outcomes}

@@ -94,7 +94,7 @@ _ALL = (
     NarrowTask(
         "body_part_detection", "Body part detection", IMAGE, PARTS, "accuracy",
         {
-            "accuracy": "share of the predicted body parts whose presence is told correctly at a probability of 0.5",
+            "accuracy": "share of the predicted body parts whose presence is predicted correctly at a threshold of 0.5",
             "recall": "mean over the parts that are there of the share of the thresholds 0.5, 0.55 ... 0.95 reached",
         },
     ),

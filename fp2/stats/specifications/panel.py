@@ -124,7 +124,7 @@ def specification_panel(
     smallest_effects, yes_no
         One per outcome: smallest effect of interest, and whether all its values are 0 or 1.
     adjustment : callable, optional
-        Returns the design of the subjects named (and who has all covariates), for tests with covariates held equal.
+        Returns the design of the subjects named (and who has all covariates), for tests with covariates held constant.
     tick : callable
         Called with the share of the permutations that a batch was.
 

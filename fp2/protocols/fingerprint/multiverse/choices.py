@@ -42,7 +42,7 @@ class Specification:
     unit : {"subjects", "images"}
         What counts alike in the mean of a group.
     covariates : tuple of str
-        What is held equal.
+        What is held constant.
     min_subjects : int
         Groups of fewer subjects are left out.
     """
@@ -76,7 +76,7 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
     """Return the specifications of a cut, given its memberships; choices that change nothing are left out.
 
     Refusals are an outcome of their own, so that the scorer `refusal` is no choice. Covariates are those of
-    `analysis.adjust`, or else the attributes of the run's other cuts; they are held equal between subjects only.
+    `analysis.adjust`, or else the attributes of the run's other cuts; they are held constant between subjects only.
     """
     primary = run.comparison.primary
     scorers = [primary, *(name for name in run.scorers if name not in (primary, REFUSAL))]
@@ -101,7 +101,7 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
 
 
 def covariates_of(run: ComparedRun, cut: Cut) -> tuple[str, ...]:
-    """Return what can be held equal in a cut."""
+    """Return what can be held constant in a cut."""
     named = list(run.config.analysis.adjust) or [name for other in run.cuts for name in other.by]
     return tuple(name for name in dict.fromkeys(named) if name not in cut.by)
 

@@ -33,7 +33,7 @@ class MultiverseSection(Section):
     """The claims of the primary scorer under every specification."""
 
     name = "multiverse"
-    title = "Would another analyst find the same?"
+    title = "Specification curves"
     detail = True
 
     def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
@@ -137,7 +137,7 @@ CHOICES = {
     "scorer": "Scorer", "refusals": "Refused answers", "question": "Question", "unit": "What counts alike",
     "covariates": "Held equal", "min_subjects": "Smallest group",
 }  # fmt: skip
-REFUSALS = {"missing": "missing", "neutral": "mean of the answers", "worst": "bad end of the scale"}
+REFUSALS = {"missing": "missing", "neutral": "mean score of the answers", "worst": "worst score of the scale"}
 STATUSES = {
     "same_data": "have the data and the test of another, and count once",
     "not_scored": "have no score for the probe, or not for every probe",

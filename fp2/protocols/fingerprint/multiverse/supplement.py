@@ -26,9 +26,8 @@ PERMUTATIONS = 1_999
 STEPS = 20
 """Ticks of each cut."""
 IMAGES_NOTE = (
-    "Specifications with images as units weigh images alike; their p-value still permutes subjects. A test that takes "
-    "images of one subject as independent is not valid; its p-value (image_p) is given for comparison, and counts "
-    "nowhere."
+    "Specifications with images as units weight images equally; their p-value still permutes subjects. A test that "
+    "takes images of one subject as independent is not valid; its p-value (image_p) is given for comparison only."
 )
 DIGITS = 6
 
