@@ -77,7 +77,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
         "data.limit=20",
     ),
     r"experiment=attention": (*GIVEN, "engine.answers=two.csv", *FHIBE),
-    r"probe=attention": (*SIMULATED, *FHIBE, "data.limit=12"),
+    r"probe=attention": ("model=peeps_vlm", *FHIBE, "data.limit=6"),
     r"experiment=gras_published": (
         "data.root=CHECKOUT", "task.options.model=MODEL", "task.options.permutations=20", "task.options.bootstrap=20",
     ),
@@ -132,6 +132,7 @@ SPELT_OUT = re.compile(r"[A-Z=/](?!.* --\w+$)")
 RUN = re.compile(r"RUN|RUN_ID|OTHER_RUN|[A-D]|OLD|NEW|\$RUN|outputs/(2026-)?\.\.\./[ab]")
 NAMES: Mapping[str, str] = {
     "NAME": "tone",
+    "data=NAME": "data=peeps",
     "model=NAME": "model=planted",
     "scorer=NAME": "scorer=refusal",
     "analysis.primary=NAME": "analysis.primary=refusal",
@@ -140,6 +141,7 @@ NAMES: Mapping[str, str] = {
     "data.root=/data/old": "data.root=PATH",
     "data.root=/data/fhibe": "data.root=PATH",
     "task.files.person_detection=my_boxes.json": "task.files.person_detection=a.json",
+    "task.files.person_detection=FILE": "task.files.person_detection=a.json",
     "scorer.classifier.model=PATH": "scorer.classifier.model=CLASSIFIER",
     "model.id=/models/mine": f"model.id={REPOSITORY / 'fp2/models/peeps_vlm'}",
     "passport_key.pub.pem": "PUBLIC_KEY.pem",

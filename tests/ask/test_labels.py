@@ -50,7 +50,7 @@ def test_an_answer_that_was_not_answered_has_no_label_and_none_is_an_error(tmp_p
     with pytest.raises(Fp2Error, match="no label belongs to an answer"):
         read_labels(written(tmp_path, ANSWERS), failed, SALT, SCORERS, "valence")
     twice = written(tmp_path, ANSWERS.loc[[0, 0, 1, 3]])
-    with pytest.raises(Fp2Error, match="two labels of one labeller"):
+    with pytest.raises(Fp2Error, match="two labels by one labeller"):
         read_labels(twice, ANSWERS, SALT, SCORERS, "valence")
     with pytest.raises(Fp2Error, match="is not a number"):
         read_labels(written(tmp_path, ANSWERS, label="good"), ANSWERS, SALT, SCORERS, "valence")

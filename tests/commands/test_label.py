@@ -213,7 +213,7 @@ def test_a_file_of_ones_own_is_read_by_ids_and_wrong_ones_are_refused_in_one_lin
     capsys.readouterr()
     for change, said in (
         ({"label": 7.0}, "is not a label of valence"),
-        ({"image": "nobody"}, "no label is of an answer of this run"),
+        ({"image": "nobody"}, "no label belongs to an answer of this run"),
         ({"probability": 0.0}, "out of range"),
         ({"scorer": "nothing"}, "no scorer 'nothing'"),
     ):

@@ -171,7 +171,7 @@ def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, C
     ("words", "said"),
     [
         (("scorer=stereotype",), "needs the scorer valence"),
-        (("probe.select=[authority]",), "probes that the battery does not have"),
+        (("probe.select=[authority]",), "probes that this battery lacks"),
     ],
 )
 def test_what_the_rule_is_not_about_is_refused_in_one_line(
