@@ -78,9 +78,7 @@ def describe_metric(
     }  # fmt: skip
 
 
-def score_tables(
-    people: pd.DataFrame, scores: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
-) -> RunTables:
+def score_tables(people: pd.DataFrame, scores: pd.DataFrame) -> RunTables:
     """Return the tables of a run that asked no model; `scores` has the columns `LONG`."""
     from fp2.ask.answers import RowAnswers, RunTables
 
@@ -88,7 +86,7 @@ def score_tables(
     full = scores.assign(
         response_key=keys, variant="original", question_id=scores["probe"], scorer_version="1", refused=False
     )
-    return RunTables(people, RowAnswers.none(), full[SCORES.names].reset_index(drop=True), others or {})
+    return RunTables(people, RowAnswers.none(), full[SCORES.names].reset_index(drop=True), {})
 
 
 def no_scores() -> pd.DataFrame:
