@@ -10,7 +10,7 @@ the listed tokens are seen: `unlisted_max` is the largest probability that anoth
 `TypedDecisions`: a server writes its own prompt and returns a probability for every allowed answer. The probabilities
 are normalised over the labels, so only `p_yes_norm` (or `p`) is known, and the `mass` where it is reported. Sources of
 the forms: `/systemone` with `assets`: transformers 5.23 (`cli/serving/systemone.py`); with `images`, and `/decisions`
-with named options: SGLang (`entrypoints/systemone/protocol.py`, `serving_decisions.py`); with images as `urls`: vLLM 0.32
+with named options: SGLang (`entrypoints/systemone/protocol.py`, `serving_decisions.py`); with `urls`: vLLM 0.32
 (`entrypoints/generate/structured_decisions/protocol.py`); `/decisions` with input parts: OpenAI's API reference,
 "Create a decision".
 """
