@@ -29,7 +29,7 @@ from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.runs.differences import differences
+from fp2.results import differences
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.reader import read_cuts, read_results
 from fp2.runs.recompute import count_tables, logged_config
@@ -171,7 +171,7 @@ def _counts(run: _Run) -> Iterator[str]:
     if answers["cached"] > answers["answered"]:
         yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
     if results["complete"] and answers.get("not_asked"):
-        yield f"the run is said to be complete, and {answers['not_asked']} answers were not asked"
+        yield f"the run is marked complete, but {answers['not_asked']} answers were not asked"
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -244,7 +244,7 @@ def _store(run: _Run) -> Iterator[str]:
     with ResponseStore(path, read_only=True) as store:
         raw = _raw_keys(run, store, set(answers.stored_keys()))
         if not raw:
-            run.notes.append("the store knows none of the run's answers: they were given on another machine, or purged")
+            run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
         if isinstance(answers, RowAnswers):
             yield from _compare_rows(answers, raw, store)
@@ -333,7 +333,7 @@ def _mlflow(run: _Run) -> Iterator[str]:
     status, digest = ended
     if status == "RUNNING":
         yield "the MLflow run is still RUNNING: log it with fp2 log FOLDER"
-    elif digest not in _passport_digests(run.folder / artifacts.PASSPORT):
+    elif digest is None or digest not in _passport_digests(run.folder / artifacts.PASSPORT):
         yield "the MLflow run logged another passport"
 
 

@@ -15,14 +15,13 @@ from bench import Bench, fp2
 from hostile_words import HOSTILE_TEXTS
 from report.conftest import make_hostile, make_results
 
-from fp2.commands.view import ViewServer
+from fp2.commands.view import ViewServer, load_viewed
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.sweep import render_sweep
 from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.runs.sweep_report import make_report
-from fp2.runs.viewer import load_viewed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")
