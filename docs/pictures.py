@@ -48,7 +48,9 @@ def picture(page: Path, name: str, width: int, height: int) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert chromium, "Chromium is needed"
     words = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
-    subprocess.run([chromium, *words, f"--screenshot={IMAGES / name}", page.as_uri()], check=True, capture_output=True)
+    subprocess.run(
+        [chromium, *words, f"--screenshot={IMAGES / name}", page.resolve().as_uri()], check=True, capture_output=True
+    )
 
 
 def draw_default(run: Run, folder: Path) -> None:

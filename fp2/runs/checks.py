@@ -322,7 +322,6 @@ def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: Respons
 
 
 def _mlflow(run: _Run) -> Iterator[str]:
-    from fp2.hashing import sha256_file
     from fp2.tracking.files import ending_of
 
     if not run.logged or not run.here.tracking.enabled or not _was_logged(run):
@@ -334,8 +333,22 @@ def _mlflow(run: _Run) -> Iterator[str]:
     status, digest = ended
     if status == "RUNNING":
         yield "the MLflow run is still RUNNING: log it with fp2 log FOLDER"
-    elif digest != sha256_file(run.folder / artifacts.PASSPORT):
+    elif digest is None or digest not in _passport_digests(run.folder / artifacts.PASSPORT):
         yield "the MLflow run logged another passport"
+
+
+def _passport_digests(path: Path) -> Iterator[str]:
+    """Yield the digest of a passport, and those that it had before others signed it (`fp2 sign`)."""
+    from fp2.hashing import sha256_bytes, sha256_file
+
+    yield sha256_file(path)
+    try:
+        envelope = json.loads(path.read_bytes())
+        for n in range(1, len(envelope["signatures"])):
+            earlier = {**envelope, "signatures": envelope["signatures"][:n]}
+            yield sha256_bytes((json.dumps(earlier, indent=2) + "\n").encode())
+    except (ValueError, KeyError, TypeError):  # it is no passport, which its own check says
+        return
 
 
 def _was_logged(run: _Run) -> bool:
