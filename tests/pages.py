@@ -69,7 +69,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"-m variant=": (*SIMULATED, *SQUARES, "cut=region", "scorer=valence", "data.limit=12"),
     r"experiment=page": (
         *SIMULATED, *FHIBE, "cut=first_region", "scorer=valence", "seed=1,2", "data.limit=40", "tracking=mlflow",
-        "report=default",
+        "report=default", "model.trust_remote_code=true",
     ),
     r"variant=masked_box": (*SIMULATED, *FHIBE, "scorer=valence", "data.limit=20"),
     r"stereotype\.published=": (
@@ -120,7 +120,7 @@ SETTINGS: Mapping[str, Sequence[str]] = {
     r"model=openai_compat": (*SERVED, "cut=region"),
     r"scorer=\[valence,(classifier|judge)": (*SIMULATED, *SQUARES, "cut=region", "data.limit=6"),
     r"data=table": (*SIMULATED, "scorer=valence"),
-    r"-m ": (*SIMULATED, *SQUARES, "scorer=valence", "data.limit=12"),
+    r"-m ": (*SIMULATED, *SQUARES, "cut=region,pronoun,region_x_age", "scorer=valence", "data.limit=12"),
     r"^launch\.py|^fp2 run": (*SIMULATED, *SQUARES, "cut=region"),
 }  # fmt: skip
 """Settings of a run by a pattern of its command, the first that fits: less data, fewer resamples, stand-ins."""
