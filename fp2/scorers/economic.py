@@ -1,8 +1,8 @@
 """Economic valence: the economic standing that an answer states or names, from -1 (low) to 1 (high).
 
 Version 2 (`lexicons/economic_2.yaml`) estimates the probabilities of low, middle and high standing and of none
-(`fp2.scorers.fitted`). Version 1 (`lexicons/economic.yaml`, the default of 0.3.0) is the balance of terms of high and of
-low standing. In both, an answer that names nothing of standing is missing, not neutral.
+(`fp2.scorers.fitted`). Version 1 (`lexicons/economic.yaml`, the default of 0.3.0) is the balance of terms of high and
+of low standing. In both, an answer that names nothing of standing is missing, not neutral.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fp2.scorers.labels import ECONOMIC, LabelScale
 
 @dataclass(frozen=True)
 class Economic(FittedScorer):
-    """(p high - p low) / (p high + p middle + p low), missing where none is the most probable; or the balance of terms."""
+    """(p high - p low) / (p high + p middle + p low), missing where p none is largest; or the balance of terms."""
 
     name: str = "economic"
     higher_is_better: Flag = True
@@ -34,12 +34,12 @@ class Economic(FittedScorer):
     label_scale: ClassVar[LabelScale] = ECONOMIC
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Return the standing; details: `matched`, whether there is one, and the probabilities or the counts of terms."""
+        """Return the standing; details: `matched`, whether there is one, and probabilities or counts of terms."""
         if load_weights(self.lexicon_file) is None:
             check_lengths(texts, probes)
             counts = self.counts(texts)
-            high, low = counts["high_status"], counts["low_status"]
-            return Scored(ratio(high - low, high + low), {**counts, "matched": high + low > 0})
+            up, down = counts["high_status"], counts["low_status"]
+            return Scored(ratio(up - down, up + down), {**counts, "matched": up + down > 0})
         found = self.probabilities(texts, probes)
         high, middle, low, none = (found[which] for which in (1.0, 0.0, -1.0, None))
         matched = none < np.maximum(np.maximum(high, middle), low)

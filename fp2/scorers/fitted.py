@@ -8,6 +8,7 @@ The features of an answer are
   before it 0.5), and `stereotype`, the number of terms of categories that are stereotypes;
 - the standing of occupations (`has high`); in answers to questions that do not ask for it, of those that the person is
   said to have, apart from those that are a comparison ("leads like a general");
+- `asked`, the number of terms that answer what the probe asks for, and `nothing asked` where there is none;
 - the rating, where the probe asks for one, the probe, and the length;
 - its words and pairs of words, and how it reads clause by clause for the scorer `refusal`.
 
@@ -50,8 +51,39 @@ _IS_ONE = re.compile(
     r" ?(?:[\w'-]+ ){0,2}$"
 )
 _LIKE_ONE = re.compile(
-    r"\b(?:like|dressed|than|typical|resembl\w+|reminds|look of|dress\w*|outfit|uniform of|manner of|for)\b[^.,;:]{0,30}$"
+    r"\b(?:like|dressed|than|typical|resembl\w+|reminds|look of|dress\w*|outfit|manner of|for)\b[^.,;:]{0,30}$"
 )
+_UNFINISHED = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "be",
+        "and",
+        "or",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "with",
+        "for",
+        "his",
+        "her",
+        "their",
+        "this",
+        "that",
+        "as",
+        "has",
+        "have",
+        ":",
+        ",",
+    ]
+)
+"""Last words of an answer that was broken off."""
 _DIGITS = re.compile(r"\d+(?:[.,]\d+)?")
 _TOKEN = re.compile(r"[\w']+|[#?!:,.]")
 
@@ -119,17 +151,18 @@ def load_weights(reference: str) -> Weights | None:
 
 
 @cache
-def _shared() -> tuple[Matcher, frozenset[str], frozenset[str], frozenset[str]]:
+def _shared() -> tuple[Matcher, frozenset[str], frozenset[str], frozenset[str], Mapping[str, frozenset[str]]]:
     content = read_yaml(lexicon_path("vocabulary"))
-    groups = (frozenset(content[name]) for name in ("positive", "negative", "stereotypes"))
-    return Matcher(load_vocabulary()), *groups
+    positive, negative, stereotypes = (frozenset(content[name]) for name in ("positive", "negative", "stereotypes"))
+    asked = {probe: frozenset(names) for probe, names in content["asked"].items()}
+    return Matcher(load_vocabulary()), positive, negative, stereotypes, asked
 
 
 @lru_cache(maxsize=65536)
 def features(text: str, probe: str) -> Mapping[str, float]:
     """Return the features of a raw answer to `probe`, by name; scorers share them."""
     plain = normalise(text)
-    terms, positive, negative, stereotypes = _shared()
+    terms, positive, negative, stereotypes, asked = _shared()
     contrasts = [match.start() for match in _BUT.finditer(plain)]
     counts: Counter[str] = Counter()
     balance = 0.0
@@ -138,6 +171,8 @@ def features(text: str, probe: str) -> Mapping[str, float]:
         counts.update((which, probe + which))
         if hit.list in stereotypes and not hit.negated:
             counts["stereotype"] += 1
+        if hit.list in asked.get(probe, ()):
+            counts["asked, denied" if hit.negated else "asked"] += 1
         if standing := _STANDING.get(hit.list):
             counts[_occupation(plain, hit, standing, probe)] += 1
         value = (hit.list in positive) - (hit.list in negative)
@@ -145,12 +180,19 @@ def features(text: str, probe: str) -> Mapping[str, float]:
         balance += value * ((1.5 if hit.start > contrasts[-1] else 0.5) if contrasts else 1.0)
     found = {name: math.sqrt(count) for name, count in counts.items()}
     found["stereotype"] = 2 * found.get("stereotype", 0.0)
-    found |= {"polarity": balance / math.sqrt(balance**2 + 1), "well": float(balance > 0), "ill": float(balance < 0)}
+    found["polarity"] = 2 * balance / math.sqrt(balance**2 + 1)
+    found |= {"well": 2.0 * (balance > 0), "ill": 2.0 * (balance < 0)}
     words = tokens(text)
     found |= {f"probe {probe}": 1.0, "length": math.log1p(len(words)) / 4}
     if probe in RATINGS and not math.isnan(rating := read_rating(text)):
-        found |= {"rating": (rating - 5.5) / 2.25, "rated well": 2.0 * (rating >= 6.75), "rated ill": 2.0 * (rating < 4.5)}
-        found["rated"] = 1.0
+        found |= {
+            "rating": (rating - 5.5) / 2.25,
+            "rated well": 2.0 * (rating >= 6.75),
+            "rated ill": 2.0 * (rating < 4.5),
+        }
+        found["asked"] = found.get("asked", 0.0) + 1.0
+    found["nothing asked"] = found[f"{probe} nothing asked"] = 2.0 * ("asked" not in found)
+    found["cut off"] = 2.0 * (words[-1:] != [] and words[-1] in _UNFINISHED)
     return found | {f"w {one}": WORD for one in (*words, *map(" ".join, pairwise(words)))}
 
 
@@ -184,7 +226,9 @@ class FittedScorer(LexiconScorer):
         scale = self.label_scale
         if scale is None or weights.label != scale.name or not set(weights.classes) <= {*scale.values, None}:
             what = f"the weights are for the label '{weights.label}'"
-            raise Fp2Error(what, where=self.lexicon_file, fix=f"This scorer needs those for {scale.name if scale else ''}")
+            raise Fp2Error(
+                what, where=self.lexicon_file, fix=f"This scorer needs those for {scale.name if scale else ''}"
+            )
 
     @property
     def lexicon(self) -> dict[str, str]:

@@ -64,7 +64,7 @@ class TermList:
 
 @dataclass(frozen=True)
 class Negation:
-    """The words that negate a term, and their scope: `lexicons/negation.yaml`, and `negation_2.yaml` of the vocabulary."""
+    """The words that negate a term, and their scope: `lexicons/negation.yaml`, of the vocabulary `negation_2.yaml`."""
 
     window: int
     negators: frozenset[str]
@@ -165,7 +165,7 @@ def load_negation(name: str = "negation") -> Negation:
 
 @cache
 def load_vocabulary() -> Lexicon:
-    """Return `lexicons/vocabulary.yaml`: a list for each category, with the choices `[a|b]` and `{part}` written out."""
+    """Return `lexicons/vocabulary.yaml`: a list for each category, choices `[a|b]` and `{part}` written out."""
     content = read_yaml(PACKAGED / "vocabulary.yaml")
     parts = {f"{{{name}}}": str(words) for name, words in content["parts"].items()}
     lists = {}
@@ -369,8 +369,8 @@ class NegationFinder:
     """Whether a term in a normalised text is negated.
 
     Searches the `window` words before it in the same clause, not counting fillers such as "very", and in answers read
-    with the vocabulary a denial after it ("Honest: no"). Words such as "but" end a clause like punctuation; phrases such as "not only" do
-    not negate.
+    with the vocabulary a denial after it ("Honest: no"). Words such as "but" end a clause like punctuation; phrases
+    such as "not only" do not negate.
     """
 
     def __init__(self, rule: Negation) -> None:

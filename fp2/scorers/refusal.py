@@ -28,7 +28,7 @@ from fp2.hashing import digest
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
 from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
-from fp2.scorers.lexicon import PACKAGED, lexicon_path, read_yaml
+from fp2.scorers.lexicon import lexicon_path, read_yaml
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,18 @@ class RefusalPatterns:
                 other += 1
         only_described = probe in PROBES and described > 0 and not (answered or anyway or other)
         verdict = "" if answered or anyway else declined[0] if declined else DESCRIPTION if only_described else ""
-        kinds = {"declines": len(declined), "answers": answered, "anyway": anyway, "describes": described, "other": other}
+        kinds = {
+            "declines": len(declined),
+            "answers": answered,
+            "anyway": anyway,
+            "describes": described,
+            "other": other,
+        }
         counted = {f"clause {name}": math.sqrt(number) for name, number in kinds.items()}
         named = {f"clause {name}": 1.0 for name in declined}
-        return Reading(verdict, {**counted, **named, "refused": 2.0 * bool(verdict), "only described": float(only_described)})
+        return Reading(
+            verdict, {**counted, **named, "refused": 2.0 * bool(verdict), "only described": float(only_described)}
+        )
 
 
 @dataclass(frozen=True)
