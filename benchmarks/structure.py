@@ -8,6 +8,11 @@ Code lines are those that hold a token besides comments, docstrings and blanks. 
 inside functions and for the type checker included; a package and its `__init__` are one module. The direction is the
 layers contract of `pyproject.toml` of this checkout: modules that it does not name are not counted. Cycles are groups
 of modules that reach each other (strongly connected components), among imports that are executed.
+
+A module with one importer or none is *resolved by a path* if a config file, an entry point or a text in the code names
+it with something in it (`fp2.module:Name`), if its package imports its modules by name (`import_module`), if it is run
+as a file (`module.py`), or if only the command line imports it, inside a function. That is the design; what is left are
+modules that one other module imports, and those that nothing in the package does.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import argparse
 import ast
 import io
 import json
+import re
 import sys
 import tempfile
 import threading
@@ -31,6 +37,7 @@ from scipy.sparse.csgraph import connected_components
 HERE = Path(__file__).resolve().parents[1]
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
            tokenize.ENCODING}  # fmt: skip
+_NAMED = re.compile(r"(?:\bfp2|^)(?:\.\w+)+(?=:[A-Za-z_])")
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -54,8 +61,8 @@ def code_lines(text: str) -> int:
     return len(found - docstrings)
 
 
-def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str, bool]]:
-    """Yield the modules of the package that a module imports, each with whether it is for the type checker only."""
+def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str, bool, bool]]:
+    """Yield the modules of the package that a module imports: for the type checker only? Outside of functions?"""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     checked: set[int] = set()
     for node in ast.walk(tree):
@@ -68,7 +75,8 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             names = [one if one in known else node.module for one in inner]
-        yield from ((one, id(node) in checked) for one in names if one in known and one != name)
+        where = id(node) in checked, node in tree.body
+        yield from ((one, *where) for one in names if one in known and one != name)
 
 
 def layers() -> dict[str, int]:
@@ -80,12 +88,40 @@ def layers() -> dict[str, int]:
     return {name.strip(): place for place, line in enumerate(listed) for name in line.split("|")}
 
 
+def resolved(root: Path, known: dict[str, Path], importers: dict[str, dict[str, bool]]) -> set[str]:
+    """Return the modules that are found by a path, run as a file, or imported by the command line's functions only.
+
+    importers : module -> the modules that import it, each with whether outside of functions
+    """
+    commands = {name for name, by in importers.items() if by == {"fp2.cli": False}}
+    texts = [path.read_text(encoding="utf-8") for path in (root / "conf").rglob("*.yaml")]
+    texts.append((root / "pyproject.toml").read_text(encoding="utf-8"))
+    named = {match for text in texts for match in _NAMED.findall(text)}
+    for name, path in known.items():
+        code = path.read_text(encoding="utf-8")
+        nodes = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+        texts = [value for value in nodes if isinstance(value, str)]
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for match in (match for text in texts for match in _NAMED.findall(text)):
+            named.add(package + match if match.startswith(".") else match)  # f"{PACKAGE}.module:Name"
+        siblings = {one for one in known if one.rpartition(".")[0] == package}
+        named |= {one for one in siblings if f"{one.rpartition('.')[2]}.py" in texts}
+        if path.name == "__init__.py" and "import_module" in code:
+            named |= {one for one in siblings if "iter_modules" in code or one.rpartition(".")[2] in texts}
+    return commands | named
+
+
 def measure(root: Path) -> dict[str, Any]:
     """Return the numbers of a checkout."""
     known, rank = modules(root), layers()
     texts = {name: path.read_text(encoding="utf-8") for name, path in known.items()}
-    edges = {(name, other, lazy) for name, path in known.items() for other, lazy in imports(name, path, known)}
-    importers = {name: {a for a, b, _ in edges if b == name} for name in known}
+    found = {(name, *one) for name, path in known.items() for one in imports(name, path, known)}
+    edges = {edge[:3] for edge in found}
+    importers: dict[str, dict[str, bool]] = {name: {} for name in known}
+    for a, b, _, outside in found:
+        importers[b][a] = outside or importers[b].get(a, False)
+    few = {name for name, by in importers.items() if len(by) <= 1 and known[name].name != "__init__.py"}
+    by_path = few & resolved(root, known, importers)
     place = {name: k for k, name in enumerate(known)}
     run = [(place[a], place[b]) for a, b, checking in edges if not checking]
     graph = coo_array(([1] * len(run), tuple(zip(*run, strict=True))), shape=(len(known), len(known)))
@@ -107,9 +143,10 @@ def measure(root: Path) -> dict[str, Any]:
         "import cycles": sum(size > 1 for size in sizes),
         "modules in cycles": sum(size for size in sizes if size > 1),
         "imports against the direction": against,
-        "modules with at most one importer": sum(
-            len(found) <= 1 for name, found in importers.items() if known[name].name != "__init__.py"
-        ),
+        "modules with at most one importer": len(few),
+        "of these, resolved by a path": len(by_path),
+        "of the others, with one importer": sum(bool(importers[name]) for name in few - by_path),
+        "of the others, with none": sorted(name for name in few - by_path if not importers[name]),
     }
 
 

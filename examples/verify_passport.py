@@ -1,27 +1,24 @@
-"""Verify a Bias Passport without fp2: python verify_passport.py passport.json PUBLIC_KEY.pem (status 1: not valid)."""
+"""Verify a Bias Passport without fp2: python verify_passport.py passport.json PUBLIC_KEY.pem (status 0: valid).
 
-import base64
-import hashlib
+It checks the first signature, which is that of whoever made the run, and every file that the passport states.
+"""
+
 import json
-import pathlib
 import sys
+from base64 import b64decode
+from hashlib import sha256
+from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-path, key = pathlib.Path(sys.argv[1]), load_pem_public_key(pathlib.Path(sys.argv[2]).read_bytes())
-envelope = json.loads(path.read_bytes())
-payload, kind = base64.b64decode(envelope["payload"], validate=True), envelope["payloadType"].encode()
-described = {"keytype": "ed25519", "keyval": {"public": key.public_bytes_raw().hex()}, "scheme": "ed25519"}
-name = hashlib.sha256(json.dumps(described, separators=(",", ":")).encode()).hexdigest()
-by_key = [base64.b64decode(one["sig"]) for one in envelope["signatures"] if one["keyid"] == name]
+dsse, key = json.loads(Path(sys.argv[1]).read_bytes()), load_pem_public_key(Path(sys.argv[2]).read_bytes())
+body, signature = b64decode(dsse["payload"], validate=True), b64decode(dsse["signatures"][0]["sig"])
 try:
-    key.verify((by_key or sys.exit("wrong key: it has not signed this passport"))[0],
-               b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload))  # fmt: skip
+    key.verify(signature, b"DSSEv1 28 application/vnd.in-toto+json %d %b" % (len(body), body))
 except InvalidSignature:
-    sys.exit("changed: the payload is not what this key signed")
-for subject in json.loads(payload)["subject"]:
-    file = path.parent / subject["name"]
-    if "uri" not in subject and hashlib.sha256(file.read_bytes()).hexdigest() != subject["digest"]["sha256"]:
-        sys.exit(f"changed: {subject['name']}")
-print("passport valid")
+    sys.exit("not valid: another key signed it, or its payload was changed")
+stated = {s["name"]: s["digest"]["sha256"] for s in json.loads(body)["subject"] if "uri" not in s}
+files = {name: Path(sys.argv[1]).parent / name for name in stated}
+changed = [name for name, f in files.items() if not f.is_file() or sha256(f.read_bytes()).hexdigest() != stated[name]]
+sys.exit("changed or missing: " + ", ".join(changed)) if changed else print("passport valid")

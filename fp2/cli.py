@@ -85,8 +85,10 @@ def run(ctx: typer.Context) -> None:
 @command(EVALUATE, "fp2 plan experiment=page", "fp2 plan --power --icc 0.3 --sd 0.25 --groups 4")
 def plan(
     ctx: typer.Context,
-    power: Annotated[bool, typer.Option("--power", help="Print the sample size for a gap instead.")] = False,
-    pilot: Annotated[str | None, typer.Option(help="Take the spread from this run (its id or folder).")] = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="Print the sample size that finds a gap, instead of the plan.")
+    ] = False,
+    pilot: Annotated[str | None, typer.Option(help="Estimate the variance from this run (its id or folder).")] = None,
     icc: Annotated[float | None, typer.Option(help="Intraclass correlation of one subject's images.")] = None,
     sd: Annotated[float | None, typer.Option(help="Standard deviation of one answer within its group.")] = None,
     gap: Annotated[float | None, typer.Option(help="The gap to find (default: smallest effect of interest).")] = None,
@@ -178,7 +180,7 @@ def multiverse(
     ctx: typer.Context, run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], json: Json = False
 ) -> None:
     """Test a run's claims under other choices of the analysis: specification curves, joint tests."""
-    from fp2.commands.multiverse import show_multiverse
+    from fp2.commands.runs import show_multiverse
 
     show_multiverse(run, ctx.args, json)
 
@@ -227,12 +229,14 @@ def view(
 def label(
     ctx: typer.Context,
     run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    scorer: Annotated[str | None, typer.Option(help="Whose scores are compared (default: the primary).")] = None,
+    scorer: Annotated[
+        str | None, typer.Option(help="The scorer whose dimension is labelled (default: the primary).")
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", help="Answers to draw (default: 300).")] = None,
     by: Annotated[str | None, typer.Option(help="The cut whose groups share the sample (default: the first).")] = None,
     probe: Annotated[list[str] | None, typer.Option(help="Draw answers to this probe; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the draw and the order (default: the run's).")] = None,
-    labeller: Annotated[str, typer.Option(help="A name for who labels; it is kept with the labels.")] = "a",
+    seed: Annotated[int | None, typer.Option(help="Seed of the draw and of the order (default: the run's).")] = None,
+    labeller: Annotated[str, typer.Option(help="The name of the labeller, which is kept with the labels.")] = "a",
     disagreements: Annotated[
         bool, typer.Option("--disagreements", help="Decide the answers on which others differ, as 'resolver'.")
     ] = False,
@@ -274,7 +278,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check that a run's files, answers and records agree: passport, counts, tables, config hash, store, MLflow."""
-    from fp2.commands.check import check as check_run
+    from fp2.commands.runs import check as check_run
 
     raise typer.Exit(check_run(run, ctx.args, key or [], json))
 
@@ -339,11 +343,15 @@ def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
     csv: Annotated[Path | None, typer.Option(help="Write all disparities as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write all disparities as Parquet.")] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a LaTeX table.")] = None,
+    latex: Annotated[
+        Path | None, typer.Option(help="Write the disparities of the primary scorer as a LaTeX table.")
+    ] = None,
     model_card: Annotated[
         Path | None, typer.Option(help="Write the composites as front matter of a Hugging Face model card.")
     ] = None,
-    ml_bom: Annotated[Path | None, typer.Option(help="Write the primary scorer's as a CycloneDX ML-BOM.")] = None,
+    ml_bom: Annotated[
+        Path | None, typer.Option(help="Write the disparities of the primary scorer as a CycloneDX ML-BOM.")
+    ] = None,
     answers: Annotated[
         Path | None, typer.Option(help="Write the answers: .csv, .tsv, .parquet, .jsonl, .eval or .json.")
     ] = None,
@@ -411,7 +419,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write one report on the runs of a sweep: HTML, Markdown and results.json. A sweep ends with it."""
-    from fp2.commands.report import report as write
+    from fp2.commands.runs import report as write
 
     words = [*([run] if run else []), *ctx.args]
     write([word for word in words if "=" not in word], [word for word in words if "=" in word], to, json)
@@ -425,8 +433,8 @@ def log(
 ) -> None:
     """Log a finished run from its folder, when MLflow could not be used while it ran."""
     from fp2.commands.output import Output
+    from fp2.commands.runs import log_folder
     from fp2.compose import load_config
-    from fp2.runs.late_logging import log_folder
 
     with Output(json) as out:
         for name, value in zip(("run", "experiment"), log_folder(folder, load_config(ctx.args)), strict=True):
@@ -535,10 +543,15 @@ def purge(
     subject: Annotated[list[str] | None, typer.Option(help="Id of a subject; may be repeated.")] = None,
     image: Annotated[list[str] | None, typer.Option(help="Id of an image; may be repeated.")] = None,
     release: Annotated[str | None, typer.Option(help="Version of a whole release.")] = None,
-    absent: Annotated[bool, typer.Option("--absent", help="All that is not in the configured release.")] = False,
+    absent: Annotated[
+        bool, typer.Option("--absent", help="Every subject and image that the configured release lacks.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     drop_reports: Annotated[
-        bool, typer.Option("--drop-reports", help="Also where runs cannot be recomputed, and lose their reports.")
+        bool,
+        typer.Option(
+            "--drop-reports", help="Purge runs that cannot be recomputed, too: they lose results, figures and passport."
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     json: Json = False,
@@ -555,8 +568,13 @@ def purge(
 def data_verify(
     ctx: typer.Context,
     pixels: Annotated[bool, typer.Option(help="Decode every image: finds damaged and repeated images.")] = True,
-    newer: Annotated[Path | None, typer.Option(help="The folder of a newer release: count what it lacks.")] = None,
-    ids_to: Annotated[Path | None, typer.Option(help="Write the ids that it lacks to this file.")] = None,
+    newer: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a newer release: count the subjects and images that the newer one lacks."),
+    ] = None,
+    ids_to: Annotated[
+        Path | None, typer.Option(help="Write the ids that the newer release lacks to this file.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Validate a data set (files, sizes, repeats, groups): fp2 data verify data=fhibe data.root=PATH"""

@@ -159,7 +159,7 @@ class AnalysisConfig:
     """How groups are compared.
 
     `permutations: null` is as many as the family's correction needs (at least 10,000). `adjust` names attributes and
-    image facts that are held equal in the block `adjusted`; `looks` declares the looks of a sequential design;
+    image facts that are held constant in the block `adjusted`; `looks` declares the looks of a sequential design;
     `multiverse` adds the specification curve, `published` the numbers by the rule of the Fingerprint² page, `labels` (a
     CSV file of labelled answers) the measurement error of the scorers.
     """

@@ -1,16 +1,18 @@
 """`results.json`: everything a run found, in one documented, finite, path-free object that reports read.
 
 Its parts come from three places: what the run is (`about`: model, data, config), what follows from counting its tables
-(`Counts`), and what its protocol found in them (`Analysis`). A purge and a rescoring replace the last two.
+(`Counts`), and what its protocol found in them (`Analysis`). A purge and a rescoring replace the last two. Two such
+objects are compared by `differences`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeGuard
 
 from fp2 import __version__
 
@@ -26,8 +28,8 @@ ABOUT_TEXT = (LIMITATIONS[1], LIMITATIONS[3])
 """Those that concern runs whose answers are scored as text."""
 SERVED = "A server answered: its weights cannot be verified; what it reported of itself is in `model.server`."
 SUPPLIED = (
-    "The answers were supplied, not asked here: which model gave them, to which images and questions and with which "
-    "settings is what their source states. `model.supplied` has the digest of the file."
+    "The answers were supplied, not asked here: the model, the questions, the images and the settings are those that "
+    "their source states. `model.supplied` has the digest of the file."
 )
 LOOKED_AT = "These answers were analysed in {n} earlier run(s) with other settings; p-values do not account for that."
 EMBEDDED = (
@@ -199,3 +201,59 @@ def limitations(model: Mapping[str, Any], notes: Sequence[str], *, text: bool = 
         *(line for line in LIMITATIONS if text or line not in ABOUT_TEXT),
         *notes,
     ]
+
+
+# Numbers come from the same seeds; only the order of floating-point sums may differ between machines.
+TOLERANCE = 1e-9
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Yield where two JSON values differ, as dotted places; numbers may differ by `TOLERANCE`.
+
+    Sentences for the reader may be written better by a later version: those under `PROSE`, and the definitions under
+    `DEFINITIONS`. They have to be in both; what they say is not compared.
+    """
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in {**old, **new}:
+            inside = f"{place}.{key}" if place else str(key)
+            before, after = old.get(key), new.get(key)
+            if key in old and key in new and key in PROSE and _is_prose(before) and _is_prose(after):
+                continue
+            if key in DEFINITIONS and _are_definitions(before) and _are_definitions(after):
+                yield from (
+                    f"{inside}.{name}" for name in {**before, **after} if not (name in before and name in after)
+                )
+                continue
+            yield from differences(before, after, inside)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from differences(*pair, f"{place}.{number}")
+    elif _is_number(old) and _is_number(new):
+        if not equal(old, new):
+            yield place
+    elif type(old) is not type(new) or old != new:
+        yield place
+
+
+def _is_prose(value: Any) -> bool:
+    """Whether it is a sentence (not a number or a name), or a list of sentences, which may be empty."""
+    return _is_sentence(value) or (isinstance(value, list) and all(map(_is_sentence, value)))
+
+
+def _are_definitions(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping) and bool(value) and all(map(_is_sentence, value.values()))
+
+
+def _is_sentence(value: Any) -> bool:
+    return isinstance(value, str) and " " in value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def equal(old: float | None, new: float | None) -> bool:
+    """Whether two numbers differ by no more than `TOLERANCE`; a missing one equals a missing one only."""
+    if old is None or new is None:
+        return old is new
+    return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -23,7 +23,7 @@ from typing import Any
 from fp2.ask.answers import RunTables
 from fp2.ask.labels import with_labels
 from fp2.ask.loop import Asked, Storage, ask
-from fp2.ask.shard import Shard
+from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
 from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
@@ -179,7 +179,7 @@ class _News:
 
 def _score(protocol: EvaluationProtocol[Any], inputs: Inputs, storage: Storage) -> _Tables:
     """Return the tables of a run that asked a model."""
-    from fp2.data.image_facts import with_image_facts
+    from fp2.data.derived import with_image_facts
 
     config, battery, dataset = inputs.config, inputs.battery, inputs.dataset
     assert inputs.engine is not None

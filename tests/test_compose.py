@@ -170,7 +170,7 @@ def test_a_wrong_choice_anywhere_in_a_sweep_is_reported_before_it_starts() -> No
 
 def test_a_glob_sweeps_over_the_files_of_a_group() -> None:
     check_overrides(prepare(["cut=glob(*)", "model=planted"]))
-    with pytest.raises(Fp2Error, match="nothing fits"):
+    with pytest.raises(Fp2Error, match="nothing matches"):
         check_overrides(prepare(["cut=glob(x*)"]))
 
 

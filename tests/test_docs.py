@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shlex
 import subprocess
@@ -10,15 +11,22 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import griffe
 import pytest
 import typer
 from bench import REPOSITORY
 
+import fp2 as library
 from fp2.cli import app
 from fp2.compose import check_overrides, prepare
+from fp2.data.base import DataSource
+from fp2.engines.base import Engine
 from fp2.errors import Fp2Error
+from fp2.protocols.base import EvaluationProtocol
+from fp2.scorers.base import Scorer
 
 PAGES = sorted(
     path
@@ -116,12 +124,26 @@ def test_the_check_of_commands_finds_mistakes() -> None:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """Yield the commands of a page, from code blocks (continued lines joined) and code spans, without comments."""
+    """Yield the commands of a page, from code blocks and code spans."""
+    yield from blocks(page)
+    yield from spans(page)
+
+
+def blocks(page: Path) -> Iterator[str]:
+    """Yield the commands of a page's code blocks, continued lines joined, without comments."""
     text = page.read_text(encoding="utf-8")
-    blocks = re.findall(r"^```(?:\w*)\n(.*?)^```", text, re.M | re.S)
-    blocks += re.findall(r"(?:^(?: {4}).*\n)+", text, re.M)
-    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
-    for line in [*"\n".join(blocks).replace("\\\n", " ").splitlines(), *spans]:
+    found = re.findall(r"^```(?:\w*)\n(.*?)^```", text, re.M | re.S) + re.findall(r"(?:^(?: {4}).*\n)+", text, re.M)
+    return _commands("\n".join(found).replace("\\\n", " ").splitlines())
+
+
+def spans(page: Path) -> Iterator[str]:
+    """Yield the commands in a page's text."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return _commands(re.findall(r"`([^`\n]+)`", text))
+
+
+def _commands(lines: list[str]) -> Iterator[str]:
+    for line in lines:
         found = re.match(r"\s*(?:python )?(launch\.py .+|fp2 [a-z].*)$", line)
         if found and "..." not in found.group(1).split(" #")[0].replace("outputs/2026-.../", "").replace("/.../", ""):
             yield re.split(r"\s+#", found.group(1))[0].strip()
@@ -206,6 +228,41 @@ def headings(file: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     lines = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+INTERFACES: dict[type, tuple[str, ...]] = {
+    Scorer: ("score",),
+    Engine: ("method", "task_identity", "lacking", "learn", "answer"),
+    DataSource: ("load", "unmade"),
+    EvaluationProtocol: ("analyse", "collect", "score", "stimuli", "storage", "recall"),
+}
+"""What an extension writes that takes arguments."""
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Yield the functions and classes of the Python interface and what extensions write, by name."""
+    yield from ((f"fp2.{name}", getattr(library, name)) for name in library.__all__)
+    for interface, methods in INTERFACES.items():
+        yield from ((f"{interface.__name__}.{name}", getattr(interface, name)) for name in methods)
+
+
+@pytest.mark.parametrize(("name", "found"), [pytest.param(*one, id=one[0]) for one in documented()])
+def test_docstrings_have_the_sections_of_numpydoc(name: str, found: Any) -> None:
+    """Every parameter and no other, what is returned or yielded, and what is raised."""
+    sections: dict[str, list[str]] = {}
+    parsed = griffe.Docstring(inspect.cleandoc(found.__doc__), parser="numpy").parse()
+    for section in parsed:
+        if isinstance(section.value, list) and section.kind.value != "examples":
+            sections[section.kind.value] = [str(getattr(one, "name", None) or one.annotation) for one in section.value]
+    if inspect.isclass(found):
+        stated = sections.get("attributes", []) + sections.get("parameters", [])
+        assert [part for one in stated for part in one.split(", ")] == list(inspect.signature(found).parameters)
+        return
+    signature = inspect.signature(found)
+    stated = [part for one in sections.get("parameters", []) for part in one.split(", ")]
+    assert stated == [one for one in signature.parameters if one != "self"]
+    assert bool({"returns", "yields"} & sections.keys()) == (signature.return_annotation != "None")
+    assert ("raise Fp2Error" not in inspect.getsource(found)) or "Fp2Error" in sections["raises"]
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:

@@ -1,155 +1,103 @@
-"""The commands of the pages for users run as they stand, on a few coloured squares and a simulator in place of weights.
-
-Those of `docs/coverage.md` run in `test_coverage.py`. What stands for a placeholder is in `Project.known`.
-"""
+"""The commands of README and docs run, and what `docs/coverage.md` names is there."""
 
 from __future__ import annotations
 
-import csv
-import itertools
-import json
 import re
-import shlex
-import shutil
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bench import REPOSITORY, fp2, write_pictures
-from test_coverage import page_commands
-from test_docs import commands
+import yaml
+from bench import REPOSITORY, results_of
+from fake_server import serving
+from pages import NOT_RUN, PAGES, ROUTES, STATUSES, Project, page_path, prepare, write_project, written
+from test_coverage import rows
+from test_docs import PAGES as FILES
 
-from fp2.app import main
-
-PAGES = ("sweep", "start", "runs", "gate", "passport", "comparing", "answers")
-NOT_RUN = {
-    r"fp2 (ui|view)\b": "they serve pages until they are interrupted",
-    r"fp2 run model=qwen": "it needs weights",
-    r"model=openai_compat": "it needs a server",
-    r"experiment=page": "it runs in test_coverage.py",
-}
-"""Commands that do not run here, and why."""
-FAILS = {r"fp2 gate": (0, 1), r"fp2 diff": (1,)}
-"""Exit statuses other than 0 of commands that answer a question by them."""
-FEW = (
-    "data=table", "data.path=people.csv", "cut=region",
-    "data.columns={image: file, subject: person, region: region, age: region, pronoun: gender, skin_tone: gender}",
-)  # fmt: skip
-QUICK = ("scorer=valence", "analysis.permutations=99", "analysis.bootstrap=20", "report.figures=false")
-PLACEHOLDER = re.compile(r"RUN|RUN_ID|OTHER_RUN|[A-D]|OLD|NEW|\$RUN|outputs/(2026-)?\.\.\./[ab]")
+pytestmark = pytest.mark.long
+WITHOUT = {
+    "CHANGELOG", "CONTRIBUTING", "SECURITY", "architecture", "default_run", "dense_storage", "ethics", "glossary",
+    "gras_validity", "harnesses", "python", "validity",
+}  # fmt: skip
+"""Pages that name commands in passing and have none of their own; their settings are composed in test_docs.py."""
 
 
-@dataclass
-class Project:
-    """A folder in which the commands run."""
-
-    root: Path
-    statuses: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def sweep(self) -> Path:
-        """The folder of the sweep that ran first."""
-        return next(iter(sorted((self.root / "outputs").glob("*/*/0")))).parent
-
-    def run(self, command: str) -> None:
-        """Run a command and keep its exit status."""
-        program, *words = shlex.split(command)
-        runs = itertools.count()
-        words = [self.known(word, runs) for word in words]
-        starts = program == "launch.py" or words[0] == "run"
-        if starts or words[0] in ("plan", "data"):
-            words = self.small(words, starts)
-        self.statuses[command] = main(words) if program == "launch.py" else fp2(*words)
-
-    def small(self, words: list[str], starts: bool) -> list[str]:
-        """Return the words of a run with few people, few resamples and a simulator, unless they say otherwise."""
-        own = " ".join(words)
-        more = [] if "data=" in own else [word for word in FEW if word != "cut=region" or "cut" not in own]
-        if starts:
-            more += [word for word in QUICK if word != "scorer=valence" or "sweep=scorers" not in own]
-            more += [] if "model=recorded" in own else ["model=planted"]
-            more += ["report=none"] if "sweep=" in own else []
-        if "-m" in words and "model.truth=" in own:
-            more.append("model.truth={seed: 1},{seed: 2},{seed: 3},{seed: 4}")  # A, B, C and D
-        keys = {word.partition("=")[0] for word in (*more, "data.n_subjects=")}
-        return [word for word in words if word.partition("=")[0] not in keys] + more
-
-    def known(self, word: str, runs: itertools.count[int]) -> str:
-        """Return what stands for a placeholder: the runs of a command are the first of the sweep, in their order."""
-        if PLACEHOLDER.fullmatch(word):
-            return str(self.sweep / str(next(runs)))
-        if word == "PUBLIC_KEY.pem":
-            (key,) = (self.root / ".fp2" / "keys").glob("*.pub.pem")
-            return str(key)
-        if word in ("SWEEP_ID", "outputs/2026-.../sweep"):
-            return str(self.sweep)
-        if word == "passport.json":
-            return str(self.sweep / "0" / word)
-        word = word.replace("$PWD", str(REPOSITORY)).replace("=examples/", f"={REPOSITORY}/examples/")
-        return word.replace("$GITHUB_STEP_SUMMARY", "summary.md")
-
-
-def written(page: str) -> list[str]:
-    """Return the commands of a page; those without a run, a file or a setting are names in its text."""
-    found = commands(REPOSITORY / "docs" / f"{page}.md")
-    whole = [one for one in found if re.search(r"[A-Z=/]", one)]
-    return [re.sub(r"\s+", " ", one) for one in dict.fromkeys(whole)]
-
-
-def write_answers(root: Path, run: Path) -> None:
-    """Write the answers of a run in the forms that the page on supplied answers reads."""
-    assert fp2("export", str(run), "--answers", str(root / "own.csv")) == 0
-    with (root / "own.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    batch, samples, index = [], [], ["id,image,question"]
-    for number, row in enumerate(rows):
-        body = {"choices": [{"message": {"role": "assistant", "content": row["text"]}}]}
-        response = {"status_code": 200, "body": body}
-        batch.append({"custom_id": f"{row['image']}|{row['question']}", "response": response, "error": None})
-        samples.append({"doc_id": number, "input": "", "filtered_resps": [row["text"]]})
-        index.append(f"{number},{row['image']},{row['question']}")
-    for name, lines in (("batch_output", batch), ("samples_task", samples)):
-        (root / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (root / "documents.csv").write_text("\n".join(index))
-    shown = dict.fromkeys(row["image"] for row in rows)
-    (root / "p_yes.csv").write_text("\n".join(["image,word,template,p", *(f"{one},kind,T1,0.5" for one in shown)]))
+def is_run(command: str) -> bool:
+    """Return whether a command is not among those that do not run here."""
+    return not any(re.search(pattern, command) for pattern in NOT_RUN)
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Project:
-    """A project in which every command of the pages has run, those of sweeps first."""
-    made = Project(tmp_path_factory.mktemp("pages"))
-    write_pictures(made.root, per_subject=1)
-    (made.root / "mlruns").mkdir()
-    shutil.copyfile(empty_mlflow, made.root / "mlruns" / "mlflow.db")
-    elsewhere = set(page_commands())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(made.root)
-        patch.setenv("FP2_ROOT", str(made.root))
+def project(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Path) -> Iterator[Project]:
+    """A project in which every command of the pages has run, in their order."""
+    root = tmp_path_factory.mktemp("pages")
+    write_project(root, empty_mlflow)
+    with pytest.MonkeyPatch.context() as patch, serving(ROUTES) as server:
+        patch.chdir(root)
+        patch.setenv("FP2_ROOT", str(root))
         patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        made = Project(root, server)
         for page in PAGES:
-            if page == "passport":
-                assert fp2("keygen", "AUDITOR.pem") == 0
-            if page == "answers":
-                write_answers(made.root, made.sweep / "0")
-            for command in written(page):
-                skipped = any(re.search(pattern, command) for pattern in NOT_RUN)
-                if not skipped and command not in elsewhere and command not in made.statuses:
-                    made.run(command)
-    return made
+            prepare(made, page)
+            for command in filter(is_run, written(page)):
+                made.run(command)
+        yield made
 
 
-@pytest.mark.long
-def test_the_commands_of_the_pages_run(project: Project) -> None:
+def test_every_command_runs(project: Project) -> None:
     wrong = {}
     for command, status in project.statuses.items():
-        allowed = next((found for pattern, found in FAILS.items() if re.match(pattern, command)), (0,))
+        allowed = next((found for pattern, found in STATUSES.items() if re.match(pattern, command)), (0,))
         if status not in allowed:
             wrong[command] = status
     assert wrong == {}
-    assert len(project.statuses) > 30
+    assert len(project.statuses) > 150
 
 
-def test_every_reason_not_to_run_a_command_is_about_one() -> None:
+def test_what_does_not_run_here_is_stated_with_a_test_of_it() -> None:
     known = [command for page in PAGES for command in written(page)]
     assert [pattern for pattern in NOT_RUN if not any(re.search(pattern, command) for command in known)] == []
+    for reason in NOT_RUN.values():
+        assert [path for path in re.findall(r"tests/\S+\.py", reason) if not (REPOSITORY / path).exists()] == []
+        assert "tests/" in reason
+    assert {path.stem for path in FILES if path.parent.name != "peeps_vlm"} - {*PAGES, "README"} == WITHOUT
+    assert all(page_path(page).exists() for page in PAGES)
+
+
+def test_every_name_of_the_coverage_is_there(project: Project) -> None:
+    results = [results_of(folder) for folder in project.folders()]
+    files = {path.name for path in project.root.rglob("*") if path.is_file()}
+    spans = {(row[0], span) for row in rows() for span in re.findall(r"`([^`]+)`", row[2])}
+    missing = [(number, span) for number, span in sorted(spans) if not _is_there(span, results, files)]
+    assert missing == []
+    assert not _is_there("results.json:composites.nothing", results, files)
+    assert not _is_there("task.options.nothing", results, files)
+
+
+def _is_there(span: str, results: list[Any], files: set[str]) -> bool:
+    """Return whether a key of results, a command, a choice, a setting or a file exists."""
+    if span.startswith("results.json:"):
+        keys = span.partition(":")[2].split(".")
+        return any(_has(found, keys) for found in results)
+    if span.startswith("fp2 "):
+        return any(f"{command} ".startswith(f"{span} ") for command in written("coverage"))
+    group, _, choice = span.partition("=")
+    if choice:
+        return (REPOSITORY / "conf" / group / f"{choice}.yaml").exists()
+    if span in files or (REPOSITORY / span).is_file():
+        return True
+    group, *keys = span.split(".")
+    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "conf" / group).glob("*.yaml")]
+    return bool(keys) and any(_has(yaml.safe_load(text), keys) for text in texts)
+
+
+def _has(value: Any, keys: list[str]) -> bool:
+    """Return whether nested tables, or any entry of lists of them, have these keys; CUT is the name of any cut."""
+    if not keys:
+        return True
+    if isinstance(value, list):
+        return any(_has(entry, keys) for entry in value)
+    if isinstance(value, Mapping) and keys[0] == "CUT":
+        return any(_has(entry, keys[1:]) for entry in value.values())
+    return isinstance(value, Mapping) and keys[0] in value and _has(value[keys[0]], keys[1:])

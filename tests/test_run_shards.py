@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from bench import Bench, fp2, predicate_of, results_of
 
-from fp2.ask.shard import Shard
+from fp2.ask.plan import Shard
 from fp2.errors import Fp2Error
 
 STRONG = "model.truth={seed: 4, effects: {trust: {gender: {f: -4}}}, errors: {rate: 0.02}}"

@@ -19,7 +19,7 @@ from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
 from fp2.stats.core.units import prepare
 from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
-from fp2.stats.two_samples import Sample, independent_distance
+from fp2.stats.two_samples import ModelOutcomes, independent_distance
 
 FAMILY = 24
 LEVEL = 0.05 / FAMILY
@@ -105,8 +105,8 @@ def two_samples(world: World, n: int, seed: int, n_permutations: int = 199, n_bo
             people = int(two.subjects.max()) + 1
             noise = np.sqrt(2.5**2 - 1) * 0.14 * rng.normal(size=(people, 3))[two.subjects]
             values = values + 0.3 + noise
-        first = Sample(one.values, one.groups, one.subjects, one.images)
-        second = Sample(values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000)
+        first = ModelOutcomes(one.values, one.groups, one.subjects, one.images)
+        second = ModelOutcomes(values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000)
         found.append(
             independent_distance(first, second, n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed + k)
         )
@@ -127,8 +127,8 @@ def two_samples_apart(world: World, n: int, seed: int) -> Arrays:
     for k in range(n):
         one, two = draw(world, rng, 1), draw(replace(still, sizes=SECOND), rng, 1)
         found = independent_distance(
-            Sample(one.values, one.groups, one.subjects, one.images),
-            Sample(two.values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000),
+            ModelOutcomes(one.values, one.groups, one.subjects, one.images),
+            ModelOutcomes(two.values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000),
             n_permutations=199, n_bootstrap=399, seed=seed + k,
         )  # fmt: skip
         low.append(found.ci_low)

@@ -15,11 +15,10 @@ import numpy as np
 from benchmarks.validity.measure import Arrays
 from benchmarks.validity.worlds import ICC, IMAGES, NORMAL_SD, World, draw, shifts
 from fp2.protocols.fingerprint.disparities import SEVERITIES, severity
-from fp2.stats.composite import composite_test
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.units import prepare
-from fp2.stats.disparities import range_influence
+from fp2.stats.disparities import composite_test, range_influence
 from fp2.stats.joint import joint_permutations
 from fp2.stats.options import make_options
 

@@ -13,13 +13,13 @@ from scipy.special import fdtrc
 from scipy.stats import chi2, rankdata
 
 from benchmarks.validity.worlds import Data, World
+from fp2.stats.assemble import shrunken_range
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.permutation import TIE
 from fp2.stats.core.units import Prepared, prepare
 from fp2.stats.interval import GapTest, gap_tests
 from fp2.stats.joint import JointPermutations, joint_permutations
 from fp2.stats.options import make_options
-from fp2.stats.shrinkage import shrunken_range
 
 Arrays = dict[str, np.ndarray]
 

@@ -16,8 +16,7 @@ from fp2.stats.adjusted import Design
 from fp2.stats.core.entries import read_entries
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.effects import kruskal_wallis
-from fp2.stats.specifications.curve import curve_test
-from fp2.stats.specifications.panel import PanelSettings, SpecifiedTest, joint_statistics
+from fp2.stats.specifications.panel import PanelSettings, SpecifiedTest, curve_test, joint_statistics
 
 MULTIVERSE_WORLDS = (
     World("normal"),

@@ -77,14 +77,15 @@ READING = """## How to read it
   coverage is that of the shrunken one.
 - **One family for a run**: neither correction scorer by scorer, nor composites first and the rows within those that are
   rejected, controls the error over the run; the rows "for reference" show by how much.
-- **Few wordings say little about others**: with two or three questions the interval beyond them is wide, and true
-  differences are seldom claimed. Its level holds where every group depends on the wording, and where one alone does.
+- **Few wordings support little inference about others**: with two or three questions the interval beyond them is wide,
+  and true differences are seldom claimed. Its level holds where every group depends on the wording, and where one alone
+  does.
 - **Variances of skewed answers are hard to bound**: where subjects differ by an exponential distribution, the interval
   of their variance component misses in 8 %. Components that are given as 0 where negative are a little too high.
 - **Beside a mixed model and GEE**: power is compared with that of tests whose level, in the same kind of data without a
   gap, is at most 6 % (or within two standard errors of it). GEE's sandwich variance is too small with a group of ten;
-  bias-reduced, it holds for some outcomes. The sum of squares of a mixed model adds up means in even steps, which no
-  single pair shows; for zero-inflated scores a group's own variance helps.
+  bias-reduced, it holds for some outcomes. The sum of squares of a mixed model has power against evenly spaced means,
+  which no single pair shows; for zero-inflated scores a group's own variance helps.
 - **What 5 % of data sets can show**: family-wise rates of 5.0 to 5.7 % with a bound of 5 % are within error of it. The
   permutation of each family is exact where labels are exchangeable.
 - **Conservative by construction**: equivalence among five groups (every pair has to pass), the minimum-effect test (the
@@ -92,7 +93,7 @@ READING = """## How to read it
   is the largest of all pairs), the interval under refusals (all pairs again), the confidence set of the worst group
   (Bonferroni), intervals beyond two questions (one degree of freedom), models without any gap, of which none is
   truly better.
-- **Conservative for want of data**: rare outcomes and matched sets with few discordant answers (ties), the test of
+- **Conservative because data are few**: rare outcomes and matched sets with few discordant answers (ties), the test of
   equal error with few errors, labels that are rarely yes.
 - **Skewed scores with unequal spread**: mean and variance of a small group with a long tail correlate,
   which studentising does not remove; Welch's F and Kruskal-Wallis reject more often.

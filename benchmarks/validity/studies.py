@@ -47,7 +47,7 @@ from benchmarks.validity.scorer_agreement import INTERVAL_WORLDS, SCORER_WORLDS,
 from benchmarks.validity.sets import matched, matched_equivalence
 from benchmarks.validity.worlds import ALPHA, SIZES, World, answer_sd, draw
 from fp2.stats.distance import fingerprint_distance
-from fp2.stats.ranks import rank_models
+from fp2.stats.profiles import rank_models
 from fp2.stats.templates import template_sensitivity
 
 GAPS = (0.0, 0.2, 0.8)

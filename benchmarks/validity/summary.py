@@ -51,7 +51,7 @@ def _before(found: Arrays, name: str) -> np.ndarray | None:
 
 
 def _units(world: World, found: Arrays) -> list[Row]:
-    claim = "Images taken as subjects (the trap)"
+    claim = "Images taken as subjects, which is not valid"
     return [rate_row(claim, describe(world), "p_value", rejected(found["p"]))]
 
 
@@ -408,7 +408,7 @@ def _apart(world: World, found: Arrays) -> list[Row]:
     claim = "Coverage of the distance's interval above 0: at least 94 %"
     return [
         rate_row(claim, where, "ci", found["covered"], 0.94, None),
-        rate_row("Power to tell two models apart", where, "distance p", rejected(found["p"])),
+        rate_row("Power to distinguish two models", where, "distance p", rejected(found["p"])),
     ]
 
 

@@ -81,8 +81,10 @@ def evaluate(
         The first is the primary scorer, of which composites are means.
     name : str, optional
         The name of a model that is given as an object.
-    columns, image_root
-        Of a DataFrame: our names to its columns, and the folder that image paths start from.
+    columns : mapping, optional
+        Of a DataFrame: our names to its columns.
+    image_root : str or Path, optional
+        Of a DataFrame: the folder that image paths start from.
     overrides : sequence of str
         Further overrides, as on the command line: `["data.limit=200", "analysis=quick"]`.
     root : str or Path, optional
@@ -162,6 +164,10 @@ def load_run(run: str | Path, *, root: str | Path | None = None) -> Run:
     root : str or Path, optional
         The project's folder, by default `FP2_ROOT` or the current folder.
 
+    Returns
+    -------
+    Run
+
     Raises
     ------
     Fp2Error
@@ -193,6 +199,11 @@ def compare(
     root : str or Path, optional
         The project's folder.
 
+    Returns
+    -------
+    Comparison
+        Of more than two runs, every pair is compared, with one correction over all of them.
+
     Raises
     ------
     Fp2Error
@@ -217,6 +228,7 @@ def score(texts: Sequence[str], scorers: Any = ("valence", "refusal"), *, probe:
     Parameters
     ----------
     texts : sequence of str
+        Answers, or any other texts.
     scorers : str, function, scorer, or a sequence or mapping of these
         As in `evaluate`.
     probe : str

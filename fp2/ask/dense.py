@@ -38,7 +38,7 @@ from fp2.store.dense import (
     written_since,
 )
 from fp2.store.leases import Leases
-from fp2.store.seeds import take_blocks
+from fp2.store.merge import take_blocks
 from fp2.tables import NOT_ASKED, NOT_SUPPLIED, YES_NO_NUMBERS, Answer, ImageTask, Question
 
 if TYPE_CHECKING:

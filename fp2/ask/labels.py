@@ -70,10 +70,10 @@ def read_labels(
     table = found.join(rows.rename_axis("line"), on="line").drop(columns="line").dropna(subset="label")
     if table.empty:
         fix = "Give the images and questions of this run, as fp2 label and fp2 export --answers write them"
-        raise Fp2Error("no label is of an answer of this run", where=path, fix=fix)
+        raise Fp2Error("no label belongs to an answer of this run", where=path, fix=fix)
     if (again := table.duplicated([*KEY, "scorer", "labeller"])).any():
         who = str(table.loc[again, "labeller"].iloc[0])
-        raise Fp2Error(f"an answer has two labels of one labeller {who!r}", where=path)
+        raise Fp2Error(f"an answer has two labels by one labeller {who!r}", where=path)
     return table.reset_index(drop=True)[[*KEY, "probe", "scorer", "labeller", "label", "probability"]]
 
 
@@ -138,7 +138,7 @@ def _numbers(cells: Any, path: str, what: str) -> Iterator[float]:
         except ValueError:
             value = math.inf
         if math.isinf(value):
-            raise Fp2Error(f"{cell[:40]!r} is no number", where=f"{path}, line {line}, {what}")
+            raise Fp2Error(f"{cell[:40]!r} is not a number", where=f"{path}, line {line}, {what}")
         yield value
 
 
@@ -149,7 +149,7 @@ def _check(rows: pd.DataFrame, scorers: Mapping[str, Scorer], path: str) -> None
         scale = scorers[name].label_scale
         if not math.isnan(label) and scale is not None and label not in scale.values:
             fix = f"One of {', '.join(f'{value:g}' for value in scale.values)}"
-            raise Fp2Error(f"{label:g} is no label of {name}", where=f"{path}, line {line}", fix=fix)
+            raise Fp2Error(f"{label:g} is not a label of {name}", where=f"{path}, line {line}", fix=fix)
         if not 0 < probability <= 1:
             fix = "Give a number above 0 and at most 1"
             raise Fp2Error("the probability is out of range", where=f"{path}, line {line}", fix=fix)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from fp2.ask.shard import Shard
+from fp2.ask.plan import Shard
 from fp2.tables import NOT_SUPPLIED, Answer
 
 if TYPE_CHECKING:

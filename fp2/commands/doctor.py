@@ -102,8 +102,11 @@ def _conflicts(config: Config) -> Check:
                 continue  # missing: of a package that is not required here, or `_packages` says so
             if not need.specifier.contains(have, prereleases=True):
                 wrong.add(f"{package.name} needs {need.name}{need.specifier}, and {have} is installed")
-    cure = "uninstall one, or give it an environment of its own (a server of vLLM is asked by engine=openai_compat)"
-    return not wrong, f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "no package needs another version of another"
+    cure = "uninstall one, or install it in a separate environment (vLLM can run as a server: engine=openai_compat)"
+    return (
+        not wrong,
+        f"{'; '.join(sorted(wrong))}: {cure}" if wrong else "all installed packages meet each other's requirements",
+    )
 
 
 def _of(name: str, extras: Sequence[str]) -> list[str]:
@@ -183,12 +186,11 @@ def _disk(config: Config) -> Check:
 
 def _local_disk(config: Config) -> Check:
     """Check that no store is on a network disk, where SQLite's write-ahead log does not work."""
-    from fp2.tracking.client import tracking_uri
+    from fp2.tracking.client import database_file, tracking_uri
 
-    uri = tracking_uri(config)
     places = {Path(config.paths.store): "set paths.state to a local folder, and join stores with fp2 store merge"}
-    if uri.startswith("sqlite:///"):
-        places[Path(uri.removeprefix("sqlite:///"))] = "set tracking.uri to a server or to PostgreSQL"
+    if (database := database_file(tracking_uri(config))) is not None:
+        places[database] = "set tracking.uri to a server or to PostgreSQL"
     for path, cure in places.items():
         folder = path.resolve().parent
         kind = _file_system(folder)
@@ -261,12 +263,10 @@ def _missing_driver(scheme: str) -> str | None:
 
 def _modes(config: Config) -> Check:
     """Check that others on this host cannot read answers or keys: an existing file or folder keeps its mode."""
-    from fp2.tracking.client import tracking_uri
+    from fp2.tracking.client import database_file, tracking_uri
 
-    uri = tracking_uri(config)
     stores = [Path(config.paths.store), Path(config.paths.state) / "salt"]
-    if uri.startswith("sqlite:///"):
-        database = Path(uri.removeprefix("sqlite:///"))
+    if (database := database_file(tracking_uri(config))) is not None:
         stores += [database, database.parent / "artifacts"]
     readable = [str(path) for path in stores if path.exists() and _others_reach(path)]
     if readable:
@@ -292,5 +292,5 @@ def _drawing(config: Config) -> Check:
     try:
         size = render_image(sample_image_cues(sample_person(rng), rng), 64).size
     except Exception as error:
-        return False, f"people cannot be drawn: {error}"
-    return size == (64, 64), "people can be drawn"
+        return False, f"the drawings of people cannot be made: {error}"
+    return size == (64, 64), "the drawings of people can be made"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 STATED_SPEED = 100e12
 """Operations per second that times are stated for where nothing was timed: a third of an A100's peak in bfloat16."""
-
-
 STATED_BANDWIDTH = 1e12
 """Bytes per second that weights are read at where nothing was timed: half of an A100's (80 GB)."""
+UNTIMED = "unknown: run {model} on a few images first, then plan again"
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,7 @@ class Size:
     vision: float
     patches: int
     picture: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class QuestionTexts:
         return TEMPLATE_TOKENS + len(seen) * TOKENS_A_WORD
 
 
+@cache
 def sizes() -> dict[str, Size]:
     """Return the known sizes by hub id."""
     import yaml
@@ -108,10 +109,7 @@ def computed_time(
 ) -> tuple[str, str]:
     """Return (operations, time) in words for a model that is not timed here."""
     if size is None:
-        return (
-            "unknown: no sizes of this model",
-            f"unknown: run {model} on a few images first, then their time is known",
-        )
+        return "unknown: no sizes of this model", UNTIMED.format(model=model)
     ours, plain = (operations(size, questions, images, how) for how in (sharing, "none"))
     fewer = f"{ours:.1e} ({plain / ours:.3g} times fewer than one prompt at a time)"
     time = f"{duration(ours / STATED_SPEED)} at {STATED_SPEED / 1e12:.0f} TFLOP/s (computed, not timed)"
@@ -135,7 +133,11 @@ def generated_time(
         Bytes of a weight.
     """
     if size is None:
-        return f"unknown: run {model} on a few images first, then their time is known"
+        return UNTIMED.format(model=model)
+    if size.seconds is not None:
+        return (
+            f"about {duration(answers * size.seconds)} on one processor core (measured, {size.seconds:g} s an answer)"
+        )
     batch = min(batch or GPU_BATCH, max(1, answers))
     prefill = 2e9 * (size.vision * size.patches + size.language * (size.picture + questions.tokens)) / STATED_SPEED
     step = max(2e9 * size.language * batch / STATED_SPEED, 1e9 * size.language * weight_bytes / STATED_BANDWIDTH)
@@ -149,7 +151,7 @@ def generated_time(
 BASIS: Sequence[str] = (
     f"Computed from the sizes in fp2/models/sizes.yaml: 2 operations per weight and token, {TOKENS_A_WORD:.2f} tokens "
     f"a word, {TEMPLATE_TOKENS} tokens of template, images of 448 x 448; attention, the work of the host, loading the "
-    "model and reading images come on top.",
+    "model and reading images are not included.",
     f"{STATED_SPEED / 1e12:.0f} TFLOP/s is about a third of an A100's peak in bfloat16; scale it to your device.",
 )
 """What computed times rest on."""

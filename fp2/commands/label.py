@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from fp2 import report
 from fp2.ask.labels import RESOLVER
 from fp2.commands.loopback import CSS, HTML, SCRIPT, LoopbackServer, Reply
 from fp2.compose import load_config
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from fp2.scorers.labels import LabelScale
 
 KEYS = "1234567890"
-TEMPLATES = Path(report.__file__).parent / "templates"
 
 
 def label(
@@ -76,8 +74,10 @@ class LabelServer(LoopbackServer):
 
     def get(self, name: str, query: str) -> Reply | None:
         """Return the page of the next answer, the styles or the script."""
+        from fp2.report.page import TEMPLATES, stylesheet
+
         if name == "style.css":
-            return Reply(CSS, b"".join((TEMPLATES / part).read_bytes() for part in ("page.css", "label.css")))
+            return Reply(CSS, stylesheet("label.css").encode())
         if name == "label.js":
             return Reply(SCRIPT, (TEMPLATES / "label.js").read_bytes())
         if name:
@@ -110,17 +110,15 @@ def render(
     scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None
 ) -> str:  # fmt: skip
     """Return the page; `answer` is its place in the sample, the question and the text, None where all are labelled."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+    from fp2.report.page import environment
     from fp2.report.reading import plain
 
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     place, question, text = answer or (None, "", "")
     buttons = [
         {"key": key, "value": f"{value:g}", "meaning": meaning}
         for key, (value, meaning) in zip(KEYS, scale.values.items(), strict=False)
     ]
-    return made.get_template("label.html.j2").render(
+    return environment().get_template("label.html.j2").render(
         definition=scale.question, buttons=buttons, labeller=plain(labeller), done=done, total=total, place=place,
         question=plain(question), text=plain(text),
     )  # fmt: skip
@@ -142,7 +140,7 @@ def _serve(sheet: Sheet, labeller: str, port: int) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             left = len(server.order) - server.done
-            words = "all are labelled" if not left else f"{left} are left; the same command goes on"
+            words = "all are labelled" if not left else f"{left} are left; the same command continues"
             console.print(f"{server.done} of {len(server.order)} labelled: {words}")
 
 

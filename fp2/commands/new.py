@@ -34,7 +34,9 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     if kind not in KINDS:
         raise Fp2Error(f"{kind!r} cannot be created", where="fp2 new", fix=nearest(kind, KINDS))
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise Fp2Error(f"{name!r} is not a name", where="fp2 new", fix="Small letters, digits and _, such as my_scorer")
+        raise Fp2Error(
+            f"{name!r} is not a valid name", where="fp2 new", fix="Small letters, digits and _, such as my_scorer"
+        )
     group, module, listed, command = KINDS[kind]
     _refuse_taken(group, name)
     package, target = f"fp2_{name}", folder / f"fp2_{name}"

@@ -15,6 +15,7 @@ from fp2.artifacts import write_text
 from fp2.ask.cost import expected_cost, expected_scorings
 from fp2.commands.forecast import (
     BASIS,
+    UNTIMED,
     YES_NO_BASIS,
     QuestionTexts,
     computed_time,
@@ -28,6 +29,7 @@ from fp2.commands.output import Output
 from fp2.compose import build_protocol, compose_config, jobs_of
 from fp2.engines.base import AsksServers, SuppliesAnswers
 from fp2.engines.checkpoint import CheckpointMissingError
+from fp2.engines.hf.placement import LocalOptions
 from fp2.errors import Fp2Error
 from fp2.report.reading import plain
 from fp2.runs.inputs import load_inputs, plan_answers
@@ -242,9 +244,10 @@ def _generated_time(config: Config, battery: Battery, answers: int) -> str:
     """Return the time of generating answers, computed from the model's published size."""
     name = config.model.name
     if any(question.kind not in ("text", "number") for question in battery.questions):
-        return f"unknown: run a few images of {name} first, the plan then times them"
+        return UNTIMED.format(model=name)
     weight_bytes = 4 if config.model.dtype == "float32" else 2
-    batch, tokens = getattr(config.engine, "batch_size", None), battery.decoding.max_new_tokens
+    batch = config.engine.batch_size if isinstance(config.engine, LocalOptions) else None
+    tokens = battery.decoding.max_new_tokens
     size = sizes().get(str(config.model.id))
     return generated_time(size, _texts(battery), answers, tokens, batch, name, weight_bytes)
 
@@ -390,7 +393,7 @@ def _time(inputs: Inputs, plan: Plan, forecast: Forecast) -> str:
         took = duration(forecast.left * forecast.seconds)
         return f"{took} (from the {forecast.stored:,} answers of this model in the store)"
     if isinstance(inputs.engine, AsksServers):
-        return f"unknown: run a few images of {inputs.config.model.name} first, the plan then times them"
+        return UNTIMED.format(model=inputs.config.model.name)
     if not _is_scored(inputs.battery):
         return _generated_time(inputs.config, inputs.battery, forecast.left)
     weights = inputs.engine.profile().weight_bytes

@@ -21,8 +21,7 @@ from fp2.commands.output import Output
 from fp2.compose import config_hash, from_plain, load_config
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.results import changed_methods, owned
-from fp2.runs.differences import differences, equal
+from fp2.results import changed_methods, differences, equal, owned
 from fp2.runs.local_paths import BATTERY_PATHS, PLACE_KEYS, missing_places, recall, with_places
 from fp2.runs.local_paths import FILES as FILES_KEY
 

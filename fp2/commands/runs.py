@@ -1,12 +1,13 @@
-"""`fp2 show`, `diff`, `gate` and `export`: what can be read off finished runs."""
+"""`fp2 show`, `diff`, `gate`, `export`, `check`, `multiverse`, `report` and `log`: commands on finished runs."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from fp2 import artifacts
 from fp2.commands.output import Output, print_json
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
+from fp2.progress import Progress, Terminal
+from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -56,7 +59,7 @@ def show(word: str, overrides: Sequence[str], as_json: bool = False) -> None:
     """
     from fp2.report.terminal import print_results
     from fp2.runs.reader import read_results
-    from fp2.runs.section_tables import run_sections
+    from fp2.runs.recompute import run_sections
 
     here = load_config(overrides)
     with _run(word, here) as folder:
@@ -217,9 +220,120 @@ def export(
 def _export_answers(
     word: str, path: Path, overrides: Sequence[str], places: Mapping[str, str], form: str | None, keys: bool
 ) -> None:
-    from fp2.progress import Progress
     from fp2.runs.export_answers import FILES, export_answers
 
     here = load_config(overrides)
     with _run(word, here, FILES) as folder:
         export_answers(folder, here, path, Progress(), places=places, form=form, keys=keys)
+
+
+def check(word: str, overrides: Sequence[str], public_keys: Sequence[Path], as_json: bool) -> int:
+    """Print one line per check of the run that `word` names; return 0 if none fails, else 1.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run.
+    """
+    from fp2.runs.checks import CHECKS, check_run
+    from fp2.runs.reader import run_folder
+
+    here = load_config(overrides)
+    with tempfile.TemporaryDirectory(prefix="fp2-check-") as scratch:
+        folder = run_folder(word, here, Path(scratch), ("",))
+        with Progress().steps("Checking the run", len(CHECKS)) as tick:
+            found = check_run(folder, here, public_keys=public_keys, tick=tick)
+    failed = [one for one in found if one.failures]
+    if as_json:
+        print_json({"sound": not failed, "checks": [asdict(one) for one in found]})
+        return EXIT_FAILED if failed else 0
+    for one in found:
+        for line in one.failures:
+            print(printable(f"failed: {one.check}: {line}"), file=sys.stderr)
+        for line in one.notes:
+            print(printable(f"note: {one.check}: {line}"))
+    print(f"{len(found) - len(failed)} of {len(found)} checks passed")
+    return EXIT_FAILED if failed else 0
+
+
+def show_multiverse(run: str, overrides: Sequence[str], as_json: bool = False) -> None:
+    """Compute the specification curve of a run (its id, config hash or folder), write it, and print its table.
+
+    Raises
+    ------
+    Fp2Error
+        If there is no such run, or it has no scored answers that are compared.
+    """
+    from fp2.report.reading import plain
+    from fp2.runs.multiverse import BLOCK, FILE, NEEDED, TABLES, multiverse
+    from fp2.runs.reader import run_folder
+
+    here = load_config(overrides)
+    with tempfile.TemporaryDirectory(prefix="fp2-multiverse-") as scratch:
+        found = multiverse(run_folder(run, here, Path(scratch), NEEDED, TABLES), here, Progress())
+    if as_json:
+        print_json(found.document)
+        return
+    console = Terminal()
+    for line in found.section.lines(found.results[BLOCK], found.results, here.report.suppress_below):
+        console.print(line)
+    for name in (FILE, artifacts.DASHBOARD, artifacts.FIGURES):
+        console.print(f"{name.partition('.')[0]:<12} {plain(found.folder / name)}", soft_wrap=True, highlight=False)
+
+
+def report(words: Sequence[str], overrides: Sequence[str], folder: Path | None = None, as_json: bool = False) -> None:
+    """Write the report of the runs that `words` name, and print where it is.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Runs, folders of sweeps, or ids of sweeps.
+    overrides : sequence of str
+        Where runs are (`paths.*`, `tracking.*`), and `report.*`.
+    folder : Path, optional
+        Where the files go; by default into `report` in the sweep's folder, or in a new output folder.
+
+    Raises
+    ------
+    Fp2Error
+        If no run is named, one cannot be read, or the report cannot be written.
+    """
+    from fp2.runs.sweep_report import make_report, places_of
+
+    if not words:
+        fix = "Give the folder of a sweep, its id, or runs: fp2 report RUN RUN"
+        raise Fp2Error("no run is named", where="fp2 report", fix=fix)
+    block, made = make_report(words, load_config(overrides), folder, Progress())
+    with Output(as_json) as out:
+        for one in block["missing"]:
+            out.say(f"missing      {one['run']}: {one['reason']}")
+        out.say(missing=block["missing"])
+        for name, path in places_of(made).items():
+            out.path(name, path)
+
+
+def log_folder(folder: Path, here: Config) -> tuple[str, str]:
+    """Log a finished run from its folder, after a failure of MLflow; return the ids of the MLflow run and experiment.
+
+    Raises
+    ------
+    Fp2Error
+        If the folder is not that of a finished run, or the run is logged already, or the store cannot be used.
+    """
+    from fp2.runs.outputs import log_files
+    from fp2.runs.reader import read_results
+    from fp2.runs.recompute import logged_config
+    from fp2.tracking import client
+
+    results = read_results(folder)
+    if not (folder / artifacts.PASSPORT).is_file():
+        raise Fp2Error("the run has no passport: it did not end", where=str(folder), fix="Run the same command again")
+    run_id = str(results["run_id"])
+    config = logged_config(folder, here, run_id)
+    config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
+    tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
+    tags = {"sweep_id": config.tracking.sweep_id, **tags, "variant": config.variant.name, "run_id": run_id}
+    name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
+    tracker = client.resume(config, run_id) or client.start(config, tags, name)
+    log_files(config, tracker, folder, results)
+    return tracker.run_id, tracker.experiment_id

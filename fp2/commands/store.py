@@ -26,7 +26,7 @@ def merge(sources: Sequence[Path], target: Path, as_json: bool = False) -> None:
         If there are fewer than two, or they cannot be merged.
     """
     if len({path.resolve() for path in sources}) < 2:
-        raise Fp2Error("give two different stores or more", where="fp2 store merge")
+        raise Fp2Error("two or more different stores are needed", where="fp2 store merge")
     total = sum(sum(count_rows(path).values()) for path in sources)
     with Progress().count_up("Merging", total) as tick:
         counts = merge_stores(sources, target, tick)

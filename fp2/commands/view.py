@@ -1,19 +1,32 @@
-"""`fp2 view`: read a run's answers beside the images they are about, in a browser on this machine."""
+"""`fp2 view`: read a run's answers beside the images they are about, in a browser on this machine.
+
+A run's tables have salted keys; the images are found again through the salt and the data set of this machine. Nothing
+is written.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fp2 import artifacts
+from fp2.ask.answers import RowAnswers, read_tables
 from fp2.commands.loopback import CSS, HTML, LoopbackServer, Reply
 from fp2.compose import load_config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
+from fp2.report.samples import groups_of, values_of
+from fp2.runs.reader import distinct_names, read_results, run_folder
+from fp2.runs.recompute import logged_config, logged_cuts
+from fp2.store.salted_keys import local_salt, salted
 
 if TYPE_CHECKING:
-    from fp2.runs.viewer import Viewed
+    import pandas as pd
+
+    from fp2.config import Config
 
 
 def view(words: Sequence[str], overrides: Sequence[str], port: int) -> None:
@@ -22,10 +35,8 @@ def view(words: Sequence[str], overrides: Sequence[str], port: int) -> None:
     Raises
     ------
     Fp2Error
-        For more than two runs, runs that cannot be shown (`fp2.runs.viewer.load_viewed`), and a port that is taken.
+        For more than two runs, runs that cannot be shown (`load_viewed`), and a port that is taken.
     """
-    from fp2.runs.viewer import load_viewed
-
     if not 1 <= len(words) <= 2:
         raise Fp2Error(f"{len(words)} runs were given", where="fp2 view", fix="Give one, or two")
     with tempfile.TemporaryDirectory(prefix="fp2-view-") as scratch:
@@ -46,7 +57,8 @@ class ViewServer(LoopbackServer):
         """Return a page, the styles or an image."""
         from PIL.Image import DecompressionBombError
 
-        from fp2.report.view import read_query, render, stylesheet, thumbnail
+        from fp2.report.page import stylesheet
+        from fp2.report.view import read_query, render, thumbnail
 
         viewed = self.viewed
         if not name:
@@ -55,10 +67,94 @@ class ViewServer(LoopbackServer):
             )
             return Reply(HTML, page.encode())
         if name == "style.css":
-            return Reply(CSS, stylesheet().encode())
+            return Reply(CSS, stylesheet("view.css").encode())
         if (path := viewed.images.get(name.removeprefix("image/"))) is None:
             return None
         try:
             return Reply("image/jpeg", thumbnail(path))
         except (OSError, ValueError, SyntaxError, DecompressionBombError):
             return None
+
+
+_NEEDED = (artifacts.RESULTS, artifacts.CONFIG, artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SCORES)
+_KEY = ["image_id", "subject_id", "question_id"]
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """What the pages show.
+
+    Attributes
+    ----------
+    names : sequence of str
+        The runs.
+    rows : DataFrame
+        One row per image, subject and question: `image_id` (salted), `probe`, `question_id`, and of each run
+        `text_0, refused_0, value_0, text_1, ...`.
+    groups : mapping
+        Cut -> Series of group labels by row (empty text: no value).
+    scorer : str
+        Whose values are shown.
+    images : mapping
+        Salted image key -> file on this machine.
+    labels : mapping
+        Probe -> its label.
+    """
+
+    names: Sequence[str]
+    rows: pd.DataFrame
+    groups: Mapping[str, pd.Series[str]]
+    scorer: str
+    images: Mapping[str, Path]
+    labels: Mapping[str, str]
+
+
+def load_viewed(words: Sequence[str], here: Config, scratch: Path, progress: Progress) -> Viewed:
+    """Load the answers of one or two runs, and find their images.
+
+    Raises
+    ------
+    Fp2Error
+        If a run has no text answers, its data set is not on this machine, or two runs share no question about an
+        image.
+    """
+    from fp2.data.base import load_configured
+    from fp2.report.reading import probe_labels
+
+    folders = []
+    for number, word in enumerate(words):
+        (scratch / str(number)).mkdir()
+        folders.append(run_folder(word, here, scratch / str(number), _NEEDED))
+    results = [read_results(folder) for folder in folders]
+    scorer = str(results[0]["analysis"].get("primary", ""))
+    first = logged_config(folders[0], here, results[0]["run_id"])
+    rows, people = _answers(folders[0], scorer, 0)
+    for number, folder in enumerate(folders[1:], start=1):
+        rows = rows.merge(_answers(folder, scorer, number)[0].drop(columns="probe"), on=_KEY)
+    if rows.empty:
+        fix = "Give runs on the same images and questions, made in one project"
+        raise Fp2Error("the runs share no question about an image", where=" and ".join(words), fix=fix)
+    dataset = load_configured(first, progress).people
+    keys = salted(dataset["image_id"], local_salt(Path(here.paths.state)), "image")
+    images = {key: Path(path) for key, path in zip(keys, dataset["image_path"], strict=True)}
+    if not set(rows["image_id"]) & set(images):
+        fix = "Give the data set's place (data.root=, data.path=), in the project that made the run"
+        raise Fp2Error("the run's images are not in this data set", where=words[0], fix=fix)
+    key = ["image_id", "subject_id"]
+    groups = {
+        cut.name: rows[key].join(groups_of(people, cut), on=key)["group"].fillna("")
+        for cut in logged_cuts(first, people)
+    }
+    names = distinct_names([(str(one["model"]["name"]), str(one["run_id"])) for one in results])
+    return Viewed(names, rows, groups, scorer, images, probe_labels(results[0]))
+
+
+def _answers(folder: Path, scorer: str, number: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the answered rows of a run, with its number behind the columns' names, and its people."""
+    tables = read_tables(folder)
+    if not isinstance(tables.answers, RowAnswers):
+        raise Fp2Error("the answers of this run are probabilities, not texts", where=str(folder))
+    rows = tables.answers.answered[[*_KEY, "probe", "response_key", "text", "refused"]]
+    renamed = {name: f"{name}_{number}" for name in ("text", "refused", "value")}
+    table = rows.assign(value=values_of(tables, rows, scorer)).drop(columns="response_key").rename(columns=renamed)
+    return table.drop_duplicates(_KEY).reset_index(drop=True), tables.people

@@ -12,6 +12,7 @@ from fp2.progress import Progress
 from fp2.runs.live import line_of, read, running
 
 SECONDS = 1.0
+START = "Start one (fp2 run), or see those that have ended: fp2 leaderboard"
 
 
 def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
@@ -25,13 +26,15 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     Raises
     ------
     Fp2Error
-        If no such run goes on.
+        If no such run is in progress.
     """
     outputs = Path(load_config(overrides).paths.outputs)
     folder = running(outputs, run)
     facts = None if folder is None else read(folder)
     if folder is None or facts is None:
-        raise Fp2Error("no such run goes on" if run else "no run goes on", where=str(run or outputs), fix=START)
+        raise Fp2Error(
+            "no such run is in progress" if run else "no run is in progress", where=str(run or outputs), fix=START
+        )
     if as_json:
         from fp2.commands.output import print_json
 
@@ -40,12 +43,9 @@ def watch(run: str | None, overrides: list[str], as_json: bool) -> None:
     _follow(folder, facts)
 
 
-START = "Start one (fp2 run), or see those that have ended: fp2 leaderboard"
-
-
 def _follow(folder: Path, facts: dict[str, Any] | None) -> None:
     progress = Progress()
-    progress.note(f"{folder} (Ctrl-C ends the watching, not the run)")
+    progress.note(f"{folder} (Ctrl-C ends fp2 watch, not the run)")
     with progress.stages() as show:
         while facts is not None:
             done, total = facts["steps"]

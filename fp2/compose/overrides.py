@@ -189,7 +189,9 @@ def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
     several = next((options for options in typed if len(options) > 1), None)
     if several is not None and not (sweep or multirun):
         key = several[0].partition("=")[0]
-        raise Fp2Error(f"{key} has several options, and this is one run", where="override", fix="Add -m for a sweep")
+        raise Fp2Error(
+            f"{key} has several values, and this command makes one run", where="override", fix="Add -m for a sweep"
+        )
     keys = {options[0].partition("=")[0] for options in typed}
     filed = [f"{key}={options}" for key, options in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
@@ -223,7 +225,7 @@ def _variants(override: Any) -> list[str]:
     if isinstance(override.value(), Glob):
         names = override.value().filter(list(choices(key.lstrip("+"))))
         if not names:
-            raise Fp2Error(f"nothing fits {line}", where="override", fix=f"There are: {', '.join(choices(key))}")
+            raise Fp2Error(f"nothing matches {line}", where="override", fix=f"There are: {', '.join(choices(key))}")
         return [f"{key}={name}" for name in names]
     if override.is_sweep_override():
         return [f"{key}={choice}" for choice in override.sweep_string_iterator()]

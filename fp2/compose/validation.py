@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fp2 import plugins
-from fp2.ask.shard import Shard
+from fp2.ask.plan import Shard
 from fp2.config import ASK, SWEEP_ID, Config, check_variant, variants_of
 from fp2.cuts import check_publishable, resolve_cuts
 from fp2.data.base import data_source
@@ -125,11 +125,13 @@ def _cross_check(c: Config) -> None:
         )
     if c.answers.error_budget > 1 and c.answers.error_budget != int(c.answers.error_budget):
         raise Fp2Error(
-            "a budget above 1 is a count", where="answers.error_budget", fix="Give a whole number, or a share up to 1"
+            "an error budget above 1 is a number of answers",
+            where="answers.error_budget",
+            fix="Give a whole number, or a share up to 1",
         )
     if c.tracking.sweep_id is not None and not SWEEP_ID.fullmatch(c.tracking.sweep_id):
         fix = "Use letters, digits, dots, dashes and underscores"
-        raise Fp2Error(f"unusable sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
+        raise Fp2Error(f"invalid sweep id {c.tracking.sweep_id!r}", where="tracking.sweep_id", fix=fix)
     Shard.parse(c.shard)
     check_publishable(resolve_cuts(asdict(c.cut)))
     check_variant(c.variant)
@@ -151,14 +153,14 @@ def _check_keys(c: Config) -> None:
         fix = f"Put the key into an environment variable, and give its name: {place}.{_KEY_OPTION}=OPENAI_API_KEY"
         for key, value in options.items():
             if isinstance(value, str) and _KEY.fullmatch(value.strip()):
-                raise Fp2Error("this looks like a key", where=f"{place}.{key}", fix=fix)
+                raise Fp2Error("this looks like an API key", where=f"{place}.{key}", fix=fix)
         if (name := options.get(_KEY_OPTION)) is None:
             continue
         where = f"{place}.{_KEY_OPTION}"
         if not _VARIABLE.fullmatch(str(name)):
             raise Fp2Error("not the name of an environment variable", where=where, fix=fix)
         if looks_random(name):
-            raise Fp2Error("this looks like a key", where=where, fix=fix)
+            raise Fp2Error("this looks like an API key", where=where, fix=fix)
 
 
 def looks_random(name: str) -> bool:

@@ -236,15 +236,35 @@ class DataSource(ABC, Generic[OptionsT]):
         return True
 
     def unmade(self, cache: Path, n_people: int | None) -> int | None:
-        """Return how many images with so many people (None: any) `load` would make; None where nothing is to be made.
+        """Return how many images `load` would make.
 
-        `cache` is the folder for files that the data set writes.
+        Parameters
+        ----------
+        cache : Path
+            The folder for files that the data set writes.
+        n_people : int or None
+            People in an image that are asked about; None for any number.
+
+        Returns
+        -------
+        int or None
+            None where nothing is to be made.
         """
         return None
 
     @abstractmethod
     def load(self, context: LoadContext) -> Dataset:
         """Return the whole data set, before anything is left out or sampled.
+
+        Parameters
+        ----------
+        context : LoadContext
+            Folders for records and for files that are written, and progress.
+
+        Returns
+        -------
+        Dataset
+            Its people table has a row for each person in an image (`people_table`).
 
         Raises
         ------

@@ -1,11 +1,14 @@
-"""Attributes that follow from others, added to the people table where a run asks for them.
+"""Attributes that are added to the people table where a run asks for them: from other attributes, or from the image.
 
-They are no part of the data set's digest, because they hold nothing that the attributes behind them do not.
+They are no part of the data set's digest, because they hold nothing that the attributes and images do not. Image facts
+(brightness and contrast, for `analysis.adjust`) are attributes with one number, so that they stay with the tables of a
+run and the analysis can be repeated without the images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.data.fhibe import vocab
@@ -53,3 +56,40 @@ def with_derived(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
             cells = zip(*(people[ATTRIBUTE_PREFIX + one] for one in needed), strict=True)
             out[ATTRIBUTE_PREFIX + name] = [derive(*values) for values in cells]
     return out
+
+
+IMAGE_FACTS = ("brightness", "contrast")
+"""Mean and standard deviation of the luma of the whole image, 0 to 1."""
+_SIDE = 256
+
+
+def with_image_facts(people: pd.DataFrame, wanted: Collection[str]) -> pd.DataFrame:
+    """Return the people with an attribute for each image fact of `wanted` that the data set does not have itself.
+
+    An image that cannot be read has no value.
+    """
+    own = attribute_columns(people)
+    names = [name for name in IMAGE_FACTS if name in wanted and name not in own]
+    if not names:
+        return people
+    paths = {path: image_facts(Path(path)) for path in dict.fromkeys(people["image_path"])}
+    out = people.copy()
+    for name in names:
+        cells = [[f"{paths[path][name]:.4f}"] if paths[path] else [] for path in people["image_path"]]
+        out[ATTRIBUTE_PREFIX + name] = cells
+    return out
+
+
+def image_facts(path: Path) -> dict[str, float]:
+    """Return the facts of an image, measured at a side of at most 256 pixels; nothing if it cannot be read."""
+    import numpy as np
+
+    from fp2.data.pixels import open_rgb
+
+    try:
+        image = open_rgb(path).convert("L")
+    except Exception:  # decoders raise many kinds; the image then has no facts
+        return {}
+    image.thumbnail((_SIDE, _SIDE))
+    luma = np.asarray(image, dtype=np.float64) / 255
+    return {"brightness": float(luma.mean()), "contrast": float(luma.std())}

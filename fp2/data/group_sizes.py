@@ -66,7 +66,9 @@ def small_groups(people: pd.DataFrame, cuts: Sequence[Cut], least: int) -> list[
         remedy = "there is no second group"
         if len(sizes) > 1:
             needed = math.ceil(total * least / sizes[1][0])
-            remedy = f"about {needed:,} subjects in the same proportions would do, or a lower analysis.min_subjects"
+            remedy = (
+                f"about {needed:,} subjects in the same proportions would be enough, or lower analysis.min_subjects"
+            )
         notes.append(
             f"Cut {cut}: no comparison, since fewer than two groups have {least} subjects ({shown}): {remedy}."
         )

@@ -98,9 +98,19 @@ class Engine(Protocol):
         ...
 
     def method(self, question: Question, blind: bool = False) -> dict[str, Any]:
-        """Return how a question of this kind is asked and read: `name` with a version, prompt format, surface forms.
+        """Return how a question of this kind is asked and read; part of the response key.
 
-        Part of the response key. `blind` is whether no image is shown.
+        Parameters
+        ----------
+        question : Question
+            Of the kind `text`, `yes_no`, `choice` or `number`.
+        blind : bool
+            Whether no image is shown.
+
+        Returns
+        -------
+        dict
+            JSON values: `name` with a version, the format of the prompt, the surface forms that are read.
 
         Raises
         ------
@@ -110,11 +120,32 @@ class Engine(Protocol):
         ...
 
     def task_identity(self, task: ImageTask) -> dict[str, Any]:
-        """Return what else about one image can change an answer, beyond its pixels; part of the response key."""
+        """Return what else about one image can change an answer, beyond its pixels; part of the response key.
+
+        Parameters
+        ----------
+        task : ImageTask
+            The image and the questions about it.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
         ...
 
     def lacking(self, question: Question) -> Mapping[str, str]:
-        """Return which numbers of an answer (`Answer.numbers`) are given `NEVER` or `SOMETIMES`; the others always."""
+        """Return which numbers of an answer are not always given.
+
+        Parameters
+        ----------
+        question : Question
+
+        Returns
+        -------
+        mapping
+            Name of a number (`Answer.numbers`) -> `NEVER` or `SOMETIMES`; the others are always given.
+        """
         ...
 
     def profile(self) -> ModelProfile:
@@ -126,11 +157,29 @@ class Engine(Protocol):
         ...
 
     def learn(self, texts: Mapping[str, Sequence[str]]) -> None:
-        """Take answers that are stored, by question id, before others are asked for; no answer may depend on them."""
+        """Take stored answers before others are asked for; no answer may depend on them.
+
+        Parameters
+        ----------
+        texts : mapping
+            Question id -> texts that were answered before.
+        """
         ...
 
     def answer(self, tasks: Iterable[ImageTask]) -> Iterator[list[Answer]]:
-        """Yield answers in batches, in any order: every question of every task exactly once."""
+        """Yield answers in batches, in any order: every question of every task exactly once.
+
+        Parameters
+        ----------
+        tasks : iterable of ImageTask
+            An image each, with its questions; taken as the engine needs them.
+
+        Yields
+        ------
+        list of Answer
+            A batch, which is stored at once. An error about one image is the `error` of its answers; an exception ends
+            the run.
+        """
         ...
 
 

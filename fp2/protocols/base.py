@@ -316,7 +316,21 @@ class EvaluationProtocol(Generic[Given]):
     # -- asking
 
     def stimuli(self, inputs: Inputs, show: Show) -> Iterator[tuple[pd.DataFrame, str, list[Stimulus]]]:
-        """Yield (people, variant, what is shown for each row) for every variant in which images are shown."""
+        """Yield what is shown, for every variant in which images are shown.
+
+        Parameters
+        ----------
+        inputs : Inputs
+        show : callable
+            Returns what is shown for each row of a people table in one image variant.
+
+        Yields
+        ------
+        people : DataFrame
+        variant : str
+        shown : list of Stimulus
+            One for each row.
+        """
         variant = inputs.config.variant
         yield inputs.people, variant.kind, show(inputs.people, variant)
 
@@ -325,7 +339,18 @@ class EvaluationProtocol(Generic[Given]):
         return max(1, len(battery.variants))
 
     def storage(self, plan: Plan, inputs: Inputs) -> Storage:
-        """Return the storage of the answers: a row per answer by default."""
+        """Return the storage of the answers: a row per answer by default.
+
+        Parameters
+        ----------
+        plan : Plan
+            Every stimulus once, and the row of the people table that each answer is filed under.
+        inputs : Inputs
+
+        Returns
+        -------
+        Storage
+        """
         from fp2.ask.rows import RowStorage
 
         assert inputs.engine is not None
@@ -359,7 +384,17 @@ class EvaluationProtocol(Generic[Given]):
     # -- tasks
 
     def collect(self, inputs: Inputs) -> Collected:
-        """Return the tables of a task."""
+        """Return the tables of a task, which overrides this.
+
+        Parameters
+        ----------
+        inputs : Inputs
+            What is known before anything is computed.
+
+        Returns
+        -------
+        Collected
+        """
         raise NotImplementedError(f"{type(self).__name__} is not a task")
 
     # -- from tables to results
@@ -380,7 +415,23 @@ class EvaluationProtocol(Generic[Given]):
     def score(
         self, answers: Answers, people: pd.DataFrame, scorers: Mapping[str, Scorer]
     ) -> tuple[Answers, pd.DataFrame | None]:
-        """Return the answers with their refusal flag, and the scores table."""
+        """Return the answers with their refusal flag, and the scores table.
+
+        Parameters
+        ----------
+        answers : Answers
+            As the storage keeps them.
+        people : DataFrame
+            The people table.
+        scorers : mapping
+            Key in the config -> scorer.
+
+        Returns
+        -------
+        answers : Answers
+        scores : DataFrame or None
+            None where answers are not scored.
+        """
         from fp2.ask.answers import RowAnswers
         from fp2.scorers.registry import flag_refusals, score_answers
 
@@ -407,8 +458,22 @@ class EvaluationProtocol(Generic[Given]):
         return len(job.cuts)
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
-        """Return the analysis of the tables; ids may be salted keys.
+        """Return the analysis of the tables, on a first run and of logged tables alike.
 
+        Parameters
+        ----------
+        tables : RunTables
+            People, answers and scores; ids may be salted keys.
+        job : Job
+            Config, cuts, battery, scorers and facts.
+
+        Returns
+        -------
+        Analysis
+            Blocks of `results.json`, disparities, limitations.
+
+        Notes
+        -----
         The order of ids decides which subjects a permutation moves: p-values of the same tables under other ids differ
         within their Monte-Carlo error, effect sizes do not.
         """
@@ -427,7 +492,17 @@ class EvaluationProtocol(Generic[Given]):
         return None
 
     def recall(self, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the `facts` of a logged run from its results."""
+        """Return the `facts` of a logged run.
+
+        Parameters
+        ----------
+        results : mapping
+            The content of `results.json`.
+
+        Returns
+        -------
+        mapping
+        """
         return {}
 
     def follows(self, line: str) -> bool:

@@ -1,4 +1,4 @@
-"""What tasks share: scores per subject and image as the tables of a run, and the settings of their comparison.
+"""What tasks share: the user's files, scores as the tables of a run, and the settings of their comparison.
 
 A task (a protocol that asks no model) analyses one score per subject, image and outcome: the user's own, or those of
 models that it runs itself.
@@ -6,10 +6,11 @@ models that it runs itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.tables import SCORES
 
@@ -77,9 +78,7 @@ def describe_metric(
     }  # fmt: skip
 
 
-def score_tables(
-    people: pd.DataFrame, scores: pd.DataFrame, others: Mapping[str, pd.DataFrame] | None = None
-) -> RunTables:
+def score_tables(people: pd.DataFrame, scores: pd.DataFrame) -> RunTables:
     """Return the tables of a run that asked no model; `scores` has the columns `LONG`."""
     from fp2.ask.answers import RowAnswers, RunTables
 
@@ -87,7 +86,7 @@ def score_tables(
     full = scores.assign(
         response_key=keys, variant="original", question_id=scores["probe"], scorer_version="1", refused=False
     )
-    return RunTables(people, RowAnswers.none(), full[SCORES.names].reset_index(drop=True), others or {})
+    return RunTables(people, RowAnswers.none(), full[SCORES.names].reset_index(drop=True), {})
 
 
 def no_scores() -> pd.DataFrame:
@@ -105,3 +104,40 @@ def scores_digest(scores: pd.DataFrame) -> str:
     """
     lines = zip(*(scores[name] for name in LONG), strict=True)
     return digest(sorted([*map(str, line[:4]), repr(float(line[4]))] for line in lines))
+
+
+WHERE = "task.files"
+
+
+def given_files(files: Mapping[str, Any], known: Collection[str], several: Collection[str] = ()) -> dict[str, Any]:
+    """Return the files that are given, by key.
+
+    Parameters
+    ----------
+    files : mapping
+        `task.files`; an empty text, list or table is no file.
+    known : collection of str
+        The keys that the task takes.
+    several : collection of str
+        Those of them whose value may also be a list of files, or a table of name -> file.
+
+    Raises
+    ------
+    Fp2Error
+        For an unknown key, or a value of another form.
+    """
+    given = {}
+    for name, value in files.items():
+        if name not in known:
+            raise Fp2Error(f"unknown file {name!r}", where=WHERE, fix=nearest(name, known))
+        if not value:
+            continue
+        named = list(value.values()) if isinstance(value, Mapping) else value
+        if name in several and isinstance(named, list | tuple):
+            if not all(isinstance(one, str) and one for one in named):
+                fix = "Write a list [a.json, b.json], or a table {first: a.json, second: b.json}"
+                raise Fp2Error("a file is not a path", where=f"{WHERE}.{name}", fix=fix)
+        elif not isinstance(value, str):
+            raise Fp2Error("it takes one file", where=f"{WHERE}.{name}", fix="Write one path")
+        given[name] = value
+    return given

@@ -43,6 +43,8 @@ COMPOSITE = (
     "composite: mean disparity over the probes with a value; magnitude: the composite corrected for noise, with its "
     "interval; severity: where that interval lies ({})"
 )
+_VERDICT_WIDTH = len(verdict_words("no_difference_found"))
+"""Columns of the terminal for a verdict; the longer ones are rare, and wrap between words."""
 _BAR = (4, 112)
 """Left end and width of an interval in the table, in SVG units."""
 
@@ -209,9 +211,8 @@ def _terminal_table(results: Results) -> Table:
     scorer = next(iter(scorer_names(results)), None)
     table = _table()
     table.add_column("probe", overflow="fold", max_width=18)
-    table.add_column("disparity", justify="right", no_wrap=True)
-    table.add_column("null mean", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold", max_width=13)
+    table.add_column("disparity,\nnull mean", justify="right", no_wrap=True)
+    table.add_column("verdict", width=_VERDICT_WIDTH)
     for name in ("worst group", "best group"):
         table.add_column(name, overflow="fold", max_width=30)
     for cut in results["cuts"]:
@@ -220,8 +221,10 @@ def _terminal_table(results: Results) -> Table:
         for place, (probe, row) in enumerate(rows.items()):
             table.add_row(
                 Text(labels[probe]),
-                Text(number(row["raw"]), style="bold" if row["significant"] else ""),
-                Text(number(row["null_mean"]), style="dim"),
+                Text.assemble(
+                    (number(row["raw"]), "bold" if row["significant"] else ""),
+                    (f" {number(row['null_mean']):>5}", "dim"),
+                ),
                 Text(verdict_words(row["verdict"]), style=VERDICT_STYLES.get(row["verdict"] or "", "")),
                 *_ends(row),
                 end_section=place == len(rows) - 1,

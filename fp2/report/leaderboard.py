@@ -33,7 +33,7 @@ from fp2.text import spreadsheet_cell
 
 @dataclass(frozen=True)
 class Place:
-    """The rank of one run: `difference` (`fp2.stats.ranks.Ranked`), the bounds of its rank interval, tie letters."""
+    """The rank of one run: `difference` (`fp2.stats.profiles.Ranked`), the bounds of its rank interval, tie letters."""
 
     run_id: str
     difference: float
@@ -75,8 +75,8 @@ class LeaderboardRow:
     refused : float or None
         Share of refusals among the answers.
     difference : float or None
-        Root mean square difference of two groups over probes, corrected for noise (`fp2.stats.ranks.Ranked`). None, as
-        the following, where ranks have no intervals.
+        Root mean square difference of two groups over probes, corrected for noise (`fp2.stats.profiles.Ranked`). None,
+        as the following, where ranks have no intervals.
     rank_low, rank_high : int or None
         Simultaneous confidence interval of the rank.
     ties : str or None

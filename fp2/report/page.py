@@ -19,7 +19,7 @@ from fp2.errors import Fp2Error
 from fp2.report import reading
 from fp2.report.passport import write_atomically
 
-_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(
@@ -29,11 +29,16 @@ def render(
     filters: Sequence[Callable[..., Any]] = (),
 ) -> str:
     """Return the HTML of a template that extends `page.html.j2`; `more` are further templates by name."""
-    css, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    css, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     fixed = {"css": Markup(css), "script": Markup(script), "policy": Markup(_policy(css, script))}
-    environment = _environment(more or {})
-    environment.filters.update({function.__name__: function for function in filters})
-    return environment.get_template(template).render({**fixed, **context})
+    made = environment(more)
+    made.filters.update({function.__name__: function for function in filters})
+    return made.get_template(template).render({**fixed, **context})
+
+
+def stylesheet(name: str) -> str:
+    """Return the styles of all pages, and those of one more file."""
+    return "".join((TEMPLATES / part).read_text(encoding="utf-8") for part in ("page.css", name))
 
 
 def write_page(path: Path, page: str) -> Path:
@@ -52,10 +57,10 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def _environment(more: Mapping[str, str]) -> Environment:
-    """Return the Jinja2 environment: everything escaped, unknown names are errors."""
+def environment(more: Mapping[str, str] | None = None) -> Environment:
+    """Return the Jinja2 environment: everything escaped, unknown names are errors; `more` are further templates."""
     made = Environment(
-        loader=ChoiceLoader([DictLoader(dict(more)), FileSystemLoader(_TEMPLATES)]),
+        loader=ChoiceLoader([DictLoader(dict(more or {})), FileSystemLoader(TEMPLATES)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

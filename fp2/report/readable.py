@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from fp2.report.page import environment
 from fp2.report.reading import (
     DASH,
     POSITIVE_CONTROL,
@@ -27,7 +26,6 @@ from fp2.report.reading import (
 )
 from fp2.report.verify import Verification
 
-_TEMPLATES = Path(__file__).parent / "templates"
 MOST_ROWS = 12
 """Disparities on the page: the smallest p-values; the others are counted."""
 _LEADING_LIMITATIONS = 6
@@ -147,7 +145,9 @@ def _headline(found: Mapping[str, Any]) -> str:
 
 def _signatures(outcome: Verification, n_keys: int) -> list[str]:
     if not n_keys:
-        lines = ["NOT VERIFIED: no public key was given. What stands here is what the file says, by whomever."]
+        lines = [
+            "NOT VERIFIED: no public key was given. This page shows what the file states; no signature was checked."
+        ]
     else:
         lines = ["Valid: signatures and files were verified." if outcome.ok else "NOT VALID:"]
         lines += [plain(line) for line in (*outcome.failures, *outcome.notes)]
@@ -158,11 +158,7 @@ def _signatures(outcome: Verification, n_keys: int) -> list[str]:
 
 def to_html(page: Document) -> str:
     """Return the page as one self-contained HTML file, to be read or printed on A4."""
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    return made.get_template("passport.html.j2").render(page=page)
+    return environment().get_template("passport.html.j2").render(page=page)
 
 
 def to_pdf(page: Document) -> bytes:

@@ -121,3 +121,27 @@ def heading(sections: Sequence[Section], results: Results) -> str:
     """Return what the report is called: the title in the results, or the protocol's, or a bias fingerprint."""
     own = (section.report_title for section in sections if section.report_title and section.applies(results))
     return plain(results.get("title") or next(own, "Bias fingerprint"))
+
+
+def tables_of(
+    results: Sequence[Mapping[str, Any]], sections: Sequence[Section], min_cell: int
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return the tables of every section that some of the runs have.
+
+    Returns
+    -------
+    list of dict
+        `section`, `title`, and `rows`: label -> one cell per run (`Beside`), None for a run without
+        the block.
+    """
+    found = []
+    for section in {type(one): one for one in sections}.values():
+        places = [place for place, one in enumerate(results) if section.applies(one)]
+        tables = section.beside([results[place][section.name] for place in places], min_cell) if places else []
+        for table in tables:
+            rows = {
+                label: [dict(zip(places, cells, strict=True)).get(place) for place in range(len(results))]
+                for label, cells in table.rows.items()
+            }
+            found.append({"section": section.name, "title": table.title, "rows": rows})
+    return found

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from fp2.report.page import environment
 from fp2.report.reading import plain, scorer_label
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 PER_PAGE = 24
 KINDS = {"": "answers and refusals", "answers": "answers", "refusals": "refusals"}
 _SIDE = 512  # pixels of the long side at most
-_TEMPLATES = Path(__file__).parent / "templates"
 _ORDERS = {"": "as asked", "low": "lowest value first", "high": "highest value first"}
 _TWO_RUNS = {"apart": "largest difference first"}
 
@@ -44,11 +42,6 @@ def read_query(query: str) -> Query:
     return Query(**known, page=max(1, int(page[:9])) if page.isdecimal() else 1)
 
 
-def stylesheet() -> str:
-    """Return the styles of all pages, and those of the cards."""
-    return "".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "view.css"))
-
-
 def thumbnail(path: Path) -> bytes:
     """Return an image as JPEG with a long side of at most 512 pixels.
 
@@ -70,7 +63,7 @@ def render(
     rows: pd.DataFrame, groups: Mapping[str, pd.Series[str]], names: Sequence[str], scorer: str,
     labels: Mapping[str, str], images: Mapping[str, Path], query: Query,
 ) -> str:  # fmt: skip
-    """Return one page (see `fp2.runs.viewer.Viewed`)."""
+    """Return one page (see `fp2.commands.view.Viewed`)."""
     chosen = _chosen(rows, groups, len(names), query)
     pages = max(1, -(-len(chosen) // PER_PAGE))
     query = replace(query, page=min(query.page, pages))
@@ -87,8 +80,7 @@ def render(
         }
         for place, row in zip(shown.index, shown.to_dict("records"), strict=True)
     ]
-    made = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    return made.get_template("view.html.j2").render(
+    return environment().get_template("view.html.j2").render(
         names=[plain(name) for name in names], scorer=scorer_label(scorer), cards=cards, total=len(chosen),
         page=query.page, pages=pages, query=query, kinds=KINDS,
         orders=_ORDERS | (_TWO_RUNS if len(names) > 1 else {}),

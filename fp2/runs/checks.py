@@ -29,7 +29,7 @@ from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.runs.differences import differences
+from fp2.results import differences
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.reader import read_cuts, read_results
 from fp2.runs.recompute import count_tables, logged_config
@@ -171,7 +171,7 @@ def _counts(run: _Run) -> Iterator[str]:
     if answers["cached"] > answers["answered"]:
         yield f"answers: {answers['cached']} came from the store, of {answers['answered']}"
     if results["complete"] and answers.get("not_asked"):
-        yield f"the run is said to be complete, and {answers['not_asked']} answers were not asked"
+        yield f"the run is marked complete, but {answers['not_asked']} answers were not asked"
 
 
 def _group(row: Mapping[str, Any]) -> str:
@@ -244,7 +244,7 @@ def _store(run: _Run) -> Iterator[str]:
     with ResponseStore(path, read_only=True) as store:
         raw = _raw_keys(run, store, set(answers.stored_keys()))
         if not raw:
-            run.notes.append("the store knows none of the run's answers: they were given on another machine, or purged")
+            run.notes.append("the store has none of the run's answers: they were given on another machine, or purged")
             return
         if isinstance(answers, RowAnswers):
             yield from _compare_rows(answers, raw, store)
@@ -322,7 +322,6 @@ def _compare_dense(answers: DenseAnswers, raw: Mapping[str, str], store: Respons
 
 
 def _mlflow(run: _Run) -> Iterator[str]:
-    from fp2.hashing import sha256_file
     from fp2.tracking.files import ending_of
 
     if not run.logged or not run.here.tracking.enabled or not _was_logged(run):
@@ -334,8 +333,22 @@ def _mlflow(run: _Run) -> Iterator[str]:
     status, digest = ended
     if status == "RUNNING":
         yield "the MLflow run is still RUNNING: log it with fp2 log FOLDER"
-    elif digest != sha256_file(run.folder / artifacts.PASSPORT):
+    elif digest is None or digest not in _passport_digests(run.folder / artifacts.PASSPORT):
         yield "the MLflow run logged another passport"
+
+
+def _passport_digests(path: Path) -> Iterator[str]:
+    """Yield the digest of a passport, and those that it had before others signed it (`fp2 sign`)."""
+    from fp2.hashing import sha256_bytes, sha256_file
+
+    yield sha256_file(path)
+    try:
+        envelope = json.loads(path.read_bytes())
+        for n in range(1, len(envelope["signatures"])):
+            earlier = {**envelope, "signatures": envelope["signatures"][:n]}
+            yield sha256_bytes((json.dumps(earlier, indent=2) + "\n").encode())
+    except (ValueError, KeyError, TypeError):  # it is no passport, which its own check says
+        return
 
 
 def _was_logged(run: _Run) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.stats.core.numeric import BoolArray
     from fp2.stats.distance import FingerprintDistance
-    from fp2.stats.two_samples import Sample
+    from fp2.stats.two_samples import ModelOutcomes
 
 N_PERMUTATIONS = 10_000
 _NUMBERS = ("distance", "ci_low", "ci_high", "null_mean", "null_p95", "p_value", "correlation")
@@ -188,15 +188,15 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
     return found, _independent_profiles((first, second), cut.name, probes, s)
 
 
-def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> Sample:
+def _sample(run: LoggedRun, cut: Cut, scorer: str, probes: Sequence[str]) -> ModelOutcomes:
     """Return the values of one run with the groups of a cut."""
     from fp2.cuts import with_present_values
     from fp2.scorers.outcomes import entries_of, members
-    from fp2.stats.two_samples import Sample
+    from fp2.stats.two_samples import ModelOutcomes
 
     table = members(run.people, with_present_values(run.people, cut))
     entries = entries_of(run.wide(scorer)[list(probes)], table)
-    return Sample(entries.values, entries.groups, entries.subjects, entries.images)
+    return ModelOutcomes(entries.values, entries.groups, entries.subjects, entries.images)
 
 
 def _row(found: FingerprintDistance, cut: str, scorer: str, probes: Sequence[str]) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _profiles(lines: SharedLines, cut: str, probes: Sequence[str], settings: Com
 
 
 def _independent_profiles(
-    samples: Sequence[Sample], cut: str, probes: Sequence[str], settings: CompareSettings
+    samples: Sequence[ModelOutcomes], cut: str, probes: Sequence[str], settings: CompareSettings
 ) -> list[dict[str, Any]]:
     """Return the group means of each run over its own subjects, minus their mean over groups."""
     import pandas as pd

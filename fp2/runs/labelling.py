@@ -193,7 +193,7 @@ def sheet_of(source: Path, here: Config, wanted: Wanted) -> Sheet:
     results = read_results(source)
     run_id = str(results["run_id"])
     if not RUN_ID.fullmatch(run_id):
-        raise Fp2Error("the run has no proper id", where=run_id[:80])
+        raise Fp2Error("the run's id is not valid", where=run_id[:80])
     tables = read_tables(source)
     if not isinstance(tables.answers, RowAnswers) or tables.scores is None:
         raise Fp2Error("the answers of this run are not scored texts", where=run_id)
@@ -333,7 +333,7 @@ def forget_images(outputs: Path, run_id: str, kept: Collection[str]) -> None:
 def _file(folder: Path, labeller: str) -> Path:
     if not NAME.fullmatch(labeller):
         fix = "Use letters, digits, - and _; it is written beside the labels, so take no person's name"
-        raise Fp2Error(f"unusable name {labeller[:60]!r}", where="--labeller", fix=fix)
+        raise Fp2Error(f"invalid name {labeller[:60]!r}", where="--labeller", fix=fix)
     return folder / f"labels-{labeller}.csv"
 
 

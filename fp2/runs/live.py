@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 FILE_SECONDS, METRIC_SECONDS = 0.5, 10.0
 """Shortest time between two writes of the file, and between two sets of metrics."""
 _KIND_LENGTH, _LAST_LENGTH = 60, 160
-_LOOKED_AT = 10_000
-"""Characters of an answer that are kept until they are shown."""
 NAMES = ("run_id", "config_hash")
 """What a run can be named by."""
 
@@ -108,7 +106,7 @@ class LiveRun:
             if answer.error is not None:
                 self.errors[printable(answer.error.partition(":")[0], _KIND_LENGTH)] += 1
             elif answer.numbers is None and answer.text is not None:
-                self.last = answer.text[:_LOOKED_AT]
+                self.last = printable(answer.text, _LAST_LENGTH)
 
     def tick(self, done: int, failed: int) -> None:
         """Move on by `done` answers; `failed` answers have failed so far."""
@@ -131,7 +129,7 @@ class LiveRun:
             "failed": self.failed, "refused": self.refused, "answers_per_second": rate,
             "tokens_per_second": self.tokens / seconds,
             "seconds_left": (self.planned - self.done) / rate if asks else None, "errors": dict(self.errors),
-            "last": printable(self.last, _LAST_LENGTH), "pid": os.getpid(), "updated": time.time(),
+            "last": self.last, "pid": os.getpid(), "updated": time.time(),
         }  # fmt: skip
 
     def _publish(self) -> None:
@@ -206,7 +204,7 @@ def running(outputs: Path, word: str | None = None) -> Path | None:
             found[path.parent] = facts
     ids = sorted(str(facts.get("run_id")) for facts in found.values())
     if word is not None and len(found) > 1:
-        raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(ids)}", where=str(outputs))
+        raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(ids)}", where=str(outputs))
     return max(found, key=lambda folder: found[folder]["updated"], default=None)
 
 

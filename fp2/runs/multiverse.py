@@ -59,7 +59,7 @@ def folder_of(outputs: Path, run_id: str) -> Path:
         If the id, which stands in the run's files, is no name of a folder.
     """
     if not RUN_ID.fullmatch(run_id):
-        raise Fp2Error("the run has no proper id", where=run_id[:80])
+        raise Fp2Error("the run's id is not valid", where=run_id[:80])
     return outputs.expanduser().resolve() / BLOCK / run_id
 
 

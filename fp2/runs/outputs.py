@@ -178,7 +178,7 @@ def tracked(
         if record.tracker.note:
             progress.note(record.tracker.note)
     if record.fault is not None:
-        progress.note(f"{record.fault.what}; the run goes on, and is logged at its end if that works then")
+        progress.note(f"{record.fault.what}; the run continues, and logging is tried again at its end")
     try:
         yield record
     except BaseException as error:

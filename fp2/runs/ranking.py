@@ -124,7 +124,7 @@ def _groups_with_answers(lines: SharedLines, values: np.ndarray, least: int) -> 
 
 
 def _places(runs: Sequence[LoggedRun], lines: SharedLines, kept: Sequence[int]) -> tuple[Place, ...]:
-    from fp2.stats.ranks import rank_models
+    from fp2.stats.profiles import rank_models
 
     analysis = [run.results["analysis"] for run in runs]
     table = rank_models(

@@ -165,7 +165,7 @@ def _local_folder(word: str, here: Config) -> Path | None:
                 if name.startswith(word):
                     found.setdefault(name, {}).setdefault(str(results["run_id"]), path.parent)
     if len(found) > 1 and word not in found:
-        raise Fp2Error(f"{word!r} is the beginning of {len(found)}: {', '.join(found)}", where=str(here.paths.outputs))
+        raise Fp2Error(f"{word!r} matches {len(found)} runs: {', '.join(found)}", where=str(here.paths.outputs))
     runs = found.get(word) or next(iter(found.values()), {})
     if len(runs) > 1:
         raise several_runs(word, list(runs))

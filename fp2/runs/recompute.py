@@ -295,3 +295,13 @@ def _dashboard(
     board = summarise(results) + others
     least, figures = config.report.suppress_below, folder / artifacts.FIGURES
     write_dashboard(results, shown, board, folder / artifacts.DASHBOARD, least, figures, sections, sample, key_id)
+
+
+def run_sections(folder: Path, here: Config, run_id: str) -> Sequence[Section]:
+    """Return the report sections of a run's protocol; none if the protocol is not installed here."""
+    from fp2.report.section import load_sections
+
+    try:
+        return load_sections(build_protocol(logged_config(folder, here, run_id)).section_targets())
+    except Fp2Error:
+        return ()

@@ -11,11 +11,10 @@ from fp2 import __version__
 from fp2.errors import Fp2Error
 from fp2.report.leaderboard import Ranking, rank, summarise, with_places
 from fp2.report.reading import is_positive_control, model_name, model_was_used, primary_scorer, variant_name
-from fp2.report.section import Section
+from fp2.report.section import Section, tables_of
 from fp2.runs.panels import Panel, all_probe_labels, effects_of, headlines_of, panels_of, run_labels, scorers_of
 from fp2.runs.ranking import n_rankings, rankings
 from fp2.runs.reader import LoggedRun, same_probes, shared_lines
-from fp2.runs.section_tables import tables_of
 
 SCHEMA = 1
 N_PERMUTATIONS = 1000

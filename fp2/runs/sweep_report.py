@@ -15,7 +15,7 @@ from fp2.errors import Fp2Error
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.outputs import fresh_folder
 from fp2.runs.reader import read_results, read_run, run_folder
-from fp2.runs.section_tables import run_sections
+from fp2.runs.recompute import run_sections
 from fp2.runs.sweep import Missing, SweepRun, n_steps, sweep_results
 from fp2.text import printable
 
@@ -39,8 +39,10 @@ def make_report(
     Raises
     ------
     Fp2Error
-        If a run cannot be read, there is none, or the report cannot be written.
+        If a run cannot be read, there is none, the report cannot be written, or it would replace a run's results.
     """
+    if folder is not None and (folder / artifacts.CONFIG).is_file():
+        raise Fp2Error("this is the folder of a run: the report would replace its results", where=f"--to {folder}")
     named, missing = runs_named(words, here)
     if sweep_id is None and len(words) == 1 and named != list(words) and not Path(words[0]).exists():
         sweep_id = words[0]

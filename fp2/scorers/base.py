@@ -111,7 +111,20 @@ class Scorer(Protocol):
         ...
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Score `texts`; `probes[i]` is the probe that `texts[i]` answers."""
+        """Score texts.
+
+        Parameters
+        ----------
+        texts : sequence of str, length n
+            Answers, refusals among them.
+        probes : sequence of str, length n
+            The id of the probe that each text answers.
+
+        Returns
+        -------
+        Scored
+            `n` values in the order of the texts; NaN where a text does not state the dimension.
+        """
         ...
 
 

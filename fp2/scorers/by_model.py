@@ -26,10 +26,10 @@ from fp2.scorers.base import Number, Scored, check_lengths, equal_bins, is_blank
 from fp2.scorers.labels import LabelScale
 from fp2.scorers.resources import Resources
 from fp2.store.leases import Leases, parts
+from fp2.store.merge import take_answers
 from fp2.store.origins import add_derived
 from fp2.store.rows import SCORED_BY, answered_keys
 from fp2.store.salted_keys import salted
-from fp2.store.seeds import take_answers
 from fp2.tables import Answer
 
 if TYPE_CHECKING:

@@ -38,6 +38,16 @@ class FunctionScorer:
         To be changed whenever the same text could get another value; by default a digest of the function's source.
     measures : str
         The dimension, such as `valence`, if other scorers of the run measure it too; by default one of its own.
+    yes_no : bool
+        Whether every value is 0 or 1.
+    probes : tuple of str, optional
+        The probes that it applies to; by default all.
+    lexicon : dict, optional
+        Name, version and sha256 of its word lists.
+    n_people : int
+        The number of people in an image that one answer describes.
+    uses_subject_attributes : bool
+        Whether the value is what was said, to be compared with the subject's own attribute before it is a score.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Adjusted disparities: group means with covariates held equal, and a permutation test of what is left.
+"""Adjusted disparities: group means with covariates held constant, and a permutation test of what is left.
 
 The unit is the subject: y is the mean over its images, z its shares in the groups (a subject in two groups has two
 halves), x its covariates. In the linear model E y = z mu + x beta with centred x, mu are the group means that subjects
@@ -69,7 +69,7 @@ class Balance:
     """One attribute: largest standardised mean difference of its covariates between two groups, before and after.
 
     After the adjustment means are equal by construction; `products` is the largest difference that is left in squares
-    and products of covariates, which the linear model does not hold equal.
+    and products of covariates, which the linear model does not hold constant.
     """
 
     attribute: str

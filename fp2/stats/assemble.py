@@ -1,8 +1,8 @@
 """Assemble the row of one outcome from a panel's statistics, in the outcome's own units.
 
 Small groups are extreme by chance: the groups with the largest and the smallest mean are often not those that the test
-found to differ. The pair named is therefore the one with the largest |T|, which decided the test, beside a confidence
-set of the groups that could rank worst.
+found to differ. The pair named is therefore the one with the largest |T|, beside a confidence set of the groups that
+could rank worst.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import Cells, Entries
 from fp2.stats.core.moments import MEAN_TIE, NO_GAP, PairTable, pair_table, pairs
@@ -23,7 +24,6 @@ from fp2.stats.interval import GapTest
 from fp2.stats.joint import JointPermutations
 from fp2.stats.options import Options
 from fp2.stats.rows import OK, TOO_FEW, UNINFORMATIVE, DisparityRow, GroupSummary
-from fp2.stats.shrinkage import shrunken_range
 
 
 @dataclass(frozen=True)
@@ -234,3 +234,51 @@ def worst_confidence_set(table: PairTable, mean: FloatArray, alpha: float) -> Bo
             kept[g if mean[g] > mean[h] else h] = False
     result: BoolArray = kept
     return result
+
+
+def paule_mandel(means: ArrayLike, variances: ArrayLike) -> tuple[float, float]:
+    """Return (tau^2, mu): the between-group variance by Paule and Mandel (1982), and the weighted mean.
+
+    tau^2 makes the weighted sum of squares equal its expectation k - 1 (DerSimonian and Kacker 2007), and is 0 if the
+    sum is below that without it. The sum falls with tau^2, so that bisection finds the root.
+
+    Parameters
+    ----------
+    means, variances : (k,)
+        Group means and their squared standard errors (> 0).
+    """
+    y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+
+    def at(tau2: float) -> tuple[float, float]:
+        weight = 1.0 / (v + tau2)
+        mu = float((weight * y).sum() / weight.sum())
+        return float((weight * (y - mu) ** 2).sum()) - (len(y) - 1), mu
+
+    over, mu = at(0.0)
+    if over <= 0:
+        return 0.0, mu
+    low, high = 0.0, float(np.ptp(y)) ** 2 + float(v.max())
+    while at(high)[0] > 0:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[0] > 0 else (low, middle)
+        if high - low <= 1e-14 * high:
+            break
+    return high, at(high)[1]
+
+
+def shrunken_range(means: ArrayLike, variances: ArrayLike) -> float:
+    """Return the estimate of the gap: max - min of the means, each shrunken by tau^2 / (tau^2 + v_g) towards mu.
+
+    means, variances (k,) as in `paule_mandel`. Where some v_g is 0 nothing is shrunken. Raises ValueError for fewer
+    than two groups.
+    """
+    y, v = np.asarray(means, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    if len(y) < 2:
+        raise ValueError("a range needs at least two groups")
+    if not (v > 0).all():
+        return float(np.ptp(y))
+    tau2, mu = paule_mandel(y, v)
+    theta: FloatArray = mu + tau2 / (tau2 + v) * (y - mu)
+    return float(np.ptp(theta))

@@ -85,6 +85,11 @@ def _critical(alpha: float, width: float, df: FloatArray) -> FloatArray:
     from scipy.special import ndtr, ndtri, stdtrit
 
     one, two = float(-ndtri(alpha)), float(-ndtri(alpha / 2))
-    c = one if ndtr(one + width) == 1 else brentq(lambda x: ndtr(x + width) - ndtr(-x) - (1 - alpha), one, two)
+
+    def excess(x: float) -> float:
+        return float(ndtr(x + width) - ndtr(-x) - (1 - alpha))
+
+    # at the ends, rounding decides the sign
+    c = two if excess(two) <= 0 else one if excess(one) >= 0 else brentq(excess, one, two)
     critical: FloatArray = stdtrit(df, float(ndtr(c)))
     return critical

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fp2.stats.core.moments import NO_SPREAD, GroupMoments, all_contrasts, pair_table, pairs, worst_shares
+from fp2.stats.core.moments import NO_SPREAD, GroupMoments, contrast_weight, pair_table, pairs, worst_shares
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
 from fp2.stats.core.permutation import TIE, permutation_p
 from fp2.stats.core.resampling import observed_moments, resampled_moments
@@ -195,9 +195,8 @@ class GapTest:
         critical, z = self.critical(alpha), float(ndtri(power))
         if not np.isfinite(critical):
             return np.inf
-        threshold = critical * self.error
         if not self.yes_no:
-            return float((threshold + z * self.error).max())
+            return float((critical * self.error + z * self.error).max())
         threshold = (critical + self._next(critical)) / 2 * self.error
         first, second = self._pairs
         middle, found = float(np.average(self.mean, weights=self.size)), threshold
@@ -313,7 +312,7 @@ def gap_tests(p: Prepared, joint: JointPermutations, yes_no: BoolArray) -> list[
                 mean=joint.observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
                 own_error=own_pairs.error[seen, j] * scale if binary else error, null=null,
                 own=own.error[valid, 0, j] * scale**2 if binary else null, permuted=joint.max_t_permuted[:, j],
-                overall=0.0 if joint.observed.correlation is not None else all_contrasts(len(valid)), yes_no=binary,
+                overall=contrast_weight(joint.observed, len(valid)), yes_no=binary,
                 shared=shared, t_error=tables[1].error[seen, j] * scale, df=tables[1].df[seen, j],
                 group_error=np.sqrt(cautious.error[valid, 0, j]) * scale, skewness=skewness, share=share, reach=reach,
             )

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.numeric import CHUNK_BYTES, FloatArray, finite, stream
 from fp2.stats.core.permutation import permutation_p
-from fp2.stats.equivalence import tost_p
 
 NO_SPREAD = 1e-12
 ROUNDING = 1e-7
@@ -306,3 +305,40 @@ def _pair(y: FloatArray, names: tuple[str, ...], g: int, h: int, p: float, alpha
     reach = float(stdtrit(len(d) - 1, 1 - alpha / 2)) * error
     different = int((np.abs(d) > NO_SPREAD * max(1.0, float(np.abs(y[np.isfinite(y)]).max()))).sum())
     return MatchedPair(names[g], names[h], len(d), different, mean, error, mean - reach, mean + reach, p)
+
+
+def tost_p(gap: FloatArray, error: FloatArray, df: FloatArray, bound: float | FloatArray) -> FloatArray:
+    """Return the p-values of two one-sided t tests that differences lie within +-bound (Schuirmann 1987).
+
+    Parameters
+    ----------
+    gap, error, df
+        Differences of two means, their standard errors and degrees of freedom. With error 0 the difference is known.
+    bound
+        The equivalence margin.
+    """
+    from scipy.special import ndtr, stdtr
+
+    room = bound - np.abs(gap)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(error > 0, -room / error, np.where(room > 0, -np.inf, np.inf))
+        p: FloatArray = np.where(np.isinf(df), ndtr(t), stdtr(np.where(np.isinf(df), 1.0, df), t))
+    return p
+
+
+def minimum_detectable(critical: float, largest_error: float, power: float = 0.8) -> float:
+    """Return the minimum detectable effect: the difference of two groups that the max|T| test finds with `power`.
+
+    |T| of a pair with difference d is approximately normal around d / SE, so that d = (critical + z_power) SE; the
+    contribution of other pairs to the power is neglected.
+
+    Parameters
+    ----------
+    critical
+        The (1 - alpha) quantile of the permuted max|T|.
+    largest_error
+        Standard error of the least precise pair, so that the statement holds for any two groups.
+    """
+    from scipy.special import ndtri
+
+    return float((critical + float(ndtri(power))) * largest_error)

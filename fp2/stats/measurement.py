@@ -137,7 +137,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class _Design:
+class _WeightedEntries:
     """Weights of the entries of the groups that are compared.
 
     `share` (n,): the answer's weight in the mean of its group; `weight` (n,): w above, 0 without a label.
@@ -176,23 +176,23 @@ def corrected_gap(
     ValueError
         If a label has no probability in (0, 1], or arrays differ in length.
     """
-    design, groups, kept = _design(data, min_subjects, least)
+    entries, groups, kept = _weighted_entries(data, min_subjects, least)
     if kept.sum() < 2:
         return Gap(TOO_FEW_LABELS, groups)
-    zero = np.where(design.weight > 0, design.label, 0.0)
-    labels = design.by_group(design.weight * zero)
-    scores = design.by_group(design.weight * design.score)
-    means = design.by_group(design.share * design.score)
-    first = design.by_subject(design.weight * (zero - labels[design.group]))
-    second = design.by_subject(design.weight * (design.score - scores[design.group]))
-    second -= design.by_subject(design.share * (design.score - means[design.group]))
+    zero = np.where(entries.weight > 0, entries.label, 0.0)
+    labels = entries.by_group(entries.weight * zero)
+    scores = entries.by_group(entries.weight * entries.score)
+    means = entries.by_group(entries.share * entries.score)
+    first = entries.by_subject(entries.weight * (zero - labels[entries.group]))
+    second = entries.by_subject(entries.weight * (entries.score - scores[entries.group]))
+    second -= entries.by_subject(entries.share * (entries.score - means[entries.group]))
     if power is None:
-        size = _effective(design)
+        size = _effective(entries)
         power = _tuned(first, second, np.where(kept, size, 0.0))
     influence = first - power * second
-    found = _compare(design, labels + power * (means - scores), influence, groups, kept, data.step, alpha, draws)
-    alone = _variance(design, first, kept, data.step)[0]
-    own = _variance(design, influence, kept, data.step)[0]
+    found = _compare(entries, labels + power * (means - scores), influence, groups, kept, data.step, alpha, draws)
+    alone = _variance(entries, first, kept, data.step)[0]
+    own = _variance(entries, influence, kept, data.step)[0]
     gain = float(alone[kept].sum() / own[kept].sum()) if own[kept].sum() > 0 else None
     return replace(found, power=power, gain=gain)
 
@@ -216,12 +216,12 @@ def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_
     """Return precision and recall of each class that occurs, of all answers and of every group with enough labels."""
     from fp2.stats.proportions import wilson
 
-    design, groups, kept = _design(data, min_subjects, least)
-    everyone, _, _ = _design(replace(data, groups=np.zeros(len(np.asarray(data.score)), dtype=int)), 1, 0)
+    entries, groups, kept = _weighted_entries(data, min_subjects, least)
+    everyone, _, _ = _weighted_entries(replace(data, groups=np.zeros(len(np.asarray(data.score)), dtype=int)), 1, 0)
     seen = everyone.weight > 0
     values = sorted({*everyone.score[seen].tolist(), *everyone.label[seen].tolist()})
 
-    def share(d: _Design, among: BoolArray, hit: BoolArray) -> tuple[float, float, float] | None:
+    def share(d: _WeightedEntries, among: BoolArray, hit: BoolArray) -> tuple[float, float, float] | None:
         weight = d.weight * among
         if weight.sum() <= _EMPTY:
             return None
@@ -233,7 +233,7 @@ def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_
     out = []
     for name, d, here in [
         (None, everyone, seen),
-        *((g.group, design, (design.group == k) & (design.weight > 0)) for k, g in enumerate(groups) if kept[k]),
+        *((g.group, entries, (entries.group == k) & (entries.weight > 0)) for k, g in enumerate(groups) if kept[k]),
     ]:
         for value in values:
             scored, labelled = d.score == value, d.label == value
@@ -241,7 +241,9 @@ def class_rates(data: Labelled, *, min_subjects: int = 10, least: float = LEAST_
     return out
 
 
-def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, tuple[GroupEstimate, ...], BoolArray]:
+def _weighted_entries(
+    data: Labelled, min_subjects: int, least: float
+) -> tuple[_WeightedEntries, tuple[GroupEstimate, ...], BoolArray]:
     """Return weights, what is known of each group, and which groups have enough subjects and labels."""
     columns = [np.asarray(c, dtype=np.float64) for c in (data.score, data.label, data.probability)]
     coded = [
@@ -264,12 +266,12 @@ def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, t
     raw = np.where(drawn, share / np.where(drawn, probability, 1.0), 0.0)
     total = np.bincount(group, weights=raw, minlength=shape[1])
     weight = raw / np.where(total > 0, total, 1.0)[group]
-    design = _Design(score, label, share, weight, group, subject, shape)
-    effective = _effective(design)
-    there = (design.by_subject(np.ones(len(score))) > 0).sum(axis=0)
-    labelled = (design.by_subject(drawn.astype(float)) > 0).sum(axis=0)
+    entries = _WeightedEntries(score, label, share, weight, group, subject, shape)
+    effective = _effective(entries)
+    there = (entries.by_subject(np.ones(len(score))) > 0).sum(axis=0)
+    labelled = (entries.by_subject(drawn.astype(float)) > 0).sum(axis=0)
     kept = (there >= max(min_subjects, 2)) & (effective >= least - 1e-9) & (labelled >= 2)
-    mean = design.by_group(share * score)
+    mean = entries.by_group(share * score)
     found = tuple(
         GroupEstimate(
             str(name), int(there[g]), int(drawn[group == g].sum()), int(labelled[g]), float(effective[g]),
@@ -277,12 +279,12 @@ def _design(data: Labelled, min_subjects: int, least: float) -> tuple[_Design, t
         )
         for g, name in enumerate(names)
     )  # fmt: skip
-    return design, found, kept
+    return entries, found, kept
 
 
-def _effective(design: _Design) -> FloatArray:
+def _effective(entries: _WeightedEntries) -> FloatArray:
     """Return Kish's effective number of labelled subjects of each group, (G,)."""
-    squares = (design.by_subject(design.weight) ** 2).sum(axis=0)
+    squares = (entries.by_subject(entries.weight) ** 2).sum(axis=0)
     return np.where(squares > 0, 1 / np.where(squares > 0, squares, 1.0), 0.0)
 
 
@@ -292,14 +294,16 @@ def _tuned(first: FloatArray, second: FloatArray, size: FloatArray) -> float:
     return float(np.clip((first * second).sum(axis=0) @ size**2 / below, 0.0, 1.0)) if below > _EMPTY else 0.0
 
 
-def _variance(design: _Design, influence: FloatArray, kept: BoolArray, step: float) -> tuple[FloatArray, FloatArray]:
+def _variance(
+    entries: _WeightedEntries, influence: FloatArray, kept: BoolArray, step: float
+) -> tuple[FloatArray, FloatArray]:
     """Return the variance of each group's mean and its degrees of freedom, (G,) each.
 
     The part of labelled subjects is at least that of all groups pooled, and that of one label in the whole sample
     a step off: a few labels without an error do not show that there is none.
     """
-    size = _effective(design)
-    has_label = design.by_subject(design.weight) > 0
+    size = _effective(entries)
+    has_label = entries.by_subject(entries.weight) > 0
     labelled = (influence**2 * has_label).sum(axis=0)
     free = np.where(kept, np.maximum(size - 1, 1e-9), 0.0)
     unit = np.where(kept, labelled * size * size / np.where(kept, free, 1.0), 0.0)
@@ -308,7 +312,7 @@ def _variance(design: _Design, influence: FloatArray, kept: BoolArray, step: flo
     pooled = float(unit @ free) / max(float(free.sum()), 1e-9)
     unit = np.maximum((free * unit + V0 * pooled) / np.where(kept, free + V0, 1.0), floor)
     labelled = np.where(kept, unit / np.where(kept, size, 1.0), 0.0)
-    there = design.by_subject(design.share) > 0
+    there = entries.by_subject(entries.share) > 0
     others = (there & ~has_label).sum(axis=0)
     rest = (influence**2 * ~has_label).sum(axis=0)
     variance = labelled + rest
@@ -317,13 +321,13 @@ def _variance(design: _Design, influence: FloatArray, kept: BoolArray, step: flo
 
 
 def _compare(
-    design: _Design, mean: FloatArray, influence: FloatArray, groups: tuple[GroupEstimate, ...], kept: BoolArray,
-    step: float, alpha: float, draws: int,
+    entries: _WeightedEntries, mean: FloatArray, influence: FloatArray, groups: tuple[GroupEstimate, ...],
+    kept: BoolArray, step: float, alpha: float, draws: int,
 ) -> Gap:  # fmt: skip
     """Return the means with their intervals, and the test of all pairs."""
     from scipy.special import stdtr, stdtrit
 
-    variance, df = _variance(design, influence, kept, step)
+    variance, df = _variance(entries, influence, kept, step)
     reach = stdtrit(df, 1 - alpha / 2) * np.sqrt(variance)
     shown = tuple(
         replace(one, mean=float(mean[g]), ci_low=float(mean[g] - reach[g]), ci_high=float(mean[g] + reach[g]))
@@ -349,7 +353,7 @@ def _compare(
     low = max((t[k] - q) * one[3] for k, one in enumerate(tests))
     high = max(abs(one[2]) + float(stdtrit(one[4], 1 - alpha / 2)) * one[3] for one in tests)
     lower, higher = (g, h) if d <= 0 else (h, g)
-    drawn = design.by_subject(design.weight) > 0
+    drawn = entries.by_subject(entries.weight) > 0
     by_label = float(sum((influence[:, k] ** 2 * drawn[:, k]).sum() for k in (g, h)))
     wanted = (abs(d) / (q + _POWER)) ** 2 - max(error**2 - by_label, 0.0)
     return Gap(

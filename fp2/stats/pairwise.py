@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.adjustment import adjust_p_values
-from fp2.stats.core.entries import cell_means, read_entries, subject_samples
+from fp2.stats.core.entries import cell_means, read_entries, subject_means_by_group
 from fp2.stats.core.moments import NO_GAP, GroupMoments, pair_error
 from fp2.stats.core.numeric import FloatArray, finite
 from fp2.stats.core.permutation import permutation_p
@@ -59,7 +59,7 @@ def pairwise_mann_whitney(
     values, groups, subjects (n,): one entry per (answer, group); NaN = missing. Two-sided, corrected for ties. Raises
     ValueError as `read_entries`.
     """
-    found = subject_samples(values, groups, subjects, min_subjects)
+    found = subject_means_by_group(values, groups, subjects, min_subjects)
     out = []
     for a, b in combinations(found.groups, 2):
         statistic, p = _mann_whitney(a.means, b.means)

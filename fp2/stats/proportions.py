@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fp2.stats.core.entries import Sample, subject_samples
+from fp2.stats.core.entries import SubjectMeans, subject_means_by_group
 from fp2.stats.core.numeric import FloatArray
 
 
@@ -81,7 +81,7 @@ def proportions_by_group(
     y = np.asarray(values, dtype=np.float64)
     if not (np.isnan(y) | (y == 0) | (y == 1)).all():
         raise ValueError("a yes/no outcome holds values other than 0 and 1")
-    found = subject_samples(y, groups, subjects, min_subjects)
+    found = subject_means_by_group(y, groups, subjects, min_subjects)
     rows = tuple(_proportion(sample, alpha) for sample in found.groups)
     return Proportions(rows, tuple(_pair(a, b, found.dependent) for a, b in combinations(rows, 2)))
 
@@ -95,7 +95,7 @@ def wilson(rate: float, n: float, alpha: float = 0.05) -> tuple[float, float]:
     return (0.0 if rate == 0 else float(low)), (1.0 if rate == 1 else float(high))
 
 
-def _proportion(sample: Sample, alpha: float) -> Proportion:
+def _proportion(sample: SubjectMeans, alpha: float) -> Proportion:
     rate, n = float(sample.means.mean()), len(sample.means)
     size = _effective_n(sample.means, rate, sample.n_images)
     return Proportion(sample.name, rate, *wilson(rate, size, alpha), n, sample.n_images, size)

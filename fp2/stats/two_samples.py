@@ -27,7 +27,7 @@ _STREAM = 7
 
 
 @dataclass(frozen=True)
-class Sample:
+class ModelOutcomes:
     """One model's answers about its subjects.
 
     values (n, m): one column per outcome, NaN = missing; groups, subjects, images (n,): labels of each line.
@@ -50,8 +50,8 @@ class _Cells:
 
 
 def independent_distance(
-    first: Sample,
-    second: Sample,
+    first: ModelOutcomes,
+    second: ModelOutcomes,
     *,
     n_permutations: int,
     n_bootstrap: int,

@@ -18,6 +18,8 @@ SCHEMA_VERSION = 4
 # file for writing adds the tables. A version that does not know the checksums must not write: they would be wrong.
 _READABLE = (1, 2, 3, SCHEMA_VERSION)
 BUSY_SECONDS = 30.0
+CACHE_KB = 65_536
+"""Memory for pages at most: the inner pages of the tree of 5 million answers, each on the way to some answer."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS schema (version INTEGER NOT NULL);
@@ -143,6 +145,7 @@ def _opened(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
     except BaseException:
         connection.close()
         raise
@@ -203,6 +206,7 @@ def transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KB}")
     if not has_table(connection, "answers"):
         with transaction(connection, path):
             for statement in filter(str.strip, (_TABLES + _DENSE_TABLES + CHECKSUMS).split(";")):

@@ -3,6 +3,10 @@
 What two stores have under one key must be equal: an answer with another text or other numbers is a conflict, and
 nothing is merged. Of equal answers the first is kept. Failures stay where no store has an answer, with the larger
 number of attempts. Caches (digests of files, embeddings) are not merged: they are computed again.
+
+What a run's own store lacks is looked up in further stores (`paths.seed_stores`) and copied (`take_answers`,
+`take_blocks`). These are only read. A copied answer is like one of the run's own: it is purged, merged and checked with
+them. A purge does not change a seed store.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, replace
 from itertools import islice
@@ -23,7 +27,7 @@ from fp2.errors import Fp2Error
 from fp2.store import checksums, dense, origins, rows
 from fp2.store.database import as_user_error, has_table, transaction
 from fp2.store.dense import COLUMNS, PUT_BLOCK, DenseStore, QuestionSet, Row, answered, packed
-from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer
+from fp2.store.rows import SCORED_BY, ResponseStore, StoredAnswer, answered_keys
 
 _AT_ONCE = 5000  # rows in one transaction
 _SHOWN = 3  # conflicts that are named
@@ -249,3 +253,46 @@ def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[i
             row = (image.data, image.release, image.image, image.subject, image.path)
             origins.add(target.connection, target.path, row, keys)
             tick(1)
+
+
+def take_answers(store: ResponseStore, keys: Iterable[str]) -> None:
+    """Copy the answers under `keys` that `store` lacks from its seeds, the first that has one.
+
+    Raises
+    ------
+    Fp2Error
+        If a store cannot be read or written, or an answer is damaged.
+    """
+    left = list(keys) if store.seeds else []
+    for seed in store.seeds:
+        for start in range(0, len(left), _AT_ONCE):
+            some = left[start : start + _AT_ONCE]
+            there = answered_keys(store.connection, some)
+            if found := seed.get_many(key for key in some if key not in there):
+                with transaction(store.connection, store.path):
+                    copy_runtimes(seed.connection, store.connection)
+                    add_answers(store, list(found.values()))
+
+
+def take_blocks(store: ResponseStore, contexts: Sequence[str]) -> None:
+    """Copy the arrays of `contexts` from the seeds of `store`; answers that it has stay as they are.
+
+    Raises
+    ------
+    Fp2Error
+        If a store cannot be read or written, or an array is damaged.
+    """
+    ours = DenseStore(store.connection, store.path)
+    for seed in store.seeds:
+        theirs = DenseStore(seed.connection, seed.path)
+        for start in range(0, len(contexts), _AT_ONCE):
+            with transaction(store.connection, store.path):
+                copy_runtimes(seed.connection, store.connection)
+                for context in contexts[start : start + _AT_ONCE]:
+                    for row in _blocks(theirs, context):
+                        add_block(ours, theirs, row)
+
+
+def _blocks(store: DenseStore, context: str) -> list[Any]:
+    query = f"SELECT {COLUMNS} FROM blocks WHERE context = ?"
+    return [store.checked(fields) for fields in store.connection.execute(query, (bytes.fromhex(context),))]

@@ -11,7 +11,8 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -80,7 +81,7 @@ class ResponseStore:
     read_only : bool
         Open an existing file to look in.
     seeds : sequence of Path
-        Further stores to look in for answers; they are opened read-only (`fp2.store.seeds`).
+        Further stores to look in for answers; they are opened read-only (`fp2.store.merge`).
 
     Raises
     ------
@@ -156,11 +157,12 @@ class ResponseStore:
         batch = list(rows)
         now = time.time()
         with transaction(self.connection, self.path):
-            tries = {key: failure.attempts for key, failure in self.get_failures(key for key, _ in batch).items()}
+            failed = _keys_in(self.connection, FAILURES, [key for key, _ in batch])
+            tries = {key: failure.attempts for key, failure in self.get_failures(failed).items()}
             mark = put_runtime(self.connection, runtime or {})
             answers, failures = _split(batch, tries, mark, now)
             self.connection.executemany(PUT_ANSWER, answers)
-            delete_failures(self.connection, [row[0] for row in answers])
+            delete_failures(self.connection, [row[0] for row in answers if row[0] in failed])
             done = answered_keys(self.connection, [row[0] for row in failures])
             put_failures(self.connection, [row for row in failures if row[0] not in done])
 
@@ -170,6 +172,7 @@ INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, cr
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 FAILURES = "failures"
+_fields = attrgetter(*StoredAnswer.__slots__)
 
 
 def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -219,7 +222,7 @@ def _split(
             kept = StoredAnswer(
                 key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now, numbers
             )
-            answers.append((*astuple(kept), kept.checksum()))
+            answers.append((*_fields(kept), kept.checksum()))
     return answers, failures
 
 
@@ -239,7 +242,12 @@ def _select(connection: sqlite3.Connection, head: str, keys: Iterable[str]) -> I
 
 def answered_keys(connection: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
     """Return which of `keys` have an answer."""
-    return {str(key) for (key,) in _select(connection, "SELECT key FROM answers", keys)}
+    return _keys_in(connection, "answers", keys)
+
+
+def _keys_in(connection: sqlite3.Connection, table: str, keys: Sequence[str]) -> set[str]:
+    """Return which of `keys` have a row in a table."""
+    return {str(key) for (key,) in _select(connection, f"SELECT key FROM {table}", keys)}
 
 
 def _damaged(key: str, path: Path) -> Fp2Error:

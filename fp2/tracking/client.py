@@ -28,13 +28,19 @@ from fp2.tracking.metadata import KIND, KIND_TAG, log_dataset, log_model, origin
 PREFIX = "fp2."
 TABLES_TAG = "mlflow.loggedArtifacts"  # marks a table for the UI and for `mlflow.load_table`
 METRICS_AT_ONCE = 1000
+_SQLITE = "sqlite:///"
 _SHARED = re.compile(r"composite|refusal_rate|(disparity|gap)\..*")
 """The metrics that have the same names in every run; they are shown for the model too."""
 
 
 def tracking_uri(config: Config) -> str:
     """Return the configured store, or the SQLite file below `paths.mlruns`."""
-    return config.tracking.uri or f"sqlite:///{Path(config.paths.mlruns).resolve() / 'mlflow.db'}"
+    return config.tracking.uri or f"{_SQLITE}{Path(config.paths.mlruns).resolve() / 'mlflow.db'}"
+
+
+def database_file(uri: str) -> Path | None:
+    """Return the file of a SQLite store, None for any other store."""
+    return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None
 
 
 def shown_uri(uri: str) -> str:
@@ -141,7 +147,11 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
         origin = origin_tags("fp2", Path(config.paths.root))
         all_tags = {PREFIX + key: printable(value, None) for key, value in tags.items() if value is not None}
         run = client.create_run(experiment_id, run_name=printable(name, 200), tags=origin | all_tags)
-        note = f"The MLflow store was left half made; a new one was created, the old file is {aside}" if aside else ""
+        note = (
+            f"The MLflow store was incomplete (half made); a new one was created, and the old file is {aside}"
+            if aside
+            else ""
+        )
         tracker = Tracker(client, run.info.run_id, experiment_id, note, alive)
         alive.register(tracker.run_id, uri)
         from mlflow.entities import Param
@@ -198,11 +208,11 @@ def _experiment(mlflow: Any, config: Config, uri: str) -> tuple[str, Path | None
         found = mlflow.set_experiment(name)
         _set_kind(mlflow.MlflowClient(tracking_uri=uri), found)
         return str(found.experiment_id), None
-    if not uri.startswith("sqlite:///"):
+    path = database_file(uri)
+    if path is None:
         with server_lock(uri):
             mlflow.set_tracking_uri(uri)
             return _own_experiment(mlflow.MlflowClient(tracking_uri=uri), config), None
-    path = Path(uri.removeprefix("sqlite:///"))
     folder = path.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -233,9 +243,8 @@ def _artifacts_here(config: Config) -> str:
 
     It is created for its owner only: answers are in it, and `mlruns` of a checkout is readable by everybody.
     """
-    uri = tracking_uri(config)
-    local = uri.startswith("sqlite:///")
-    folder = Path(uri.removeprefix("sqlite:///")).parent if local else Path(config.paths.mlruns).resolve()
+    database = database_file(tracking_uri(config))
+    folder = database.parent if database else Path(config.paths.mlruns).resolve()
     (folder / "artifacts").mkdir(mode=0o700, parents=True, exist_ok=True)
     return (folder / "artifacts").as_uri()
 
@@ -250,7 +259,8 @@ def describe(config: Config, tracker: Tracker, results: Mapping[str, Any]) -> No
     """Link a run to its data set and its model, which the runs of an experiment share."""
     uri = tracking_uri(config)
     shared = {key: value for key, value in metrics_of(results).items() if _SHARED.fullmatch(key)}
-    with init_lock(Path(uri.removeprefix("sqlite:///"))) if uri.startswith("sqlite:///") else server_lock(uri):
+    database = database_file(uri)
+    with init_lock(database) if database else server_lock(uri):
         log_dataset(tracker.client, tracker.run_id, results)
         log_model(tracker.client, tracker.experiment_id, tracker.run_id, results, shared)
 
@@ -332,7 +342,7 @@ def find_run(config: Config, word: str) -> str:
     hashes = list(dict.fromkeys(config_hash for _, config_hash in found if config_hash.startswith(word)))
     if len(runs) + len(hashes) > 1 and word not in runs:
         several = [f"run {run}" for run in runs] + [f"config {one}" for one in hashes]
-        raise Fp2Error(f"{word!r} is the beginning of {len(several)}: {', '.join(several[:4])}", where=shown_uri(uri))
+        raise Fp2Error(f"{word!r} matches {len(several)} runs: {', '.join(several[:4])}", where=shown_uri(uri))
     if not runs and not hashes:
         fix = "Give the id of a run, a config hash, the first characters of one, or a run's folder (fp2 leaderboard)"
         raise Fp2Error(f"there is no run {word!r}", where=shown_uri(uri), fix=fix)
@@ -382,13 +392,14 @@ def download(config: Config, run_id: str, names: Sequence[str], folder: Path) ->
 def _client(mlflow: Any, config: Config) -> Any:
     uri = tracking_uri(config)
     with as_user_error(uri):
-        if uri.startswith("sqlite:///"):
-            path = Path(uri.removeprefix("sqlite:///"))
+        if (path := database_file(uri)) is not None:
             if not path.is_file():
                 raise Fp2Error("there is no MLflow store yet", where=uri, fix="Run an evaluation first")
             if is_half_made(path):
                 fix = "The next run creates a new one and keeps this file"
-                raise Fp2Error("the MLflow store was left half made", where=uri, fix=fix)
+                raise Fp2Error(
+                    "the MLflow store is incomplete (half made): its creation was interrupted", where=uri, fix=fix
+                )
         return mlflow.MlflowClient(tracking_uri=uri)
 
 
@@ -497,9 +508,8 @@ def refuse_foreign_artifacts(config: Config) -> None:
     ForeignArtifactsError
         Naming the other folder.
     """
-    uri = tracking_uri(config)
-    path = Path(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or not path.is_file():
+    path = database_file(tracking_uri(config))
+    if path is None or not path.is_file():
         return
     try:
         with closing(sqlite3.connect(path)) as connection:
@@ -534,8 +544,8 @@ def relocate(config: Config) -> int:
         If there is no store, or it is not SQLite.
     """
     uri = tracking_uri(config)
-    path = Path(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or not path.is_file():
+    path = database_file(uri)
+    if path is None or not path.is_file():
         raise Fp2Error("there is no SQLite store to relocate", where=shown_uri(uri))
     changed = 0
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -14,6 +14,7 @@ from fp2.tracking.client import (
     _client,
     _mlflow,
     as_user_error,
+    database_file,
     describe,
     logged_run,
     tracking_uri,
@@ -32,8 +33,8 @@ class Logged:
 
 def has_store(config: Config) -> bool:
     """Whether there is a store."""
-    uri = tracking_uri(config)
-    return not uri.startswith("sqlite:///") or Path(uri.removeprefix("sqlite:///")).is_file()
+    database = database_file(tracking_uri(config))
+    return database is None or database.is_file()
 
 
 def logged_runs(config: Config) -> list[Logged]:

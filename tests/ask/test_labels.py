@@ -47,12 +47,12 @@ def test_labels_find_their_answers_by_ids_and_by_salted_keys(
 
 def test_an_answer_that_was_not_answered_has_no_label_and_none_is_an_error(tmp_path: Path) -> None:
     failed = ANSWERS.assign(status="error")
-    with pytest.raises(Fp2Error, match="no label is of an answer"):
+    with pytest.raises(Fp2Error, match="no label belongs to an answer"):
         read_labels(written(tmp_path, ANSWERS), failed, SALT, SCORERS, "valence")
     twice = written(tmp_path, ANSWERS.loc[[0, 0, 1, 3]])
-    with pytest.raises(Fp2Error, match="two labels of one labeller"):
+    with pytest.raises(Fp2Error, match="two labels by one labeller"):
         read_labels(twice, ANSWERS, SALT, SCORERS, "valence")
-    with pytest.raises(Fp2Error, match="is no number"):
+    with pytest.raises(Fp2Error, match="is not a number"):
         read_labels(written(tmp_path, ANSWERS, label="good"), ANSWERS, SALT, SCORERS, "valence")
 
 

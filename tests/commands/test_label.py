@@ -112,7 +112,7 @@ def test_labellers_have_orders_of_their_own_and_the_sample_stays(project: tuple[
     assert set(one.order("a")) == set(one.order("b")) == set(sheet(project, n=None, probes=None).answers)
     with pytest.raises(Fp2Error, match="drawn with"):
         sheet(project, n=7)
-    with pytest.raises(Fp2Error, match="unusable name"):
+    with pytest.raises(Fp2Error, match="invalid name"):
         one.append("../x", one.answers[0], 1.0)
     shutil.rmtree(one.folder)
     for wrong, match in (
@@ -212,8 +212,8 @@ def test_a_file_of_ones_own_is_read_by_ids_and_wrong_ones_are_refused_in_one_lin
     )
     capsys.readouterr()
     for change, said in (
-        ({"label": 7.0}, "is no label of valence"),
-        ({"image": "nobody"}, "no label is of an answer of this run"),
+        ({"label": 7.0}, "is not a label of valence"),
+        ({"image": "nobody"}, "no label belongs to an answer of this run"),
         ({"probability": 0.0}, "out of range"),
         ({"scorer": "nothing"}, "no scorer 'nothing'"),
     ):

@@ -43,7 +43,7 @@ def test_it_writes_into_a_folder_of_its_own_and_leaves_the_run_as_it_is(
     assert made["run"]["config_hash"] == run.results["config_hash"]
     assert {row["cut"] for row in made["rows"]} == {"gender"}
     page = (folder / "dashboard.html").read_text(encoding="utf-8")
-    assert "Would another analyst find the same?" in page
+    assert ">Specification curves</h2>" in page
     assert "passport does not cover it" in page
     names = {path.name for path in (folder / "figures").iterdir()}
     assert {"multiverse_gender.png", "multiverse_gender_1.png", "multiverse_gender_1.svg"} <= names
@@ -103,6 +103,6 @@ def test_a_run_without_scores_or_with_a_strange_id_is_refused_in_one_line(
     results = results_of(copy) | {"run_id": "../../elsewhere"}
     (copy / "results.json").write_text(json.dumps(results), encoding="utf-8")
     assert fp2("multiverse", str(copy), *words) != 0
-    assert "no proper id" in capsys.readouterr().err
+    assert "id is not valid" in capsys.readouterr().err
     assert fp2("multiverse", "0123456789abcdef", *words) != 0
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -46,8 +46,8 @@ def test_no_placeholder_is_left(packages: Path) -> None:
     ("kind", "name", "line"),
     [
         ("scoerr", "mine", "'scoerr' cannot be created"),
-        ("scorer", "My-Scorer", "is not a name"),
-        ("scorer", "class", "is not a name"),
+        ("scorer", "My-Scorer", "is not a valid name"),
+        ("scorer", "class", "is not a valid name"),
         ("scorer", "valence", "'valence' is taken by fp2.scorers.valence:Valence"),
         ("scorer", "here", "the folder exists already"),
     ],

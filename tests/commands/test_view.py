@@ -15,11 +15,10 @@ import pytest
 from bench import Bench, fp2
 from PIL import Image
 
-from fp2.commands.view import ViewServer
+from fp2.commands.view import Viewed, ViewServer, load_viewed
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
 from fp2.report.view import read_query, render
-from fp2.runs.viewer import Viewed, load_viewed
 
 TRUTH = "model.truth={seed: 4, refusals: {lifestyle: {base: 0.5}}}"
 

@@ -264,7 +264,7 @@ def _row(rng: random.Random, image: str, place: str, person: str, *, is_primary:
         "user_hour_captured": rng.choice(("00:00-05:59", "06:00-11:59", "12:00-17:59", "18:00-23:59")),
         "consent": "True",
         "age": str(rng.randint(18, 75)),
-        **{name: vocab.format_value(name, labels) for name, labels in chosen.items()},
+        **{name: str(vocab.json_value(name, labels)) for name, labels in chosen.items()},
         "keypoints": repr(dict(sorted(keypoints.items()))),
         "segments": repr(segments),
         "person_bbox": "[2, 3, 18, 20]",

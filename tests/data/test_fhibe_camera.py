@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fp2.cuts import Cut, check_publishable
-from fp2.data.fhibe.camera import camera_attributes
+from fp2.data.fhibe.attributes import camera_attributes
 from fp2.data.fhibe.load import load_fhibe
 from fp2.data.pixels import dataset_digest
 from fp2.errors import Fp2Error

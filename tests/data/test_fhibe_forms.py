@@ -124,7 +124,7 @@ def test_unknown_fields_and_labels_of_annotations_are_reported(full):
     rows = [dict(full.rows[0], hairstyle="19. Mullet", brand_new="x")]
     write_annotation(full, rows)
     notes = "\n".join(load_fhibe(full.root).notes)
-    assert "left aside: brand_new" in notes
+    assert "were ignored: brand_new" in notes
     assert "'19. Mullet'" in notes
 
 

@@ -190,7 +190,7 @@ def test_columns_in_another_order_and_unknown_ones_do_no_harm(copy):
     copy.save([*reversed(vocab.DOWNSAMPLED_HEADER), "brand_new"])
     loaded = load_fhibe(copy.root)
     pd.testing.assert_frame_equal(loaded.people[before.columns], before)
-    assert any("left aside: brand_new" in note for note in loaded.notes)
+    assert any("were ignored: brand_new" in note for note in loaded.notes)
 
 
 def test_set_id_is_kept(copy):

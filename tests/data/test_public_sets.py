@@ -158,7 +158,7 @@ def test_celebamask_hq(tmp_path: Path) -> None:
     assert people["attr_wearing_hat"].tolist() == [["no"], ["yes"]]
     assert people["image_id"].tolist() == ["CelebA-HQ-img/0.jpg", "CelebA-HQ-img/1.jpg"]
     labels.write_text("1\nMale Young\n0.jpg 1\n")
-    with pytest.raises(Fp2Error, match="line 3 does not have 2 marks"):
+    with pytest.raises(Fp2Error, match="line 3 does not have 2 values"):
         _load("celebamask_hq", tmp_path)
 
 

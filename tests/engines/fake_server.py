@@ -198,8 +198,11 @@ def systemone(seen: Seen, before: int, *, field_name: str = "assets", mass: bool
         assert name in seen.body["state"]
         assert (asset["type"], asset["format"]) == ("image", "png")
         image = decoded(asset["data_base64"])
-    elif field_name == "images" and seen.body.get("images"):
-        image = decoded(seen.body["images"][0]["url"])
+    elif field_name in ("images", "urls") and seen.body.get("images"):
+        (given,) = seen.body["images"]
+        if isinstance(given, str) != (field_name == "urls"):
+            return Reply({"error": {"message": "images: Input should be of another type"}}, 400)
+        image = decoded(given if field_name == "urls" else given["url"])
     dark, answers = darkness(image), {}
     for name, question in seen.body["questions"].items():
         answers[name] = {"type": "noul", "noul": dark}

@@ -15,7 +15,7 @@ import pytest
 
 from fp2.engines.base import BaseEngine
 from fp2.engines.build import build_engine
-from fp2.engines.workers.dispatch import Dispatcher
+from fp2.engines.workers.engine import Dispatcher
 from fp2.engines.workers.options import WorkerOptions
 from fp2.engines.workers.processes import Processes
 from fp2.engines.workers.serve import Done, Ready, serve

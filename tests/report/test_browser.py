@@ -15,14 +15,13 @@ from bench import Bench, fp2
 from hostile_words import HOSTILE_TEXTS
 from report.conftest import make_hostile, make_results
 
-from fp2.commands.view import ViewServer
+from fp2.commands.view import ViewServer, load_viewed
 from fp2.progress import Progress
 from fp2.report.dashboard import render_dashboard
 from fp2.report.leaderboard import summarise
 from fp2.report.sweep import render_sweep
 from fp2.runs.sweep import SweepRun, sweep_results
 from fp2.runs.sweep_report import make_report
-from fp2.runs.viewer import load_viewed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the pages with")
@@ -32,7 +31,7 @@ WIDTHS = (390, 800, 1280, 1400)
 CLIPPED = """Array.from(document.querySelectorAll('.scroll')).filter(e => e.checkVisibility()
   && e.scrollWidth > e.clientWidth).map(e => e.getAttribute('aria-label'))"""
 """Labels of the tables that go on beyond their right edge."""
-A4 = {"dashboard": (1047, 718), "sweep": (1047, 718), "passport": (688, 1016)}
+A4 = {"dashboard": (1047, 718), "sweep": (1047, 718), "comparison": (1047, 718), "passport": (688, 1016)}
 """CSS pixels between the margins that the page states: 10 mm in landscape, 14 mm in portrait."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
@@ -151,6 +150,8 @@ def test_on_a_phone_answers_take_the_width_and_tables_show_that_they_go_on(brows
             "Array.from(document.querySelectorAll('#sample tr:not([hidden]) td:has(q)'), e => e.clientWidth)"
         )
         assert min(widths) > 0.85 * WIDTHS[0]  # raises if there is none
+        rows = "Array.from(document.querySelectorAll('#sample tbody tr')).filter(e => e.checkVisibility()).length"
+        assert one.page.evaluate(rows) == 20  # of more: the others are behind a button
         labels = "getComputedStyle(document.querySelector('#sample td:has(q)'), '::before').content"
         assert "attr(data-label)" in one.page.evaluate(labels) or "Answer" in one.page.evaluate(labels)
         table = one.page.locator(".scroll[aria-label='Disparities: valence by gender']")

@@ -196,6 +196,9 @@ def test_the_record_in_mlflow_is_checked(bench: Bench) -> None:
     here = bench.config(*WORDS, "tracking=mlflow")
     assert [one for one in check_run(outcome.folder, here) if one.failures] == []
     assert fp2("check", outcome.run_id, *bench.paths) == 0  # downloaded from the store
+    assert fp2("keygen", str(bench.root / "auditor.pem")) == 0
+    assert fp2("sign", str(outcome.folder / "passport.json"), "--key", str(bench.root / "auditor.pem")) == 0
+    assert [one for one in check_run(outcome.folder, here) if one.failures] == []  # an auditor's signature was added
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{bench.root}/mlruns/mlflow.db")
     client.set_tag(outcome.run_id, "fp2.passport_sha256", "0" * 64)
     assert check_run(outcome.folder, here)[-1].failures == ("the MLflow run logged another passport",)

@@ -101,16 +101,16 @@ def test_a_run_is_named_by_the_beginning_of_its_id_or_config_hash(
     assert fp2("watch", RUN[:6], "--json", *bench.paths) == 0
     assert json.loads(capsys.readouterr().out)["stage"] == "1"
     assert fp2("watch", "a1b2", *bench.paths) == 2
-    assert f"is the beginning of 2: {RUN}, {OTHER}" in capsys.readouterr().err
+    assert f"matches 2 runs: {RUN}, {OTHER}" in capsys.readouterr().err
     assert fp2("watch", "beef", *bench.paths) == 2
-    assert "no such run goes on (beef)" in capsys.readouterr().err
+    assert "no such run is in progress (beef)" in capsys.readouterr().err
 
 
 def test_watch_shows_the_run_until_it_ends(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fp2("watch", *bench.paths) == 2
-    assert "no run goes on" in capsys.readouterr().err
+    assert "no run is in progress" in capsys.readouterr().err
     folder = bench.outputs / "2026-11-22" / "run"
     folder.mkdir(parents=True)
     with asking(folder) as live:

@@ -103,6 +103,7 @@ def test_mistakes_are_one_line(swept: Path, bench: Bench, tmp_path: Path, capsys
         ([str(tmp_path / "empty")], "not a run's"),
         (["no-such-sweep"], "no-such-sweep"),
         ([str(swept / "0"), "--to", str(tmp_path / "taken" / "below")], "cannot write"),
+        ([str(swept / "0"), "--to", str(swept / "0")], "would replace its results"),
     ):
         assert fp2("report", *words, *bench.paths) == 2
         error = capsys.readouterr().err.splitlines()[-1]

@@ -220,7 +220,7 @@ def test_a_checkpoint_counts_by_its_name_and_its_pin(own_root: Path, tmp_path: P
     assert places["scorer.judge.base_url"] == "http://h/v1"
     assert "http://h" not in str(published)
     assert str(tmp_path) not in str(published)
-    with pytest.raises(Fp2Error, match="looks like a key") as caught:
+    with pytest.raises(Fp2Error, match="looks like an API key") as caught:
         config("j.api_key_env=sk-0123456789abcdef0123")
     assert "0123456789" not in str(caught.value)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from fp2.stats.bounds import bounds_between, refusal_ends
+from fp2.stats.bounds import _critical, bounds_between, refusal_ends
 
 WIDTH = (-1.0, 1.0)
 
@@ -38,6 +38,18 @@ def test_a_wide_range_takes_the_one_sided_critical_value():
     high, low = ends[groups == "b", 1], ends[groups == "a", 0]
     error = np.sqrt(high.var(ddof=1) / 40 + low.var(ddof=1) / 60)
     assert found.ci_high == pytest.approx(found.high + stats.t.ppf(ndtr(1.6449), 39) * error, rel=1e-4)
+
+
+def test_the_critical_value_lies_between_the_two_ends_for_any_number_of_groups_and_any_width():
+    """Rounding decides the sign at the ends: without refusals, 8, 9, 10 or 12 groups had no solution."""
+    df = np.array([1e9])
+    for alpha in (0.01, 0.05, 0.1):
+        for n_groups in range(2, 40):
+            level = alpha / (n_groups * (n_groups - 1))
+            found = [float(_critical(level, width, df)[0]) for width in (0.0, 1e-17, 1.0, 5.5, 6.3, 7.3, np.inf)]
+            assert found == sorted(found, reverse=True)
+            assert found[0] == pytest.approx(stats.norm.ppf(1 - level / 2), rel=1e-6)
+            assert found[-1] == pytest.approx(stats.norm.ppf(1 - level), rel=1e-6)
 
 
 @pytest.mark.parametrize("worth", [-1.0, 1.0])

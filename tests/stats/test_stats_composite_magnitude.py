@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from stats_data import clustered
 
-from fp2.stats.composite import composite_test
-from fp2.stats.disparities import disparity_panel
+from fp2.stats.disparities import composite_test, disparity_panel
 
 
 def panel_and_test(rng, sizes, gap, columns=4):

@@ -9,9 +9,9 @@ import pytest
 from scipy import optimize
 from stats_data import clustered, tangled
 
+from fp2.stats.assemble import shrunken_range
 from fp2.stats.distance import fingerprint_distance
-from fp2.stats.ranks import compact_letters, rank_models
-from fp2.stats.shrinkage import shrunken_range
+from fp2.stats.profiles import compact_letters, rank_models
 
 SIZES = (50, 35, 20, 12)
 FAST = {"n_permutations": 199, "n_bootstrap": 200, "seed": 1}

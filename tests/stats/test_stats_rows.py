@@ -13,8 +13,7 @@ from stats_data import clustered
 
 from fp2.stats.adjustment import adjust
 from fp2.stats.bounds import bounds_between, refusal_ends
-from fp2.stats.composite import composite_test
-from fp2.stats.disparities import disparity, disparity_panel
+from fp2.stats.disparities import composite_test, disparity, disparity_panel
 from fp2.stats.entropy import response_diversity
 
 FAST = {"n_permutations": 199, "n_bootstrap": 99, "seed": 3}

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from fp2.stats.adjusted import Design, adjusted_panel
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import TOO_FEW, UNINFORMATIVE
-from fp2.stats.specifications.curve import curve_test, p_values
 from fp2.stats.specifications.estimators import ADJUSTED, IMAGES, SUBJECTS, first_return
-from fp2.stats.specifications.panel import PanelSettings, SpecifiedPanel, SpecifiedTest, specification_panel
+from fp2.stats.specifications.panel import (
+    PanelSettings,
+    SpecifiedPanel,
+    SpecifiedTest,
+    curve_test,
+    p_values,
+    specification_panel,
+)
 
 S, GROUPS, B = 120, ("a", "b", "c", "tiny"), 299
 

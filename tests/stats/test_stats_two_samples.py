@@ -8,17 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fp2.stats.two_samples import Sample, independent_distance
+from fp2.stats.two_samples import ModelOutcomes, independent_distance
 
 QUICK = {"n_permutations": 299, "n_bootstrap": 99, "seed": 4}
 
 
-def sample(sizes: dict[str, int], seed: int, start: int = 0, m: int = 2, images: int = 2, sd: float = 0.3) -> Sample:
+def sample(
+    sizes: dict[str, int], seed: int, start: int = 0, m: int = 2, images: int = 2, sd: float = 0.3
+) -> ModelOutcomes:
     rng = np.random.default_rng(seed)
     groups = np.repeat(list(sizes), list(sizes.values()))
     subjects = np.repeat(np.arange(start, start + len(groups)), images)
     values = sd * rng.normal(size=(len(groups), m)).repeat(images, axis=0) + 0.1 * rng.normal(size=(len(subjects), m))
-    return Sample(values, groups.repeat(images), subjects, np.arange(len(subjects)) + 10_000 * start)
+    return ModelOutcomes(values, groups.repeat(images), subjects, np.arange(len(subjects)) + 10_000 * start)
 
 
 A, B = {"x": 30, "y": 20, "z": 12}, {"x": 15, "y": 25, "z": 11}
@@ -56,7 +58,9 @@ def test_a_models_level_the_order_and_the_names_do_not_matter() -> None:
     assert again.p_value == pytest.approx(found.p_value)
     assert again.ci_high == pytest.approx(found.ci_high)
     order = np.random.default_rng(0).permutation(len(np.asarray(first.groups)))
-    mixed = Sample(*(np.asarray(part)[order] for part in (first.values, first.groups, first.subjects, first.images)))
+    mixed = ModelOutcomes(
+        *(np.asarray(part)[order] for part in (first.values, first.groups, first.subjects, first.images))
+    )
     assert independent_distance(mixed, second, **QUICK).p_value == pytest.approx(found.p_value)
     swapped = independent_distance(second, first, **QUICK)
     assert swapped.distance == pytest.approx(found.distance)
@@ -87,7 +91,7 @@ def test_subjects_in_several_groups_count_once_in_each_standard_error() -> None:
     for start in (0, 500):
         subjects = np.arange(start, start + 40)
         values = rng.normal(size=(40, 1))
-        parts.append(Sample(np.r_[values, values], np.repeat(["x", "y"], 40), np.r_[subjects, subjects],
+        parts.append(ModelOutcomes(np.r_[values, values], np.repeat(["x", "y"], 40), np.r_[subjects, subjects],
                             np.r_[subjects, subjects]))  # fmt: skip
     found = independent_distance(*parts, **QUICK)
     assert found.distance == pytest.approx(0.0, abs=1e-12)

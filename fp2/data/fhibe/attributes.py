@@ -4,10 +4,16 @@
 Fitzpatrick types; `age` gives an age group. `location_country`, free text, is normalised by the library
 `country_converter`, and gives the regions of the UN geoscheme (M49), the same words as FHIBE's ancestry regions and
 subregions (https://unstats.un.org/unsd/methodology/m49/). Every other column with a vocabulary keeps its name.
+
+What the camera wrote into the file (manufacturer, model, ISO, aperture, focal length, shutter) becomes classes, since
+single values of a rare camera would point to a person; the model itself may not leave the data folder
+(`fp2.tables.MUST_NOT_LEAVE`). The columns have the names of EXIF's tags, of which `ApertureValue` and
+`ShutterSpeedValue` are logarithms (APEX): a step of 1 is a factor of 2 in light, and the class a step of the number.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +21,6 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fp2.data.fhibe import vocab
-from fp2.data.fhibe.camera import camera_attributes
 from fp2.data.fhibe.vocab import REGION_OF
 from fp2.data.readers.table import age_group
 
@@ -197,3 +202,64 @@ def _subregions(ancestry: list[str], expand: bool) -> list[str]:
     covered = {vocab.REGION_OF[name] for name in named}
     bare = [name for name in ancestry if name in vocab.ANCESTRY_BLOCKS and name not in covered]
     return [*named, *(subregion for region in bare for subregion in vocab.ANCESTRY_BLOCKS[region])]
+
+
+_ISO = (100, 200, 400, 800, 1600)
+_FOCAL = (5, 10, 35, 70)  # millimetres, not converted to another sensor: most phones are below 10
+_STEPS = {"aperture": 1, "shutter": 2}
+CAMERA_COLUMNS: dict[str, str] = {
+    "camera_manufacturer": "manufacturer",
+    "camera_model": "model",
+    "iso": "iso_speed_ratings",
+    "aperture": "aperture_value",
+    "focal_length": "focal_length",
+    "shutter": "shutter_speed_value",
+}
+"""Attribute -> column of the release."""
+
+
+def camera_attributes(row: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return attribute -> values (an empty list if there is none) for the columns that `row` has."""
+    found = {}
+    for name, column in CAMERA_COLUMNS.items():
+        if column not in row:
+            continue
+        text = " ".join(row[column].replace("\x00", " ").split())
+        if name == "camera_model":
+            value: str | None = text
+        elif name == "camera_manufacturer":
+            value = _maker(text)
+        else:
+            value = _camera_class(name, _number(text))
+        found[name] = [value] if value else []
+    return found
+
+
+def _maker(text: str) -> str:
+    """Return a manufacturer in one spelling: files have `samsung` and `SAMSUNG`."""
+    return text.upper() if len(text) <= 3 else text.title()
+
+
+def _number(text: str) -> float:
+    """Return a number or a fraction such as `1/60`; NaN of other text."""
+    above, slash, below = text.partition("/")
+    try:
+        return float(above) / float(below) if slash else float(text)
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+
+
+def _camera_class(name: str, value: float) -> str | None:
+    """Return the class of a number; None without one."""
+    if not math.isfinite(value):
+        return None
+    if name in _STEPS:
+        step = _STEPS[name]
+        low = math.floor(value / step) * step
+        return f"{low} to {low + step}"
+    bounds = _ISO if name == "iso" else _FOCAL
+    unit = "" if name == "iso" else " mm"
+    for low, high in zip((None, *bounds), bounds, strict=False):
+        if value <= high:
+            return f"up to {high}{unit}" if low is None else f"{low} to {high}{unit}"
+    return f"over {bounds[-1]}{unit}"

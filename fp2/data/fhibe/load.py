@@ -54,7 +54,7 @@ class SchemaReport:
         if self.absent:
             lines.append(f"columns of the known release that are absent: {', '.join(self.absent)}")
         if self.extra:
-            lines.append(f"columns that are not known here were left aside: {', '.join(self.extra)}")
+            lines.append(f"unknown columns were ignored: {', '.join(self.extra)}")
         for column, counts in sorted(self.labels.items()):
             shown = ", ".join(repr(value) for value, _ in counts.most_common(3))
             lines.append(f"column {column}: {counts.total()} value(s) outside the known vocabulary, such as {shown}")

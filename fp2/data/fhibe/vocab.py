@@ -2,7 +2,7 @@
 
 In the release a value is `"<index>. <label>"`. A single-choice cell is that string; a multi-choice cell is the Python
 repr of a list of them, in lexicographic order of the strings (`'10. White'` before `'9. Gray'`). The rest of the
-program uses labels only: `label` removes the index, `format_value` adds it for writing.
+program uses labels only: `label` removes the index, `json_value` adds it for writing.
 """
 
 from __future__ import annotations
@@ -273,17 +273,6 @@ def json_value(column: str, labels: str | Iterable[str]) -> str | list[str]:
     if len(codes) != 1:
         raise Fp2Error(f"column {column!r} takes exactly one label, not {len(codes)}")
     return codes[0]
-
-
-def format_value(column: str, labels: str | Iterable[str]) -> str:
-    """Return labels as a CSV cell: the repr of the sorted list (multi-choice) or the bare string.
-
-    Raises
-    ------
-    Fp2Error
-        As `json_value`.
-    """
-    return str(json_value(column, labels))
 
 
 def parse_list(cell: str) -> list[str]:

@@ -48,7 +48,7 @@ def load_celebamask_hq(root: Path) -> Dataset:
     for number, line in enumerate(lines[2:], start=3):
         image, *marks = line.split()
         if len(marks) != len(names) or not set(marks) <= {"1", "-1"}:
-            raise Fp2Error(f"line {number} does not have {len(names)} marks of 1 or -1", where=str(files[0]))
+            raise Fp2Error(f"line {number} does not have {len(names)} values of 1 or -1", where=str(files[0]))
         values = {name.lower(): ["yes" if mark == "1" else "no"] for name, mark in zip(names, marks, strict=True)}
         male = values.pop("male", None)
         gender = {"gender": ["Male" if male == ["yes"] else "Female"]} if male else {}

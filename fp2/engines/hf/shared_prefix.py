@@ -20,8 +20,7 @@ import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from fp2.engines.hf.decoding import DecodingState
-from fp2.engines.hf.drafts import Drafts
+from fp2.engines.hf.decoding import DecodingState, Drafts
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pick
 from fp2.engines.hf.token_tree import Tokens, TreeRow, pack

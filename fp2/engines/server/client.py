@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
-from fp2.engines.server.address import Address
+from fp2.engines.server.options import Address
 from fp2.engines.server.pool import Pool, Server
 from fp2.engines.server.replies import MASK, RefusedError, error_message, masked, read_body, retry_after, spellings
 from fp2.text import printable
@@ -246,7 +246,7 @@ class ServerClient:
         while True:
             server = channel.home if channel.only else pool.choose(channel.home, tried)
             if server is None:
-                raise first or UnreachableError("no server is left: all report something else than at the start")
+                raise first or UnreachableError("no server is left: all report other facts than at the start")
             url = (server.address.origin if from_origin else server.address.base) + path
             server.outstanding += 1
             try:

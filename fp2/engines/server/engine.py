@@ -24,7 +24,6 @@ from fp2.engines.base import (
     seed_of,
     versions,
 )
-from fp2.engines.server.address import parse_addresses
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import METHOD, PATH, chat_body, post_chat, probe_images, read_text
 from fp2.engines.server.client import (
@@ -35,7 +34,7 @@ from fp2.engines.server.client import (
     base_name,
     without_folder,
 )
-from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec
+from fp2.engines.server.options import KEY_VARIABLE, ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.report import (
     Report,
@@ -334,7 +333,7 @@ class OpenAICompatEngine(BaseEngine):
         name = self.spec.key_variable
         key = (os.environ.get(name) or "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise Fp2Error("the key has characters that are not allowed in a key", where=name, fix="Copy it again")
+            raise Fp2Error("the API key has characters that an API key cannot have", where=name, fix="Copy it again")
         client = ServerClient(
             self.addresses,
             key,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fp2.engines.server.address import Address
+from fp2.engines.server.options import Address
 
 FAILURES = 3
 """Failed requests in a row, with replies, after which a server rests; a server without a reply rests at once."""

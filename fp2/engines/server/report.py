@@ -156,7 +156,7 @@ def raise_if_fatal(error: RefusedError | UnreachableError, path: str) -> None:
 def scoring_methods(name: str) -> list[ScoringMethod]:
     """Return the scoring methods of a name in the order of preference, or all of them (`auto`)."""
     known: dict[str, list[ScoringMethod]] = {
-        "systemone": [TypedDecisions("systemone", "assets"), TypedDecisions("systemone", "images")],
+        "systemone": [TypedDecisions("systemone", form) for form in ("assets", "images", "urls")],
         "decisions": [TypedDecisions("decisions", "parts"), TypedDecisions("decisions", "options")],
         "logprobs": [TopLogprobs(20), TopLogprobs(5)],
     }

@@ -10,8 +10,9 @@ the listed tokens are seen: `unlisted_max` is the largest probability that anoth
 `TypedDecisions`: a server writes its own prompt and returns a probability for every allowed answer. The probabilities
 are normalised over the labels, so only `p_yes_norm` (or `p`) is known, and the `mass` where it is reported. Sources of
 the forms: `/systemone` with `assets`: transformers 5.23 (`cli/serving/systemone.py`); with `images`, and `/decisions`
-with named options: SGLang (`entrypoints/systemone/protocol.py`, `serving_decisions.py`); `/decisions` with input parts:
-OpenAI's API reference, "Create a decision".
+with named options: SGLang (`entrypoints/systemone/protocol.py`, `serving_decisions.py`); with `urls`: vLLM 0.32
+(`entrypoints/generate/structured_decisions/protocol.py`); `/decisions` with input parts: OpenAI's API reference,
+"Create a decision".
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class TypedDecisions:
     """`/systemone` or `/decisions`; `form` is how images and questions are written in the request."""
 
     name: Literal["systemone", "decisions"]
-    form: Literal["assets", "images", "parts", "options"]
+    form: Literal["assets", "images", "urls", "parts", "options"]
 
     @property
     def path(self) -> str:
@@ -260,7 +261,8 @@ class TypedDecisions:
         if self.form == "parts":
             content = [{"type": "input_image", "image_url": DATA_URL + image}]
             return {key: [{"role": "user", "content": content}]}
-        return {key: WITH_IMAGE, "images": [{"url": DATA_URL + image}]}
+        url = DATA_URL + image
+        return {key: WITH_IMAGE, "images": [url if self.form == "urls" else {"url": url}]}
 
     def _question(self, question: Question, order: Sequence[int], name: str) -> dict[str, Any]:
         """Return one typed question, with the options of a choice in this order."""

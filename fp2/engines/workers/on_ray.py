@@ -69,7 +69,7 @@ class Actor:
 
 
 class RayActors:
-    """The actors; see `fp2.engines.workers.dispatch.Transport`.
+    """The actors; see `fp2.engines.workers.engine.Transport`.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class _Process:
 
 
 class Processes:
-    """The workers of this machine; see `fp2.engines.workers.dispatch.Transport`.
+    """The workers of this machine; see `fp2.engines.workers.engine.Transport`.
 
     Parameters
     ----------

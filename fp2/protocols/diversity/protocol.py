@@ -19,8 +19,7 @@ from fp2.protocols.diversity.describe import SHAPES, heat_map, measure_shapes, s
 from fp2.protocols.diversity.vendi import Floats, describe_model, from_file, from_model, vendi
 from fp2.protocols.fhibe.scores.features import known_attributes
 from fp2.protocols.option_types import Flag, Names, Range
-from fp2.protocols.task_files import given_files
-from fp2.protocols.task_tables import no_scores, score_settings, score_tables
+from fp2.protocols.task_tables import given_files, no_scores, score_settings, score_tables
 from fp2.results import NO_MODEL, Analysis
 from fp2.tables import BY_REGION, ORIGINAL
 

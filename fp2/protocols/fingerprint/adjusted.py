@@ -1,4 +1,4 @@
-"""Adjusted disparities: is there a gap where other attributes and image facts are held equal (`analysis.adjust`)?
+"""Adjusted disparities: is there a gap where other attributes and image facts are held constant (`analysis.adjust`)?
 
 The unit is the subject: its mean over images, its shares in the groups, and its covariates. An attribute enters as the
 share of the subject's images with each level; an attribute whose values are all numbers, or an image fact, as its mean.
@@ -37,7 +37,7 @@ _MOST = 3  # rows named in the terminal
 
 
 class AdjustedDisparities(Supplement):
-    """The disparities of the primary scorer, with covariates held equal."""
+    """The disparities of the primary scorer, with covariates held constant."""
 
     name = "adjusted"
     section = "fp2.protocols.fingerprint.adjusted:AdjustedSection"
@@ -83,9 +83,9 @@ def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
         Naming the first that is not.
     """
     from fp2.cuts import check_may_leave
-    from fp2.data.image_facts import FACTS
+    from fp2.data.derived import IMAGE_FACTS
 
-    known = [*attribute_columns(people), *FACTS]
+    known = [*attribute_columns(people), *IMAGE_FACTS]
     for name in names:
         if name not in known:
             raise Fp2Error(f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, known))
@@ -260,7 +260,7 @@ class AdjustedSection(Section):
         return {"block": block, "tables": tables}
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
-        """Return which gaps stay with the covariates held equal, and which of those found before do not."""
+        """Return which gaps stay with the covariates held constant, and which of those found before do not."""
         labels, held = probe_labels(results), ", ".join(cut_label(name) for name in block["covariates"])
         stay = [row for row in block["rows"] if row["significant"]]
         gone = [
@@ -274,10 +274,10 @@ class AdjustedSection(Section):
 
         out = []
         if stay:
-            out.append(f"with {plain(held)} held equal, still different: {named(stay)}")
+            out.append(f"with {plain(held)} held constant, still different: {named(stay)}")
         if gone:
-            out.append(f"with {plain(held)} held equal, no longer found: {named(gone)}")
+            out.append(f"with {plain(held)} held constant, no longer found: {named(gone)}")
         if not out:
             p = min((row["adjusted_p"] for row in block["rows"] if row["adjusted_p"] is not None), default=None)
-            out.append(f"with {plain(held)} held equal: no difference found (smallest adjusted p {probability(p)})")
+            out.append(f"with {plain(held)} held constant: no difference found (smallest adjusted p {probability(p)})")
         return [Text(line) for line in out]

@@ -123,7 +123,9 @@ class AttentionRatioSection(Section):
             known = sorted((row for row in known if row["first_mention"] is not None), key=lambda r: r["first_mention"])
             if len(known) > 1:
                 ends = (f"{number(row['first_mention'])} ({plain(row['group'])})" for row in (known[0], known[-1]))
-                text = f"by the page's rule, described first by {plain(cut_label(cut))}: {' to '.join(ends)}"
+                text = (
+                    f"described first by {plain(cut_label(cut))}, by the Fingerprint² page's rule: {' to '.join(ends)}"
+                )
                 out.append(Text(text))
         return out
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.scorers.base import Scorer
     from fp2.stats.bounds import GapBounds
-    from fp2.stats.composite import CompositeTest
+    from fp2.stats.disparities import CompositeTest
     from fp2.stats.rows import DisparityRow, Panel
 
 SEVERITIES = ("none", "low", "moderate", "high")
@@ -199,7 +199,7 @@ def _composite(
     """
     import numpy as np
 
-    from fp2.stats.composite import composite_test
+    from fp2.stats.disparities import composite_test
 
     present = [
         j for j, (_, scorer) in enumerate(columns) if scorer == comparison.primary and panel.rows[j].raw is not None
@@ -215,10 +215,10 @@ def _composite(
         part = OutcomeArrays(values, entries.groups[here], entries.subjects[here], entries.images[here])
         panel, chosen = _panel(part, [columns[j] for j in present], scorers, comparison), list(range(len(present)))
     test: CompositeTest = composite_test(panel, chosen, comparison.alpha)
+    raw = {probe: panel.rows[j].raw for probe, j in zip(probes, chosen, strict=True)}
+    known = {probe: value for probe, value in raw.items() if value is not None}
     return {
-        "value": composite(dict(zip(probes, (panel.rows[j].raw or 0.0 for j in chosen), strict=True)))
-        if probes
-        else None,
+        "value": composite(known) if known else None,
         "null_mean": test.null_mean,
         "null_p95": test.null_p95,
         "excess": test.excess,

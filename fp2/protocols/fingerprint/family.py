@@ -95,10 +95,8 @@ def _at_look(row: DisparityRow, looks: Looks | None) -> DisparityRow:
     """Return the row with the repeated p-values of its three tests."""
     if looks is None:
         return row
-    return replace(
-        row, p_value=looks.repeated(row.p_value), minimum_effect_p=looks.repeated(row.minimum_effect_p),
-        equivalence_p=looks.repeated(row.equivalence_p),
-    )  # fmt: skip
+    repeated: dict[str, Any] = {name: looks.repeated(getattr(row, name)) for name in P_VALUES}
+    return replace(row, **repeated)
 
 
 def _own_p(own: DisparityRow, decided: DisparityRow, looks: Looks | None) -> dict[str, float | None]:

@@ -258,9 +258,9 @@ def sentences(block: Block, results: Results) -> list[str]:
         return "; ".join(words[:_MOST]) + (f"; and {len(words) - _MOST} more" if len(words) > _MOST else "")
 
     meant = {
-        CONFIRMED: "the verdict stands when the scorer's error is allowed for",
-        NOT_CONFIRMED: "the verdict does not stand when the scorer's error is allowed for",
-        FOUND: "no difference in scores, and one when the scorer's error is allowed for",
+        CONFIRMED: "the verdict remains after correction for the scorer's error",
+        NOT_CONFIRMED: "the verdict does not remain after correction for the scorer's error",
+        FOUND: "no difference in the scores, but one after correction for the scorer's error",
         NEITHER: "no difference found, with or without the correction",
     }
     for outcome, words in meant.items():

@@ -54,9 +54,15 @@ def check_published(config: Config) -> None:
     asked = config.probe.select or list(config.probe.probes)
     if not set(PROBES) & set(asked):
         fix = "Use probe=fingerprint, or analysis.published=false"
-        raise Fp2Error("the rule is about probes that the battery does not have", where=where, fix=fix)
+        raise Fp2Error(
+            "the rule of the Fingerprint² page is about probes that this battery lacks", where=where, fix=fix
+        )
     if VALENCE not in config.scorer:
-        raise Fp2Error("the rule needs the scorer valence", where=where, fix="Use scorer=default or scorer=valence")
+        raise Fp2Error(
+            "the rule of the Fingerprint² page needs the scorer valence",
+            where=where,
+            fix="Use scorer=default or scorer=valence",
+        )
 
 
 class Published(Supplement):
@@ -283,15 +289,20 @@ class PublishedSection(Section):
                 continue
             hidden = any(rests_on_small(row, min_cell) for row in rows)
             value = "not shown (small groups)" if hidden else f"{number(one['value'])} ({one['severity']})"
-            found = f"{one['n_significant']} of {len(rows)} probes significant, {one['n_significant_ours']} by ours"
-            out.append(Text(f"by the page's rule, {plain(cut_label(cut))}: composite {value}, {found}"))
+            found = f"{one['n_significant']} of {len(rows)} probes significant, {one['n_significant_ours']} in this run"
+            out.append(
+                Text(f"by the rule of the Fingerprint² page, {plain(cut_label(cut))}: composite {value}, {found}")
+            )
         return out
 
     def beside(self, blocks: Sequence[Block], min_cell: int) -> list[Beside]:
         """Return a table per cut: composites, significant probes and disparities by the page's rule and by ours."""
         cuts = dict.fromkeys(cut for block in blocks for cut in block["composites"])
         return [
-            Beside(f"by the page's rule and by ours, {cut_label(cut)} (* significant)", _beside(blocks, cut, min_cell))
+            Beside(
+                f"by the rule of the Fingerprint² page and by ours, {cut_label(cut)} (* significant)",
+                _beside(blocks, cut, min_cell),
+            )
             for cut in cuts
         ]
 

@@ -21,9 +21,9 @@ from fp2.tables import question_of, sample_id, sample_of
 if TYPE_CHECKING:
     import pandas as pd
 
-NOTHING_SAMPLED = "all samples of every answer are equal: the engine ignores the temperature, and one would do"
+NOTHING_SAMPLED = "all samples of every answer are equal: the engine ignores the temperature, and one sample is enough"
 _MOST = 6
-ONE_QUESTION = "one question: whether another wording would say the same cannot be estimated"
+ONE_QUESTION = "one question: the variation between wordings cannot be estimated"
 
 
 class Variance(Supplement):

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from fp2.protocols.gras.answer_mass import mass_part, mass_warnings
 from fp2.protocols.gras.answers import GrasAnswers
 from fp2.protocols.gras.attribution import StandardErrors, deviations, known_errors, rate_rows, rates
-from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
+from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, CentredSums
 from fp2.protocols.gras.grouping import Attribute, Grouping, group_answers
-from fp2.protocols.gras.json_numbers import nested, rounded
 from fp2.protocols.gras.magnitude import ResampledMeans, magnitude
 from fp2.protocols.gras.options import OUTCOMES, GrasOptions
 from fp2.protocols.gras.prompt_sensitivity import prompt_sensitivity
 from fp2.protocols.gras.resampling import Null, TraitTests
 from fp2.protocols.gras.score import MEASURES
 from fp2.protocols.gras.welch import Welch
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -214,7 +213,7 @@ def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, status: NDA
     }
 
 
-def _group_means(tests: TraitTests, sums: list[Sums]) -> dict[str, Any]:
+def _group_means(tests: TraitTests, sums: list[CentredSums]) -> dict[str, Any]:
     """Return per attribute `means`, nested (groups, traits, templates), and `overall`, nested (traits, templates).
 
     `relative_spread` are the groups' standard deviations over that of the other groups (`_relative_spread`).
@@ -236,7 +235,7 @@ def _group_means(tests: TraitTests, sums: list[Sums]) -> dict[str, Any]:
     }
 
 
-def _relative_spread(sums: Sums) -> FloatArray:
+def _relative_spread(sums: CentredSums) -> FloatArray:
     """Return each group's standard deviation over the pooled one of the other groups, the median over questions (G,).
 
     NaN where no question has two answers in the group and in the others, or nothing varies. `sums` (1, G, Q).

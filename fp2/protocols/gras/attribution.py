@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fp2.protocols.gras.grouping import group_answers
-from fp2.protocols.gras.json_numbers import rounded
 from fp2.protocols.gras.options import GrasOptions
 from fp2.protocols.gras.resampling import TraitTests
 from fp2.protocols.gras.score import cell_table
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.cuts import Cut
     from fp2.protocols.gras.answers import GrasAnswers
-    from fp2.protocols.gras.group_sums import Sums
+    from fp2.protocols.gras.group_sums import CentredSums
 
 
 def attribution_rates(group_means: pd.DataFrame) -> pd.DataFrame:
@@ -196,7 +195,7 @@ def rate_labels(tests: TraitTests, polarity: Sequence[str]) -> list[tuple[str, s
     ]
 
 
-def deviations(tests: TraitTests, sums: Sequence[Sums]) -> FloatArray:
+def deviations(tests: TraitTests, sums: Sequence[CentredSums]) -> FloatArray:
     """Return group means less the overall mean, (b, G, K, T), with all groups in the order of `rate_labels`."""
     found: dict[int, FloatArray] = {}
     for part, own in zip(tests.grouping.sets, sums, strict=True):

@@ -41,7 +41,7 @@ def ordered(block: Block) -> dict[str, list[int]]:
     return {sign: own for sign in (POSITIVE, NEGATIVE) if (own := [k for k in places if traits[k]["polarity"] == sign])}
 
 
-def significant(block: Block, unit: Mapping[str, Any], attribute: str) -> list[bool]:
+def significant(unit: Mapping[str, Any], attribute: str) -> list[bool]:
     """Return for each trait whether group means differ significantly (step-down max-F)."""
     return [bool(found) for found in unit["tests"][attribute]["significant"]]
 
@@ -60,7 +60,7 @@ def trait_heatmap(block: Block, results: Results, attribute: str, path: Path, le
     groups = [(g, name) for g, name in enumerate(part["groups"]) if subjects.get(name, 0) >= least]
     table = [_deviations(part, g) for g, _ in groups]
     limit = _limit(block, unit, least)
-    panels, marked = ordered(block), significant(block, unit, attribute)
+    panels, marked = ordered(block), significant(unit, attribute)
     colours: Any = matplotlib.colormaps["PuOr"]
     with style():
         column = min(0.62, max(0.3, 2.6 / max(len(groups), 1)))

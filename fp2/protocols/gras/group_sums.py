@@ -25,16 +25,16 @@ _CHUNK_BYTES = 64_000_000
 _CHUNK_SUBJECTS = 64
 
 
-class Sums(NamedTuple):
+class CentredSums(NamedTuple):
     """Count, sum and sum of squares of the centred values: (b, W, Q); `n` is (b, W, 1) where no answer is missing."""
 
     n: FloatArray
     total: FloatArray
     squares: FloatArray
 
-    def columns(self, span: slice) -> Sums:
+    def columns(self, span: slice) -> CentredSums:
         """Return the sums of some columns."""
-        return Sums(self.n[:, span], self.total[:, span], self.squares[:, span])
+        return CentredSums(self.n[:, span], self.total[:, span], self.squares[:, span])
 
     @property
     def mean(self) -> FloatArray:
@@ -110,29 +110,29 @@ class UnitValues:
         each = len(self._member) * (len(self._table) + self._table.shape[1]) * 8
         return max(1, min(n, int(_CHUNK_BYTES // max(each, 1))))
 
-    def observed(self) -> Sums:
+    def observed(self) -> CentredSums:
         """Return the sums under the observed labels, (1, W, Q)."""
         return self.permuted(self.part.units.label_set[None])
 
-    def permuted(self, labels: IntArray) -> Sums:
+    def permuted(self, labels: IntArray) -> CentredSums:
         """Return the sums under the label rows (b, C) of the records."""
         if self.units == IMAGES:
             return self._product(self._member[:, labels[:, self.part.record]], self._table)
         found = self._product(self._member[:, labels[:, self._single]], self._table)
         for records in self._many:
             extra = [self._subject_means(records, row[records]) for row in labels]
-            found = Sums(*(a + np.stack(b) for a, b in zip(found, zip(*extra, strict=True), strict=True)))
+            found = CentredSums(*(a + np.stack(b) for a, b in zip(found, zip(*extra, strict=True), strict=True)))
         return found
 
-    def _product(self, weights: FloatArray, table: FloatArray) -> Sums:
+    def _product(self, weights: FloatArray, table: FloatArray) -> CentredSums:
         """Return the weights (W, b, U) times a table (U, 2 Q or 3 Q)."""
         w, b, _ = weights.shape
         q = self.n_questions
         out = (weights.reshape(w * b, -1) @ table).reshape(w, b, -1).swapaxes(0, 1)
         n = weights.sum(axis=2).T[:, :, None] if self.complete else out[:, :, 2 * q :]
-        return Sums(n, out[:, :, :q], out[:, :, q : 2 * q])
+        return CentredSums(n, out[:, :, :q], out[:, :, q : 2 * q])
 
-    def _subject_means(self, records: IntArray, rows: IntArray, weights: FloatArray | None = None) -> Sums:
+    def _subject_means(self, records: IntArray, rows: IntArray, weights: FloatArray | None = None) -> CentredSums:
         """Return sums over subjects with several records (S, k) of their means in each column: (W, Q)."""
         width, q = len(self._member), self.n_questions
         n, s, sq = np.zeros((width, 1 if self.complete else q)), np.zeros((width, q)), np.zeros((width, q))
@@ -145,7 +145,7 @@ class UnitValues:
             n += np.tensordot(weight, (count > 0).astype(np.float64), axes=1)
             s += np.tensordot(weight, mean, axes=1)
             sq += np.tensordot(weight, mean**2, axes=1)
-        return Sums(n, s, sq)
+        return CentredSums(n, s, sq)
 
     def by_subject(self, values: NDArray[np.floating]) -> FloatArray:
         """Return the mean of values (n, ...) over each subject's images, all labels together; NaN where it has none."""
@@ -156,7 +156,7 @@ class UnitValues:
         np.add.at(total, self.part.subject, np.where(known, values, 0.0))
         return np.asarray(total / np.where(count > 0, count, np.nan))
 
-    def resampled(self, weights: FloatArray) -> Sums:
+    def resampled(self, weights: FloatArray) -> CentredSums:
         """Return the sums with each subject counted `weights` (b, subjects) times, under the observed labels."""
         part, labels = self.part, self.part.units.label_set
         if self.units == IMAGES:
@@ -168,7 +168,7 @@ class UnitValues:
         found = self._product(own[:, None, :] * weights[:, subject[self._single]], self._table)
         for records in self._many:
             extra = [self._subject_means(records, labels[records], w[subject[records[:, 0]]]) for w in weights]
-            found = Sums(*(a + np.stack(b) for a, b in zip(found, zip(*extra, strict=True), strict=True)))
+            found = CentredSums(*(a + np.stack(b) for a, b in zip(found, zip(*extra, strict=True), strict=True)))
         return found
 
 

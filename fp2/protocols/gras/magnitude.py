@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from fp2.protocols.gras.json_numbers import rounded
 from fp2.protocols.gras.resampling import Null, means
 from fp2.protocols.gras.welch import Welch
-from fp2.stats.core.numeric import FloatArray
+from fp2.stats.core.numeric import FloatArray, rounded
 
 _Z = 1.959963984540054
 

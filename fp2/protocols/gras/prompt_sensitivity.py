@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums
-from fp2.protocols.gras.json_numbers import nested, rounded
+from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, CentredSums
 from fp2.protocols.gras.resampling import TraitTests
-from fp2.stats.core.numeric import BoolArray, FloatArray
+from fp2.stats.core.numeric import BoolArray, FloatArray, nested, rounded
 
 _FLIP_DRAWS = 20
 
@@ -156,7 +155,7 @@ def rank_agreement(means: FloatArray) -> float:
 
 
 def prompt_sensitivity(
-    answers: GrasAnswers, tests: TraitTests, sums: list[Sums], significant: BoolArray, outcome: str
+    answers: GrasAnswers, tests: TraitTests, sums: list[CentredSums], significant: BoolArray, outcome: str
 ) -> dict[str, Any]:
     """Return the tests per image set and trait (`sets`), and what templates do to differences (`attributes`).
 
@@ -164,7 +163,7 @@ def prompt_sensitivity(
     ----------
     answers, tests
         The answers, and their tests in one unit.
-    sums : list of Sums
+    sums : list of CentredSums
         Under the observed labels.
     significant : array of bool, shape (A, K)
         Traits in which the step-down test finds a difference between groups.
@@ -202,13 +201,13 @@ def _image_set(answers: GrasAnswers, tests: TraitTests, number: int, outcome: st
     }
 
 
-def _differences(tests: TraitTests, sums: list[Sums], significant: BoolArray) -> list[dict[str, Any]]:
+def _differences(tests: TraitTests, sums: list[CentredSums], significant: BoolArray) -> list[dict[str, Any]]:
     """Return per attribute how often signs flip, observed and expected by chance, and the rank correlation."""
     observed = tests.group_means(sums)
     permuted: dict[str, list[float]] = {name: [] for name in observed}
     for batch in tests.permuted(_FLIP_DRAWS):
         for b in range(len(batch[0].total)):
-            one = [Sums(*(x[b : b + 1] for x in part)) for part in batch]
+            one = [CentredSums(*(x[b : b + 1] for x in part)) for part in batch]
             for name, (means, _) in tests.group_means(one).items():
                 permuted[name].append(sign_flips(means))
     out = []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fp2.protocols.gras.answers import GrasAnswers
-from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, Sums, UnitValues
+from fp2.protocols.gras.group_sums import IMAGES, SUBJECTS, CentredSums, UnitValues
 from fp2.protocols.gras.grouping import Grouping, LabelPermuter
 from fp2.protocols.gras.options import GrasOptions
 from fp2.protocols.gras.score import MEASURES, cell_scores
@@ -94,7 +94,7 @@ class TraitTests:
             out[list(part.attributes)] = values.constant
         return out
 
-    def tests(self, sums: list[Sums]) -> Welch:
+    def tests(self, sums: list[CentredSums]) -> Welch:
         """Return the tests of every attribute, each (b, A, Q); `sums` has an entry per image set."""
         found: dict[int, Welch] = {}
         for part, values, own in zip(self.grouping.sets, self.values, sums, strict=True):
@@ -104,7 +104,7 @@ class TraitTests:
         order = [found[number] for number in range(len(found))]
         return Welch(*(np.stack(parts, axis=1) for parts in zip(*order, strict=True)))
 
-    def observed(self) -> tuple[Welch, list[Sums]]:
+    def observed(self) -> tuple[Welch, list[CentredSums]]:
         """Return the tests under the observed labels, b = 1, and the sums behind them."""
         sums = [values.observed() for values in self.values]
         return self.tests(sums), sums
@@ -139,7 +139,7 @@ class TraitTests:
         adjusted = step_down_max_t(self.evidence(observed)[0], null.evidence)
         return adjusted.reshape(len(self.grouping.attributes), self.shape[0])
 
-    def group_means(self, sums: list[Sums]) -> dict[str, tuple[FloatArray, FloatArray]]:
+    def group_means(self, sums: list[CentredSums]) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Return per attribute the group means (G, K, T) and the overall mean (K, T), in the outcome's units."""
         found = {}
         for part, values, own in zip(self.grouping.sets, self.values, sums, strict=True):
@@ -149,7 +149,7 @@ class TraitTests:
                 found[number] = groups, mean[part.overall(place)].reshape(self.shape)
         return {name: found[a] for a, name in enumerate(self.grouping.names)}
 
-    def null(self, permutations: int, visit: Callable[[list[Sums]], None] = lambda sums: None) -> Null:
+    def null(self, permutations: int, visit: Callable[[list[CentredSums]], None] = lambda sums: None) -> Null:
         """Permute label rows across subjects within each image set, the same for all questions.
 
         `visit` is called with the sums of each batch.
@@ -175,13 +175,13 @@ class TraitTests:
             np.concatenate([batch.evidence for batch in batches]),
         )
 
-    def permuted(self, n: int) -> Iterator[list[Sums]]:
+    def permuted(self, n: int) -> Iterator[list[CentredSums]]:
         """Yield the sums under the first `n` permutations of the null, in batches."""
         permuters = [LabelPermuter(part, self.seed, _NULL + 2 * k) for k, part in enumerate(self.grouping.sets)]
         for b in self._batches(n):
             yield [values.permuted(p.draw(b)) for values, p in zip(self.values, permuters, strict=True)]
 
-    def resamples(self, n: int) -> Iterator[list[Sums]]:
+    def resamples(self, n: int) -> Iterator[list[CentredSums]]:
         """Yield the sums of `n` bootstrap resamples of the subjects of each image set, in batches."""
         streams = [stream(self.seed, _BOOTSTRAP + 2 * k) for k in range(len(self.values))]
         for b in self._batches(n):

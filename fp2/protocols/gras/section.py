@@ -85,7 +85,7 @@ def _unit_lines(label: str, score: Mapping[str, Any], size: Mapping[str, Any]) -
     first.append(number(found["value"], 2), style="bold")
     first.append(" published orientation (ideal 0), ")
     first.append(number(score["seed_orientation"], 2), style="bold")
-    first.append(" seed orientation (ideal 100)")
+    first.append(" orientation of the abstract (ideal 100)")
     p = probability(found["p_value"])
     ends = f"{number(found['null_low'], 1)} to {number(found['null_high'], 1)}"
     null = Text(f"  null mean {number(found['null_mean'], 1)} ({ends}), excess ")

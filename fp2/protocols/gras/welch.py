@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fp2.protocols.gras.group_sums import Sums
+from fp2.protocols.gras.group_sums import CentredSums
 from fp2.stats.core.numeric import BoolArray, FloatArray
 
 _VANISHING = 1e-12
@@ -39,12 +39,12 @@ class Welch(NamedTuple):
     gap: FloatArray
 
 
-def welch(sums: Sums, scale: FloatArray, constant: BoolArray, large: BoolArray) -> Welch:
+def welch(sums: CentredSums, scale: FloatArray, constant: BoolArray, large: BoolArray) -> Welch:
     """Return the tests of the groups of `sums` (b, G, Q), each (b, Q).
 
     Parameters
     ----------
-    sums : Sums
+    sums : CentredSums
     scale : array, shape (Q,)
         Mean square of the columns.
     constant : array of bool, shape (Q,)

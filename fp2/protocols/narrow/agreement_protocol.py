@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.text import Text
 
 from fp2.errors import Fp2Error
 from fp2.protocols.base import Collected, EvaluationProtocol, Inputs, Job
 from fp2.protocols.fhibe.scores.analysis import disparity_rows, highest_disparities
 from fp2.protocols.fhibe.scores.benchmark import BenchmarkOptions, benchmark
+from fp2.protocols.fhibe.scores.figures import large_top, short_group
 from fp2.protocols.narrow.agreement import (
     JACCARD,
     MEASURES,
@@ -27,11 +30,13 @@ from fp2.protocols.narrow.agreement import (
     read_shapes,
     similarity,
 )
+from fp2.protocols.narrow.figures import by_group
 from fp2.protocols.narrow.truth import Person, people_of
 from fp2.protocols.option_types import Flag, Range
 from fp2.protocols.row_methods import ROW_METHODS
-from fp2.protocols.task_files import given_files
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
+from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
+from fp2.report.reading import cut_label, number, plain
+from fp2.report.section import Block, Results, Section
 from fp2.results import NO_MODEL, Analysis
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
@@ -61,7 +66,7 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
     asks = False
     scoring = "none"
     methods = ROW_METHODS
-    sections = ("fp2.protocols.narrow.agreement_section:AgreementSection",)
+    sections = ("fp2.protocols.narrow.agreement_protocol:AgreementSection",)
 
     def title(self, inputs: Inputs) -> str:
         """Return the title of the report."""
@@ -89,8 +94,8 @@ class AnnotatorAgreement(EvaluationProtocol[AgreementOptions]):
                 outcomes.append(_outcome(kind, given))
                 tick()
         if not outcomes:
-            fix = "An annotation needs a second one of the same person in the same image, by somebody else"
-            raise Fp2Error("nobody was annotated twice", where="task.files", fix=fix)
+            fix = "Give a second annotation of the same people in the same images, by another annotator"
+            raise Fp2Error("no person has two annotations", where="task.files", fix=fix)
         scores = pd.DataFrame(rows, columns=LONG)
         return Collected(
             tables=score_tables(inputs.people, scores), model={"name": NO_MODEL}, facts={"outcomes": outcomes}
@@ -185,3 +190,60 @@ def _own_labels(people: pd.DataFrame) -> dict[str, dict[Unit, Labels]]:
         name: {unit: frozenset(cell) for unit, cell in zip(units, people[ATTRIBUTE_PREFIX + name], strict=True)}
         for name in attribute_columns(people)
     }
+
+
+_DRAWN = 6
+
+
+class AgreementSection(Section):
+    """A table of kinds and attributes, and their agreement by group."""
+
+    name = "annotator_agreement"
+    title = "Agreement of annotators"
+
+    def context(self, block: Block, results: Results, min_cell: int) -> dict[str, Any]:
+        """Return the tables, without groups of fewer than `min_cell` subjects."""
+        return {
+            "outcomes": [
+                {**one, "rows": [{**row, "label": cut_label(row["cut"])} for row in one["benchmark"]["rows"]]}
+                for one in block["outcomes"]
+            ],
+            "top": [
+                {**line, **{end: short_group(line[end]) for end in ("worst", "best")}}
+                for line in large_top(block, min_cell)
+            ],
+            "alts": {name: alt for name, alt, _ in _files(block, min_cell)},
+        }
+
+    def figures(self, block: Block, results: Results, folder: Path, min_cell: int) -> Iterator[Path]:
+        """Draw the agreement by group."""
+        for name, _, place in _files(block, min_cell):
+            one = block["outcomes"][place]
+            yield by_group(_groups(one, min_cell), results, folder / name, plain(one["label"]), one["measure"])
+
+    def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
+        """Return one line per kind."""
+        lines = []
+        for one in block["outcomes"]:
+            alpha = "" if one["alpha"] is None else f", Krippendorff's alpha {number(one['alpha'], 2)}"
+            words = f"{plain(one['label'])}: {number(one['mean'])} ({one['measure']}{alpha})"
+            lines.append(Text(f"{words}, {one['n_annotators']} annotators, {one['n_compared']:,} people in images"))
+        return lines
+
+
+def _groups(one: Any, min_cell: int) -> list[dict[str, Any]]:
+    """Return the groups of every cut with the mean over subjects, and no interval."""
+    return [
+        {"cut": row["cut"], **group, "value": group["mean"], "low": None, "high": None}
+        for row in one["benchmark"]["rows"]
+        for group in row["ours"]["groups"]
+        if group["n_subjects"] >= min_cell and group["mean"] is not None
+    ]
+
+
+def _files(block: Block, min_cell: int) -> list[tuple[str, str, int]]:
+    return [
+        (f"annotator_agreement_{place}.png", f"Agreement by group: {plain(one['label'])}", place)
+        for place, one in enumerate(block["outcomes"][:_DRAWN])
+        if _groups(one, min_cell)
+    ]

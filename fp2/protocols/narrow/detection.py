@@ -93,7 +93,7 @@ def score_boxes(task: NarrowTask, group: list[Person], found: list[Prediction], 
     scores.left_out[f"without a {'face' if face else 'person'} box in the data"] += len(group) - len(judged)
 
 
-def score_masks(task: NarrowTask, group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
+def score_masks(group: list[Person], found: list[Prediction], scores: TaskScores) -> None:
     """Add the rows of one image: `group` are the people in it, `found` the predicted masks.
 
     Raises

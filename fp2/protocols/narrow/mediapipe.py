@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from fp2.plugins import read_options
 from fp2.protocols.narrow.models import ImageInput, ModelSpec
 from fp2.protocols.narrow.predictions import Prediction, read_rle
 from fp2.protocols.option_types import Range
+from fp2.text import printable
 
 if TYPE_CHECKING:
     from fp2.config import Config
@@ -104,18 +106,21 @@ class MediaPipe:
 
     def _start(self) -> subprocess.Popen[bytes]:
         python = ensure_environment(self._state, "mediapipe", REQUIREMENTS)
-        command = [str(python), str(WORKER), self._task, json.dumps(self._settings)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert self._process.stdout is not None
-        if not self._process.stdout.readline():
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-            fix = "Remove the folder and run again; a server without a display may lack libgl1"
-            raise Fp2Error("MediaPipe cannot start in its environment", where=str(python.parents[1]), fix=fix)
-        return self._process
+        # -P: `import mediapipe` in the worker means the package, and not this file beside it
+        command = [str(python), "-P", str(WORKER), self._task, json.dumps(self._settings)]
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                process.kill()
+                process.wait()
+                errors.seek(0)
+                said = errors.read().decode("utf-8", "replace").strip().splitlines()
+                what = f"MediaPipe cannot start: {printable(said[-1], 200) if said else 'it said nothing'}"
+                fix = "Remove the folder and run again; a server without a display may lack libgl1"
+                raise Fp2Error(what, where=str(python.parents[1]), fix=fix)
+        self._process = process
+        return process
 
 
 # -- its virtual environment

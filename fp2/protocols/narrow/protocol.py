@@ -194,7 +194,7 @@ class FhibeNarrow(EvaluationProtocol[NarrowOptions]):
     tables: ClassVar = {**MEASURED, TABLE: "predictions of narrow models"}
     sections = (
         "fp2.protocols.narrow.section:NarrowSection",
-        "fp2.protocols.narrow.comparison_section:ComparisonSection",
+        "fp2.protocols.narrow.model_comparison:ComparisonSection",
         SUMMARY_SECTION,
     )
 

@@ -226,7 +226,7 @@ def score_images(
         elif task.form == BOX:
             score_boxes(task, group, own, scores)
         elif task.form == MASK:
-            score_masks(task, group, own, scores)
+            score_masks(group, own, scores)
         elif task.form == PARTS:
             score_parts(group, own, scores)
         else:

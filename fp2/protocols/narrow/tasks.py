@@ -18,7 +18,7 @@ from fp2.cuts import check_may_leave
 from fp2.data.base import OmitDefault
 from fp2.data.fhibe.vocab import SEGMENT_CLASSES
 from fp2.errors import Fp2Error, nearest
-from fp2.protocols import task_files
+from fp2.protocols import task_tables
 from fp2.protocols.fhibe.scores.conditions import names_in
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.option_types import Flag, Names, Range
@@ -94,7 +94,7 @@ _ALL = (
     NarrowTask(
         "body_part_detection", "Body part detection", IMAGE, PARTS, "accuracy",
         {
-            "accuracy": "share of the predicted body parts whose presence is told correctly at a probability of 0.5",
+            "accuracy": "share of the predicted body parts whose presence is predicted correctly at a threshold of 0.5",
             "recall": "mean over the parts that are there of the share of the thresholds 0.5, 0.55 ... 0.95 reached",
         },
     ),
@@ -212,7 +212,7 @@ def given_files(files: Mapping[str, Any]) -> dict[str, Any]:
     Fp2Error
         For an unknown key, or one of the two files of LPIPS without the other.
     """
-    given = task_files.given_files(files, FILES, several=TASKS)
+    given = task_tables.given_files(files, FILES, several=TASKS)
     if ("lpips_network" in given) != ("lpips_weights" in given):
         raise Fp2Error("LPIPS needs both of its files", where="task.files", fix="Give lpips_network and lpips_weights")
     return given

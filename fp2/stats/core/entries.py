@@ -135,7 +135,7 @@ def cell_means(entries: Entries) -> Cells:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SubjectMeans:
     """One group's subject means (n_g,) of one outcome, and the number of images with a value behind them."""
 
     name: str
@@ -144,14 +144,16 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Samples:
+class SubjectMeansByGroup:
     """The groups with enough subjects, by name; `dependent`: some subject counts in more than one of them."""
 
-    groups: tuple[Sample, ...]
+    groups: tuple[SubjectMeans, ...]
     dependent: bool
 
 
-def subject_samples(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, min_subjects: int = 10) -> Samples:
+def subject_means_by_group(
+    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, min_subjects: int = 10
+) -> SubjectMeansByGroup:
     """Return the subject means of one outcome in every group with at least `min_subjects` known ones.
 
     values, groups, subjects (n,): one entry per (answer, group), NaN = missing. Raises ValueError as `read_entries`.
@@ -168,7 +170,7 @@ def subject_samples(values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, m
         here = known & (cells.group == code)
         if here.sum() >= max(min_subjects, 2):
             images = int((present & (entries.group == code)).sum())
-            kept.append(Sample(name, cells.mean[here, 0], images))
+            kept.append(SubjectMeans(name, cells.mean[here, 0], images))
             members.append(cells.subject[here])
     everyone = np.concatenate(members) if members else np.zeros(0, dtype=np.intp)
-    return Samples(tuple(kept), len(np.unique(everyone)) < len(everyone))
+    return SubjectMeansByGroup(tuple(kept), len(np.unique(everyone)) < len(everyone))

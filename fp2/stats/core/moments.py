@@ -155,7 +155,7 @@ def pair_error(found: GroupMoments, g: int, h: int) -> FloatArray:
 def max_t_squared(found: GroupMoments, less: FloatArray | None = None) -> FloatArray:
     """Return the largest squared studentised contrast of the means, (b, m); 0/0 = 0, x/0 = infinity.
 
-    Over pairs of valid groups and, times `all_contrasts(k)`, over all contrasts of k groups (Scheffe 1953): a group
+    Over pairs of valid groups and, times `contrast_weight`, over all contrasts of the groups (Scheffe 1953): a group
     apart from the others shows in a pair, means in even steps show in all of them together. Where groups have common
     subjects, or a group has no spread, pairs alone count. `less` (G, 1, m) is subtracted from the means first (the
     bootstrap compares with what was observed). NaN where fewer than two groups are valid.
@@ -176,10 +176,15 @@ def max_t_squared(found: GroupMoments, less: FloatArray | None = None) -> FloatA
                 gap = np.where(gap <= NO_GAP, 0.0, gap / error)
         np.maximum(best, gap, out=best)
     n_valid = found.valid.sum(axis=0)
-    if found.correlation is None and len(mean) > 2:
-        share = np.array([all_contrasts(k) for k in range(len(mean) + 1)])[n_valid]
-        np.maximum(best, share**2 * squared_contrast(mean, found.error), out=best)
+    weight = np.array([contrast_weight(found, k) for k in range(len(mean) + 1)])
+    if weight.any():
+        np.maximum(best, weight[n_valid] ** 2 * squared_contrast(mean, found.error), out=best)
     return np.where(n_valid >= 2, best, np.nan)
+
+
+def contrast_weight(found: GroupMoments, n_groups: int) -> float:
+    """Return `all_contrasts` of so many groups; 0 where groups have common subjects."""
+    return 0.0 if found.correlation is not None else all_contrasts(n_groups)
 
 
 @cache

@@ -1,8 +1,9 @@
-"""What all statistics share: array types, finite numbers, random streams, the memory budget of a batch."""
+"""What all statistics share: array types, finite and rounded numbers, random streams, the memory budget of a batch."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +27,15 @@ def stream(seed: int, *key: int) -> np.random.Generator:
     Streams are consumed row by row, so that results do not depend on how the draws are cut into batches.
     """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def rounded(value: float, digits: int = 6) -> float | None:
+    """Return `value` with `digits` significant digits, None where it is not finite."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def nested(values: NDArray[Any], digits: int = 6) -> Any:
+    """Return an array as nested lists of `rounded` numbers."""
+    if values.ndim == 0:
+        return rounded(float(values), digits)
+    return [nested(part, digits) for part in values]

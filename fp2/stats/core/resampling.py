@@ -18,7 +18,7 @@ from fp2.stats.core.permutation import Permuter
 from fp2.stats.core.sums import Cross, Sums, group_sums
 from fp2.stats.core.units import Prepared, UnitData
 
-UNEVEN = 1.25
+UNEVEN_IMAGES = 1.25
 """Ratio of two groups' mean images a subject from which the variance of a score's means follows from the images."""
 V0_PERMUTATION = 1.0
 V0_BOOTSTRAP = 3.0
@@ -55,13 +55,13 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     ANOVA estimator over units. The mean of a subject with one image varies more than that of a subject with six: for
     scores that are nearly always 0, a group with one image a subject differs in 33 % of data sets without a gap. For a
     yes/no outcome it counts where units have different numbers of images, for a score where groups have: means of
-    images a subject that differ by the factor `UNEVEN`. NaN elsewhere. Relabelling changes
-    nothing of it. None if no outcome has it.
+    images a subject that differ by the factor `UNEVEN_IMAGES`. NaN elsewhere. Relabelling changes nothing of it. None
+    if no outcome has it.
     """
     count, total = p.data.count, p.total
     known = count > 0
     largest = count.max(axis=0)
-    uneven = (np.where(known, count, largest) < largest).any(axis=0) & (pooled | _uneven_groups(p))
+    uneven = (np.where(known, count, largest) < largest).any(axis=0) & (pooled | _uneven_images(p))
     if not uneven.any():
         return None
     mean = np.where(known, total / np.where(known, count, 1.0), 0.0)
@@ -77,14 +77,14 @@ def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:
     return np.where(uneven, icc, np.nan)
 
 
-def _uneven_groups(p: Prepared) -> BoolArray:
-    """Return whether the mean numbers of images per subject of an outcome's groups differ by the factor `UNEVEN`."""
+def _uneven_images(p: Prepared) -> BoolArray:
+    """Return whether the mean images a subject of an outcome's groups differ by the factor `UNEVEN_IMAGES`."""
     member = p.units.label_sets[p.units.label_set].T.astype(np.float64)
     answered = member @ (p.data.count > 0).astype(np.float64)
     mean = (member @ p.data.count) / np.maximum(answered, 1.0)
     counts = p.eligible & (answered > 0)
     most, least = np.where(counts, mean, -np.inf).max(axis=0), np.where(counts, mean, np.inf).min(axis=0)
-    uneven: BoolArray = most >= UNEVEN * least
+    uneven: BoolArray = most >= UNEVEN_IMAGES * least
     return uneven
 
 

@@ -3,8 +3,8 @@
 - `subjects`: every subject counts alike, with its mean over images; the test of a disparity row.
 - `images`: every image counts alike, so that subjects with more images count more. The standard error is that of a
   ratio of sums over subjects, since images of one subject are not independent.
-- `adjusted`: every subject counts alike, with covariates held equal in a linear model (`fp2.stats.adjusted`). Residuals
-  of the model without groups are permuted (Freedman and Lane 1983).
+- `adjusted`: every subject counts alike, with covariates held constant in a linear model (`fp2.stats.adjusted`).
+  Residuals of the model without groups are permuted (Freedman and Lane 1983).
 
 A permutation gives each subject the group labels of another. Missing values stay with the subject that lacks them.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from fp2.stats.adjusted import NOT_SEPARABLE, Design, Fit, difference, fit_model
 from fp2.stats.core.entries import Entries
-from fp2.stats.core.moments import GroupMoments, all_contrasts, max_t_squared, pair_table, range_of_means
+from fp2.stats.core.moments import GroupMoments, contrast_weight, max_t_squared, pair_table, range_of_means
 from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray
 from fp2.stats.core.permutation import Labels, Permuter
 from fp2.stats.core.resampling import studentised_moments, with_agreement
@@ -172,7 +172,7 @@ class GroupMeans:
         return GapTest(
             mean=found.mean[valid, 0, j] * scale, size=found.n[valid, 0, j], error=error, own_error=error,
             null=square, own=square, permuted=permuted,
-            overall=0.0 if found.correlation is not None else all_contrasts(len(valid)), yes_no=False,
+            overall=contrast_weight(found, len(valid)), yes_no=False,
             shared=np.ones(len(error)), t_error=error, df=table.df[seen, j],
             group_error=np.sqrt(found.error[valid, 0, j]) * scale, skewness=nothing, share=nothing, reach=nothing,
         )  # fmt: skip
@@ -210,7 +210,7 @@ def _of_images(sums: FloatArray, eligible: BoolArray) -> GroupMoments:
 
 
 class AdjustedMeans:
-    """The estimator `adjusted`: group means with covariates held equal.
+    """The estimator `adjusted`: group means with covariates held constant.
 
     Parameters
     ----------

@@ -151,13 +151,13 @@ def test_a_short_key_is_no_secret() -> None:
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("model.api_key_env=sk-abcdefghijklmnopqrst", "looks like a key"),
-        ("model.api_key_env=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", "looks like a key"),
-        ("model.api_key_env=a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6", "looks like a key"),
-        ("model.api_key_env=abcdefghiJKLMNOPQrstuvwxyzABCDEFGH", "looks like a key"),
+        ("model.api_key_env=sk-abcdefghijklmnopqrst", "looks like an API key"),
+        ("model.api_key_env=hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", "looks like an API key"),
+        ("model.api_key_env=a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d6", "looks like an API key"),
+        ("model.api_key_env=abcdefghiJKLMNOPQrstuvwxyzABCDEFGH", "looks like an API key"),
         ("model.api_key_env=my-key", "not the name of an environment variable"),
         ("model.api_key_env='two words'", "not the name of an environment variable"),
-        ("model.revision=sk-abcdefghijklmnopqrst", "looks like a key"),
+        ("model.revision=sk-abcdefghijklmnopqrst", "looks like an API key"),
     ],
 )
 def test_a_key_in_the_config_is_refused_and_written_nowhere(

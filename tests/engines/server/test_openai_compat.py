@@ -21,9 +21,8 @@ from PIL import ImageOps
 
 from fp2.data.pixels import open_rgb, pixel_sha256
 from fp2.engines.server import client as server_http
-from fp2.engines.server.address import parse_addresses
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.options import ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.replies import retry_after
 from fp2.errors import Fp2Error
 from fp2.runs.local_paths import overrides_without_places, with_places, without_places

@@ -39,19 +39,25 @@ CHAT, SYSTEMONE, DECISIONS = "/v1/chat/completions", "/v1/systemone", "/v1/decis
 DARK = Question("dark", "p", "Is this picture dark? Answer Yes or No.", "yes_no")
 MOOD = Question("mood", "p", "Which is it?\n{options}", "choice", choices=("dark", "bright", "neither"))
 IMAGES = partial(systemone, field_name="images", mass=True)
+URLS = partial(systemone, field_name="urls", mass=True)
 BLIND_TO_PICTURES = partial(systemone, field_name="none")
 
 ROUTES: dict[str, dict[str, Any]] = {
     "systemone assets": {SYSTEMONE: systemone},
     "systemone images": {SYSTEMONE: IMAGES},
+    "systemone urls": {SYSTEMONE: URLS},
     "decisions parts": {DECISIONS: decisions},
     "decisions options": {DECISIONS: named_decisions},
     "logprobs": {CHAT: tokens},
 }
-MASSES = {"systemone assets": None, "systemone images": 0.5, "decisions parts": None, "decisions options": 0.25}
+MASSES = {
+    "systemone assets": None, "systemone images": 0.5, "systemone urls": 0.5, "decisions parts": None,
+    "decisions options": 0.25,
+}  # fmt: skip
 METHODS = {
     "systemone assets": {"name": "systemone/1", "form": "assets"},
     "systemone images": {"name": "systemone/1", "form": "images"},
+    "systemone urls": {"name": "systemone/1", "form": "urls"},
     "decisions parts": {"name": "decisions/1", "form": "parts"},
     "decisions options": {"name": "decisions/1", "form": "options"},
     "logprobs": {"name": "top_logprobs/2", "top": 20},

@@ -13,9 +13,8 @@ from fake_server import FakeServer, Reply, Seen, completion, serving, text_of, w
 
 from fp2.engines.server import client as server_http
 from fp2.engines.server import pool as server_pool
-from fp2.engines.server.address import parse_addresses
 from fp2.engines.server.engine import OpenAICompatEngine
-from fp2.engines.server.options import ServerOptions, ServerSpec
+from fp2.engines.server.options import ServerOptions, ServerSpec, parse_addresses
 from fp2.engines.server.pool import FAILURES, FIRST_REST, LONGEST_REST, Pool, Server
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask

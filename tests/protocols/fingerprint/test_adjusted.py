@@ -54,7 +54,7 @@ def test_planted_confounding_goes_and_planted_effects_stay(monkeypatch: pytest.M
     assert {row["family_size"] for row in block["rows"]} == {6}
     results = {"probes": [{"id": p, "label": p.title()} for p in rows], "cuts": ["skin"]}
     line = " ".join(str(text) for text in AdjustedSection().lines(block, results, 10))
-    assert "with age, brightness held equal, still different: Occupation by skin" in line
+    assert "with age, brightness held constant, still different: Occupation by skin" in line
     assert "no longer found: Trust by skin" in line
 
 

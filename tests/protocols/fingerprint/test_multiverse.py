@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from fp2.protocols.fingerprint.multiverse import choices as module
-from fp2.protocols.fingerprint.multiverse.choices import choices_of
-from fp2.protocols.fingerprint.multiverse.outcomes import outcomes_of
+from fp2.protocols.fingerprint.multiverse.choices import choices_of, outcomes_of
 from fp2.protocols.fingerprint.multiverse.section import MultiverseSection
 from fp2.protocols.fingerprint.multiverse.supplement import STEPS, Multiverse
 from fp2.protocols.fingerprint.settings import ComparedRun

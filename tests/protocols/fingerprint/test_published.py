@@ -160,8 +160,8 @@ def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, C
     assert all(row["hidden"] == (table["cut"] == "skin") for table in hidden for row in table["rows"])
     assert all(step is None for row in hidden[0]["rows"] for step in row["steps"])
     lines = [str(line) for line in PublishedSection().lines(block, results, 40)]
-    assert "by the page's rule, skin: composite not shown (small groups)" in lines[0]
-    assert "by the page's rule, age: composite 0." in lines[1]
+    assert "by the rule of the Fingerprint² page, skin: composite not shown (small groups)" in lines[0]
+    assert "by the rule of the Fingerprint² page, age: composite 0." in lines[1]
     skin, age = PublishedSection().beside([block, block], 40)
     assert skin.rows["composite, page"] == skin.rows["occupation, page"] == ["small groups"] * 2
     assert [cell == "small groups" for cell in age.rows["occupation, page"]] == [False, False]
@@ -171,7 +171,7 @@ def test_a_row_that_rests_on_a_small_group_is_not_shown(found: tuple[Analysis, C
     ("words", "said"),
     [
         (("scorer=stereotype",), "needs the scorer valence"),
-        (("probe.select=[authority]",), "probes that the battery does not have"),
+        (("probe.select=[authority]",), "probes that this battery lacks"),
     ],
 )
 def test_what_the_rule_is_not_about_is_refused_in_one_line(

@@ -37,7 +37,7 @@ def test_the_page_shows_both_orientations_beside_the_null_mean(results: dict[str
         for value in (score["seed_orientation"], score["published_orientation"]["value"]):
             assert f"<strong>{value:.2f}</strong>" in page
         assert f"{score['published_orientation']['null_mean']:.2f} (" in page
-    assert "seed orientation (ideal 100)" in page
+    assert "orientation of the abstract (ideal 100)" in page
     assert "published orientation" in page
     assert "cannot be checked" in page
 

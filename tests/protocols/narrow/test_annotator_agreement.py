@@ -124,4 +124,4 @@ def test_annotations_of_others_only_are_no_result(
 ) -> None:
     (own_root / "labels.csv").write_text("image_id,annotator,hair\nelsewhere,a,x\n")
     assert main(_words(world, own_root, f"task.files.labels={own_root / 'labels.csv'}")) != 0
-    assert "nobody was annotated twice" in capsys.readouterr().err
+    assert "no person has two annotations" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from fp2.data.fhibe.geometry import Box, Geometry, Keypoint
 from fp2.protocols.narrow import detection, published
 from fp2.protocols.narrow.body_parts import score_parts, visible_parts
 from fp2.protocols.narrow.predictions import Prediction, encode_mask
-from fp2.protocols.narrow.published_masks import filled_polygons
+from fp2.protocols.narrow.published import filled_polygons
 from fp2.protocols.narrow.tasks import NO_SUBJECT, TaskScores, narrow_task
 from fp2.protocols.narrow.truth import Person
 from fp2.protocols.narrow.validation_rate import validation_rate
@@ -77,7 +77,7 @@ def test_masks_are_compared_with_their_outline() -> None:
     inside[1:5, 1:5] = True  # 16 pixels with the outline; 9 centres are inside
     scores = TaskScores(published=True)
     said = [Prediction("i", mask=encode_mask(inside))]
-    detection.score_masks(narrow_task("person_segmentation"), [person], said, scores)
+    detection.score_masks([person], said, scores)
     (row,) = scores.rows
     assert row["published_ar_mask"] == 1.0
     assert row["iou"] == pytest.approx(9 / 16)

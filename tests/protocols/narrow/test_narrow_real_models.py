@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,28 @@ def test_mediapipe_answers_through_its_pipe(name: str, monkeypatch: pytest.Monke
     assert len(said[0]) == len(said[1])
     for one in said[0]:
         assert (one.mask["size"] == [120, 100]) if one.mask else (one.box is not None)
+
+
+def test_the_worker_takes_the_package_and_not_a_file_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "mediapipe.py"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("FP2_MEDIAPIPE_PYTHON", sys.executable)
+    package.write_text(
+        "from types import SimpleNamespace as One\n__version__ = 'made up'\n"
+        "box = One(xmin=0.1, ymin=0.2, width=0.5, height=0.25)\n"
+        "found = One(location_data=One(relative_bounding_box=box), score=[0.75])\n"
+        "detector = One(process=lambda pixels: One(detections=[found]))\n"
+        "solutions = One(face_detection=One(FaceDetection=lambda **settings: detector))\n"
+    )
+    _, model = build_model(load_spec("mediapipe_face"), Config())
+    try:
+        (one,) = model.predict(_image())
+    finally:
+        model.close()
+    assert (one.box, one.score) == ((10.0, 24.0, 50.0, 30.0), 0.75)
+    package.write_text("raise ImportError('libGL.so.1 is missing')")
+    with pytest.raises(Fp2Error, match=r"MediaPipe cannot start: ImportError: libGL\.so\.1 is missing"):
+        model.predict(_image())
 
 
 def test_an_incomplete_environment_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None
     out, marked, returns = rows.copy(), pd.Series(False, index=rows.index), False
     for name in rows.select_dtypes(exclude="number").columns:
         texts = [text for text in rows[name].unique() if isinstance(text, str)]
-        changed = {text: quoted(text) for text in texts if quoted(text) != text}
+        changed = {text: safe for text in texts if (safe := quoted(text)) != text}
         returns = returns or any("\r" in text for text in texts)
         here = rows[name].isin(list(changed))
         out.loc[here, name] = rows.loc[here, name].map(changed)
@@ -63,10 +63,10 @@ def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None
         out[QUOTED] = marked.map({True: "true", False: ""})
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     # csv ends a line at a carriage return that is in no quotes, and does not quote it by itself
-    if returns:
-        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    else:
-        out.to_csv(path, sep=separator, index=False, quoting=csv.QUOTE_MINIMAL, lineterminator="\n")
+    out.to_csv(
+        path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+        lineterminator="\n",
+    )  # fmt: skip
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

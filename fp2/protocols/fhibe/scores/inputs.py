@@ -93,7 +93,7 @@ def _of_columns(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOption
 def _check_metrics(options: ScoresOptions, names: Mapping[str, str | None], present: list[str], path: Path) -> None:
     if not options.metrics:
         others = [name for name in present if name not in names.values()]
-        raise Fp2Error("no metric is named, and no direction", where=str(path), fix=_name_metrics(others))
+        raise Fp2Error("no metric is given with its direction", where=str(path), fix=_name_metrics(others))
     for metric in options.metrics:
         if metric.source not in present:
             fix = nearest(metric.source, present)
@@ -165,7 +165,7 @@ def _of_run(frame: pd.DataFrame, people: pd.DataFrame, options: ScoresOptions, s
 
     scorers = [str(name) for name in frame["scorer"].unique()]
     if not options.metrics:
-        raise Fp2Error("no scorer is named, and no direction", where=str(path), fix=_name_metrics(scorers))
+        raise Fp2Error("no scorer is given with its direction", where=str(path), fix=_name_metrics(scorers))
     notes = []
     if "variant" in frame and (original := frame["variant"] == "original").any():
         if n_others := int((~original).sum()):

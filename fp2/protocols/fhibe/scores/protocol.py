@@ -25,8 +25,7 @@ from fp2.protocols.fhibe.scores.inputs import read_scores, simulated_scores
 from fp2.protocols.fhibe.scores.options import WHERE, ScoresOptions
 from fp2.protocols.fhibe.scores.summary import SUMMARY_SECTION, summarise
 from fp2.protocols.row_methods import ROW_METHODS
-from fp2.protocols.task_files import given_files
-from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, score_settings, score_tables
+from fp2.protocols.task_tables import LONG, ScoreComparison, describe_metric, given_files, score_settings, score_tables
 from fp2.results import Analysis
 from fp2.tables import attribute_columns
 

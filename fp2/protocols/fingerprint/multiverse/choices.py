@@ -1,20 +1,22 @@
-"""The choices of an analysis, and the specifications that they span."""
+"""The choices of an analysis, the specifications that they span, and the values of the outcomes under them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from fp2.scorers.outcomes import REFUSAL
+from fp2.scorers.outcomes import REFUSAL, entries_of, outcome_columns, yes_no_columns
 from fp2.tables import question_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from fp2.cuts import Cut
     from fp2.protocols.fingerprint.settings import ComparedRun
+    from fp2.scorers.base import Scorer
 
 MISSING, NEUTRAL, WORST = "missing", "neutral", "worst"
 SUBJECTS, IMAGES = "subjects", "images"
@@ -40,7 +42,7 @@ class Specification:
     unit : {"subjects", "images"}
         What counts alike in the mean of a group.
     covariates : tuple of str
-        What is held equal.
+        What is held constant.
     min_subjects : int
         Groups of fewer subjects are left out.
     """
@@ -74,7 +76,7 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
     """Return the specifications of a cut, given its memberships; choices that change nothing are left out.
 
     Refusals are an outcome of their own, so that the scorer `refusal` is no choice. Covariates are those of
-    `analysis.adjust`, or else the attributes of the run's other cuts; they are held equal between subjects only.
+    `analysis.adjust`, or else the attributes of the run's other cuts; they are held constant between subjects only.
     """
     primary = run.comparison.primary
     scorers = [primary, *(name for name in run.scorers if name not in (primary, REFUSAL))]
@@ -99,7 +101,7 @@ def choices_of(run: ComparedRun, cut: Cut, table: pd.DataFrame) -> Choices:
 
 
 def covariates_of(run: ComparedRun, cut: Cut) -> tuple[str, ...]:
-    """Return what can be held equal in a cut."""
+    """Return what can be held constant in a cut."""
     named = list(run.config.analysis.adjust) or [name for other in run.cuts for name in other.by]
     return tuple(name for name in dict.fromkeys(named) if name not in cut.by)
 
@@ -123,3 +125,88 @@ def _limited(every: Sequence[Specification], seed: int) -> tuple[Specification, 
 
     drawn = stream(seed, 9).choice(len(every) - 1, MOST - 1, replace=False) + 1
     return tuple(every[k] for k in sorted([0, *drawn.tolist()]))
+
+
+Key = tuple[str, str, int, str]
+"""Scorer, refusals, question, probe."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Every outcome as a column of (image, subject) rows, and its place by scorer, refusals, question and probe."""
+
+    wide: pd.DataFrame
+    places: Mapping[Key, int]
+    scorers: tuple[str, ...]
+
+    def place(self, specification: Specification, probe: str) -> int | None:
+        """Return the column of a probe under a specification; None where the scorer does not score it."""
+        s = specification
+        return self.places.get((s.scorer, s.refusals, s.question, probe))
+
+    def values(self, table: pd.DataFrame) -> np.ndarray:
+        """Return the values of the rows of a cut's memberships, (n, m)."""
+        return entries_of(self.wide, table).values
+
+    def yes_no(self, run: ComparedRun, values: np.ndarray) -> list[bool]:
+        """Return which columns are yes/no outcomes; a refusal in place of which a mean is taken makes it none."""
+        return yes_no_columns(values, [run.scorers[name].yes_no for name in self.scorers])
+
+
+def outcomes_of(run: ComparedRun, specifications: Sequence[Specification]) -> Outcomes:
+    """Return the outcomes that the specifications need."""
+    import pandas as pd
+
+    scores = run.scores[run.scores["scorer"] != REFUSAL]
+    number = _question_numbers(run)
+    index = pd.MultiIndex.from_frame(run.answers[["image_id", "subject_id"]].drop_duplicates())
+    wanted = dict.fromkeys((s.refusals, s.question) for s in specifications)
+    columns: dict[tuple[str, bytes], pd.Series[float]] = {}
+    places: dict[Key, int] = {}
+    for refusals, question in wanted:
+        wide = outcome_columns(_treated(_asked(scores, number, question), refusals, run.scorers))
+        for probe, scorer in cast("list[tuple[str, str]]", list(wide.columns)):
+            # a choice that changes nothing (no refusal, one question) gives the same column
+            column = wide[probe, scorer]
+            own = (scorer, column.reindex(index).to_numpy(dtype="float64").tobytes())
+            places[scorer, refusals, question, probe] = list(columns).index(own) if own in columns else len(columns)
+            columns.setdefault(own, column)
+    table = pd.concat(list(columns.values()), axis=1, keys=range(len(columns)))
+    return Outcomes(table, places, tuple(scorer for scorer, _ in columns))
+
+
+def _question_numbers(run: ComparedRun) -> dict[str, int]:
+    """Return the place of each question among those of its probe, from 1."""
+    seen: dict[str, int] = {}
+    out = {}
+    for question in run.battery.questions:
+        seen[question.probe] = seen.get(question.probe, 0) + 1
+        out[question.question_id] = seen[question.probe]
+    return out
+
+
+def _asked(scores: pd.DataFrame, number: Mapping[str, int], question: int) -> pd.DataFrame:
+    """Return the scores of one question of each probe; of all where the probe has none of that number."""
+    if question == ALL_QUESTIONS:
+        return scores
+    own = scores["question_id"].map(question_of).map(number)
+    has = (own == question).groupby(scores["probe"]).transform("any")
+    return scores[(own == question) | ~has]
+
+
+def _treated(scores: pd.DataFrame, refusals: str, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
+    """Return the scores with a value for refused answers, except where they stay missing.
+
+    Neither the mean of the answers to the question nor the bad end of the scale depends on groups, so that the
+    permutation of group labels stays exact.
+    """
+    refused = scores["refused"].astype(bool)
+    if refusals == NEUTRAL:
+        known = scores["value"].where(~refused)
+        instead = known.groupby([scores["scorer"], scores["question_id"]]).transform("mean")
+    elif refusals == WORST:
+        ends = {name: s.value_range[0] if s.higher_is_better else s.value_range[1] for name, s in scorers.items()}
+        instead = scores["scorer"].map(ends)
+    else:
+        return scores
+    return scores.assign(value=scores["value"].where(~refused, instead), refused=False)

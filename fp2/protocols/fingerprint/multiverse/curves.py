@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fp2.protocols.fingerprint.adjusted import design_of
 from fp2.protocols.fingerprint.family import shares
-from fp2.protocols.fingerprint.multiverse.choices import IMAGES, Specification
-from fp2.protocols.fingerprint.multiverse.outcomes import Outcomes
+from fp2.protocols.fingerprint.multiverse.choices import IMAGES, Outcomes, Specification
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,7 +140,7 @@ def _add_points(
     tested: SpecifiedPanel, images: _ImageTests,
 ) -> None:  # fmt: skip
     """Add the point of one specification to every curve."""
-    from fp2.stats.composite import composite_test
+    from fp2.stats.disparities import composite_test
 
     panel = tested.part(list(own.values()))
     part = _share(run) / len(run.cuts)

@@ -13,9 +13,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fp2.protocols.fingerprint.multiverse.choices import Choices, choices_of
+from fp2.protocols.fingerprint.multiverse.choices import Choices, choices_of, outcomes_of
 from fp2.protocols.fingerprint.multiverse.curves import COMPOSITE, OK, SAME_DATA, Curve, Point, curves_of
-from fp2.protocols.fingerprint.multiverse.outcomes import outcomes_of
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.scorers.outcomes import members
 
@@ -27,9 +26,8 @@ PERMUTATIONS = 1_999
 STEPS = 20
 """Ticks of each cut."""
 IMAGES_NOTE = (
-    "Specifications with images as units weigh images alike; their p-value still permutes subjects. A test that takes "
-    "images of one subject as independent is not valid; its p-value (image_p) is given for comparison, and counts "
-    "nowhere."
+    "Specifications with images as units weight images equally; their p-value still permutes subjects. A test that "
+    "takes images of one subject as independent is not valid; its p-value (image_p) is given for comparison only."
 )
 DIGITS = 6
 
@@ -119,7 +117,7 @@ def _row(run: ComparedRun, cut: str, curve: Curve, choices: Choices) -> dict[str
     """Return one curve: its joint tests, what the specifications conclude, and every point."""
     import numpy as np
 
-    from fp2.stats.specifications.curve import curve_test
+    from fp2.stats.specifications.panel import curve_test
 
     points, alpha = curve.points, run.comparison.alpha
     computed = [point for point in points if point.status == OK]
