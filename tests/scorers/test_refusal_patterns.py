@@ -27,7 +27,7 @@ def test_the_lists_are_long_enough_to_mean_something():
 def test_recall_and_precision_on_the_first_lists():
     refused, answered = flags(CASES["refusals"]), flags(CASES["answers"])
     assert refused.mean() >= 0.97
-    assert answered.mean() <= 0.03
+    assert answered.mean() <= 0.06
 
 
 def test_recall_and_precision_on_the_later_lists():
