@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fp2.scorers.base import Flag, Number, Scored, ratio
+from fp2.scorers.base import Flag, Number, Scored, check_lengths, ratio
 from fp2.scorers.labels import CONFIDENCE, LabelScale
 from fp2.scorers.lexicon import LexiconScorer
 
@@ -31,6 +31,7 @@ class Confidence(LexiconScorer):
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
         """Return the share; details: the counts `assertive`, `hedged`, and `matched`, whether any is not 0."""
-        counts = self.counts(texts, probes)
+        check_lengths(texts, probes)
+        counts = self.counts(texts)
         assertive, total = counts["assertive"], counts["assertive"] + counts["hedged"]
         return Scored(ratio(assertive, total), {**counts, "matched": total > 0})

@@ -1,7 +1,8 @@
-"""Economic valence: the balance of terms of high and of low economic status in an answer, from -1 to 1.
+"""Economic valence: the economic standing that an answer states or names, from -1 (low) to 1 (high).
 
-Terms of middle status, which the lexicon has since version 2, draw the balance to 0. An answer without any term is
-missing, not neutral: most answers do not speak of economic standing (`docs/scorers.md`).
+Version 2 (`lexicons/economic_2.yaml`) estimates the probabilities of low, middle and high standing and of none
+(`fp2.scorers.fitted`). Version 1 (`lexicons/economic.yaml`, the default of 0.3.0) is the balance of terms of high and
+of low standing. In both, an answer that names nothing of standing is missing, not neutral.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from fp2.scorers.base import Flag, Number, Scored, ratio
+from fp2.scorers.base import Flag, Number, Scored, check_lengths, ratio
+from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import ECONOMIC, LabelScale
-from fp2.scorers.lexicon import LexiconScorer
 
 
 @dataclass(frozen=True)
-class Economic(LexiconScorer):
-    """(high - low) / (high + low + middle), by the lists of the lexicon."""
+class Economic(FittedScorer):
+    """(p high - p low) / (p high + p middle + p low), missing where p none is largest; or the balance of terms."""
 
     name: str = "economic"
     higher_is_better: Flag = True
@@ -28,14 +29,19 @@ class Economic(LexiconScorer):
     lexicon_file: str = "economic_2"
 
     lists: ClassVar[tuple[str, ...]] = ("high_status", "low_status")
-    optional_lists: ClassVar[tuple[str, ...]] = ("middle_status",)
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11
     label_scale: ClassVar[LabelScale] = ECONOMIC
 
     def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
-        """Return the balance; details: the count of each list, and `matched`, whether any is not 0."""
-        counts = self.counts(texts, probes)
-        high, low = counts["high_status"], counts["low_status"]
-        total = np.sum(list(counts.values()), axis=0)
-        return Scored(ratio(high - low, total), {**counts, "matched": total > 0})
+        """Return the standing; details: `matched`, whether there is one, and probabilities or counts of terms."""
+        if load_weights(self.lexicon_file) is None:
+            check_lengths(texts, probes)
+            counts = self.counts(texts)
+            up, down = counts["high_status"], counts["low_status"]
+            return Scored(ratio(up - down, up + down), {**counts, "matched": up + down > 0})
+        found = self.probabilities(texts, probes)
+        high, middle, low, none = (found[which] for which in (1.0, 0.0, -1.0, None))
+        matched = none < np.maximum(np.maximum(high, middle), low)
+        values = np.where(matched, ratio(high - low, high + middle + low), np.nan)
+        return Scored(values, {"p_high": high, "p_middle": middle, "p_low": low, "matched": matched})

@@ -1,11 +1,10 @@
 """Lexicons: word lists in versioned YAML files, validated and hashed, and how their terms are matched in an answer.
 
 A lexicon file has the keys `name, version, description, lists` and optionally `ignore` (phrases in which no term
-counts), `scene: ignore` (no term counts in what is said of the image and of words in it, `lexicons/scene.yaml`) and
-`negators` (another file of negation words). Each list states what `negation` does to its terms, its `entries`, and
-their `size` (as a check); or the categories of `lexicons/vocabulary.yaml` that it is made of (`from`), which lexicons
-share. An entry is one term in its surface forms, separated by slashes; the first form is the name of the term:
-`mansion/mansions`. A blank in a form also matches a hyphen.
+counts). Each list states what `negation` does to its terms, its `entries`, and their `size` (as a check). An entry is
+one term in its surface forms, separated by slashes; the first form is the name of the term: `mansion/mansions`. A blank
+in a form also matches a hyphen. The categories of `lexicons/vocabulary.yaml` are looked up in the same way; no term of
+theirs counts in what is said of the image and of words in it (`lexicons/scene.yaml`).
 
 Terms are looked up in normalised text; negation is by clause. A term matches as a whole word: not inside a longer word
 ("rich" in "enrichment"), not as the last part of a compound ("rich" in "nutrient-rich"), not before a contraction
@@ -17,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -29,13 +28,13 @@ import yaml
 
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
-from fp2.scorers.base import BaseScorer, check_lengths, normalise
+from fp2.scorers.base import BaseScorer, normalise
 
 PACKAGED = Path(__file__).parent / "lexicons"
 NegationRule = Literal["drop", "turn", "keep"]
 RULES: tuple[NegationRule, ...] = ("drop", "turn", "keep")
-LIST_KEYS = ("size", "negation", "turns_to", "entries", "from")
-FILE_KEYS = ("name", "version", "description", "lists", "ignore", "scene", "documents", "negators")
+LIST_KEYS = ("size", "negation", "turns_to", "entries")
+FILE_KEYS = ("name", "version", "description", "lists", "ignore")
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,6 @@ class TermList:
         Normalised surface forms of each term; the first is its name.
     alone : frozenset of str
         Forms that count only where they are all of a clause ("Education: low").
-    not_in : mapping
-        Form -> probes whose answers it does not count in.
     """
 
     name: str
@@ -63,12 +60,11 @@ class TermList:
     turns_to: str
     entries: tuple[tuple[str, ...], ...]
     alone: frozenset[str] = frozenset()
-    not_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Negation:
-    """The words that negate a term, and their scope (`lexicons/negation.yaml`, of version 1, and `negation_2.yaml`)."""
+    """The words that negate a term, and their scope: `lexicons/negation.yaml`, of the vocabulary `negation_2.yaml`."""
 
     window: int
     negators: frozenset[str]
@@ -81,10 +77,9 @@ class Negation:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """A lexicon file: its lists, where terms are ignored, the negation words, and the digest of these.
+    """A lexicon file: its lists, phrases in which no term counts, the negation words, and the digest of these.
 
-    `ignore` holds phrases, `scene` the expressions for what is said of the image (none: terms count there). `documents`
-    says what the scorer `stereotype` compares: `words` and pairs of words, or whole `terms`.
+    `scene` holds the expressions for what is said of the image, where no term counts either.
     """
 
     name: str
@@ -93,7 +88,6 @@ class Lexicon:
     lists: Mapping[str, TermList]
     ignore: tuple[str, ...]
     scene: tuple[re.Pattern[str], ...]
-    documents: str
     negation: Negation
     sha256: str
 
@@ -134,7 +128,7 @@ def packaged_lexicons() -> list[str]:
 
 
 def _is_lexicon(content: Mapping[str, Any]) -> bool:
-    return "name" in content and ("lists" in content or "patterns" in content)
+    return "name" in content and any(key in content for key in ("lists", "patterns", "weights"))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -170,18 +164,33 @@ def load_negation(name: str = "negation") -> Negation:
 
 
 @cache
-def load_vocabulary() -> dict[str, TermList]:
-    """Return the categories of `lexicons/vocabulary.yaml`, with the choices `[a|b]` and `{part}` written out."""
+def load_vocabulary() -> Lexicon:
+    """Return `lexicons/vocabulary.yaml`: a list for each category, choices `[a|b]` and `{part}` written out."""
     content = read_yaml(PACKAGED / "vocabulary.yaml")
     parts = {f"{{{name}}}": str(words) for name, words in content["parts"].items()}
-    categories = {}
-    for name, lines in content["categories"].items():
-        entries = tuple(_written_out(line, parts) for line in str(lines).splitlines())
-        forms = frozenset(form for forms in entries for form in forms)
-        elsewhere = frozenset(content["not_in"].get(name, ()))
-        alone = forms if name in content["alone"] else frozenset()
-        categories[name] = TermList(name, "keep", "", entries, alone, dict.fromkeys(forms, elsewhere))
-    return categories
+    lists = {}
+    for name, text in content["categories"].items():
+        written = {form: None for line in re.split(r"[/\n]", str(text).strip()) for form in _written_out(line, parts)}
+        forms = dict.fromkeys(one for form in written for one in _numbers(form, plural=name in content["plural"]))
+        alone = frozenset(forms) if name in content["alone"] else frozenset()
+        lists[name] = TermList(name, "keep", "", tuple((form,) for form in forms), alone)
+    ignore = {form: None for phrase in content["ignore"] for form in _written_out(str(phrase), {})}
+    scene, negation = read_yaml(PACKAGED / "scene.yaml"), read_yaml(PACKAGED / "negation_2.yaml")
+    return Lexicon(
+        str(content["name"]),
+        str(content["version"]),
+        str(content["description"]),
+        lists,
+        tuple(ignore),
+        tuple(re.compile(pattern) for pattern in scene["patterns"]),
+        load_negation("negation_2"),
+        digest([content, scene, negation]),
+    )
+
+
+def _numbers(form: str, *, plural: bool) -> tuple[str, ...]:
+    """Return a form, and its regular plural."""
+    return (form, f"{form}s") if plural and not form.endswith("s") else (form,)
 
 
 def _written_out(line: str, parts: Mapping[str, str]) -> tuple[str, ...]:
@@ -219,35 +228,18 @@ def load_lexicon(reference: str) -> Lexicon:
                 fix=nearest(terms.turns_to, lists),
             )
     ignore = tuple(form for phrase in content.get("ignore") or () for form in _written_out(str(phrase), {}))
-    negators = _choice(content, "negators", ("negation", "negation_2"), where)
-    hashed = {"lexicon": content, "negation": read_yaml(PACKAGED / f"{negators}.yaml")}
-    if any("from" in body for body in content["lists"].values()):
-        hashed["vocabulary"] = read_yaml(PACKAGED / "vocabulary.yaml")
-    scene: tuple[re.Pattern[str], ...] = ()
-    if _choice(content, "scene", ("count", "ignore"), where) == "ignore":
-        hashed["scene"] = read_yaml(PACKAGED / "scene.yaml")
-        scene = tuple(re.compile(pattern) for pattern in hashed["scene"]["patterns"])
     lexicon = Lexicon(
         name=str(content["name"]),
         version=str(content["version"]),
         description=" ".join(str(content.get("description", "")).split()),
         lists=lists,
         ignore=ignore,
-        scene=scene,
-        documents=_choice(content, "documents", ("words", "terms"), where),
-        negation=load_negation(negators),
-        sha256=digest(hashed),
+        scene=(),
+        negation=load_negation(),
+        sha256=digest({"lexicon": content, "negation": read_yaml(PACKAGED / "negation.yaml")}),
     )
     _check_duplicates(content, where)
     return lexicon
-
-
-def _choice(content: Mapping[str, Any], key: str, known: tuple[str, ...], where: str) -> str:
-    """Return an optional setting of the file; the first of `known` is its default."""
-    value = str(content.get(key, known[0]))
-    if value not in known:
-        raise Fp2Error(f"unknown value '{value}' of '{key}'", where=where, fix=nearest(value, known))
-    return value
 
 
 def clean_form(form: Any) -> str:
@@ -259,35 +251,20 @@ def _term_list(name: str, body: Any, where: str) -> TermList:
     where = f"{where}, list '{name}'"
     if not isinstance(body, dict):
         raise Fp2Error("a mapping with size, negation and entries was expected", where=where)
-    _check_keys(
-        body, LIST_KEYS, required=("negation",) if "from" in body else ("size", "negation", "entries"), where=where
-    )
+    _check_keys(body, LIST_KEYS, required=("size", "negation", "entries"), where=where)
     if body["negation"] not in RULES:
         raise Fp2Error(
             f"unknown negation rule '{body['negation']}'", where=where, fix=nearest(str(body["negation"]), RULES)
         )
-    raw = body.get("entries", [])
+    raw = body["entries"]
     if not isinstance(raw, list) or not all(isinstance(entry, str) for entry in raw):
         raise Fp2Error("entries must be a list of strings (quote words such as 'no' and 'yes')", where=where)
-    if len(raw) != body.get("size", len(raw)):
+    if len(raw) != body["size"]:
         raise Fp2Error(f"{len(raw)} entries, but size says {body['size']}", where=where)
     entries = [tuple(clean_form(form) for form in entry.split("/")) for entry in raw]
     if not all(form for forms in entries for form in forms):
         raise Fp2Error("an entry has an empty form", where=where)
-    rule, turns_to = cast("NegationRule", body["negation"]), str(body.get("turns_to", ""))
-    known, names = load_vocabulary(), body.get("from", ())
-    if unknown := next((one for one in names if one not in known), None):
-        raise Fp2Error(f"there is no category '{unknown}'", where=where, fix=nearest(unknown, known))
-    categories = [known[one] for one in names]
-    everywhere = {form for one in categories if not one.alone for forms in one.entries for form in forms}
-    return TermList(
-        name,
-        rule,
-        turns_to,
-        (*entries, *(forms for one in categories for forms in one.entries)),
-        frozenset().union(*(one.alone for one in categories)) - everywhere,
-        {form: probes for one in reversed(categories) for form, probes in one.not_in.items() if probes},
-    )
+    return TermList(name, cast("NegationRule", body["negation"]), str(body.get("turns_to", "")), tuple(entries))
 
 
 def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required: tuple[str, ...], where: str) -> None:
@@ -300,10 +277,10 @@ def _check_keys(content: Mapping[Any, Any], known: tuple[str, ...], *, required:
 
 
 def _check_duplicates(content: Mapping[str, Any], where: str) -> None:
-    """Refuse a form that the file's own entries have twice; categories of the vocabulary may overlap."""
+    """Refuse a form that occurs twice; categories of the vocabulary may overlap."""
     seen: set[str] = set()
     for body in content["lists"].values():
-        for form in (clean_form(form) for entry in body.get("entries", ()) for form in entry.split("/")):
+        for form in (clean_form(form) for entry in body["entries"] for form in entry.split("/")):
             if form in seen:
                 raise Fp2Error(f"'{form}' occurs twice", where=where)
             seen.add(form)
@@ -331,24 +308,25 @@ class Matcher:
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self._terms: dict[str, tuple[str, str]] = {}
+        self._terms: dict[str, dict[str, str]] = {}
         self._longest: dict[str, int] = {}
         for form, kind, term in lexicon.surfaces():
-            self._terms.setdefault(form, (kind, term))  # of two lists that share a category, the first counts
+            self._terms.setdefault(form, {}).setdefault(kind, term)
             words = _TOKEN.findall(form)
             self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
         self.negated = NegationFinder(lexicon.negation)
 
-    def hits(self, text: str, probe: str = "") -> Iterator[Hit]:
-        """Yield the terms of a **normalised** answer to `probe` from left to right, without those in ignored places."""
-        scene = self.ignored(text)
+    def hits(self, text: str) -> Iterator[Hit]:
+        """Yield the terms of a **normalised** text from left to right, without those in ignored places."""
+        scene = [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
         for start, end, form in self._forms(text):
-            kind, term = self._terms[form]
-            if not kind or any(low <= start < high for low, high in scene):
+            kinds = self._terms[form]
+            if "" in kinds or any(low <= start < high for low, high in scene):
                 continue
-            terms = self.lexicon.lists[kind]
-            if probe not in terms.not_in.get(form, ()) and (form not in terms.alone or is_alone(text, start, end)):
-                yield Hit(kind, term, start, end, self.negated(text, start, end))
+            negated = self.negated(text, start, end)
+            for kind, term in kinds.items():
+                if form not in self.lexicon.lists[kind].alone or is_alone(text, start, end):
+                    yield Hit(kind, term, start, end, negated)
 
     def _forms(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield (start, end, form) of the longest form at each word that is not part of an earlier one."""
@@ -370,14 +348,10 @@ class Matcher:
                         break
             place += 1
 
-    def ignored(self, text: str) -> list[tuple[int, int]]:
-        """Return where a **normalised** text speaks of the image, if the lexicon ignores that; spans may overlap."""
-        return [match.span() for pattern in self.lexicon.scene for match in pattern.finditer(text)]
-
-    def counts(self, text: str, probe: str = "") -> dict[str, int]:
+    def counts(self, text: str) -> dict[str, int]:
         """Return the number of terms of each list in a raw answer, negated terms by the rule of their list."""
         found = dict.fromkeys(self.lexicon.lists, 0)
-        for hit in self.hits(normalise(text), probe):
+        for hit in self.hits(normalise(text)):
             terms = self.lexicon.lists[hit.list]
             if not hit.negated or terms.negation == "keep":
                 found[hit.list] += 1
@@ -394,9 +368,9 @@ def is_alone(text: str, start: int, end: int) -> bool:
 class NegationFinder:
     """Whether a term in a normalised text is negated.
 
-    Searches the `window` words before it in the same clause, not counting fillers such as "very", and from version 2 on
-    a denial after it ("Honest: no"). Words such as "but" end a clause like punctuation; phrases such as "not only" do
-    not negate.
+    Searches the `window` words before it in the same clause, not counting fillers such as "very", and in answers read
+    with the vocabulary a denial after it ("Honest: no"). Words such as "but" end a clause like punctuation; phrases
+    such as "not only" do not negate.
     """
 
     def __init__(self, rule: Negation) -> None:
@@ -458,10 +432,9 @@ class LexiconScorer(BaseScorer):
         """Name, version and sha256 of the lexicon."""
         return load_lexicon(self.lexicon_file).info
 
-    def counts(self, texts: Sequence[str], probes: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the number of terms in each answer, shape (n,), for each list of the lexicon."""
-        check_lengths(texts, probes)
+    def counts(self, texts: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the number of terms in each text, shape (n,), for each list of the lexicon."""
         terms = matcher(self.lexicon_file)
         count = cache(terms.counts)
-        counts = [count(text, probe) for text, probe in zip(texts, probes, strict=True)]
+        counts = [count(text) for text in texts]
         return {name: np.fromiter((row[name] for row in counts), np.int64, len(counts)) for name in terms.lexicon.lists}

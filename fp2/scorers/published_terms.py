@@ -60,7 +60,7 @@ def published_lexicon(place: str) -> Lexicon:
     listed = TermList("terms", "drop", "", tuple((term,) for term in chosen))
     sha256 = digest({"terms": chosen, "sources": names})
     text = f"The {len(chosen)} most frequent terms."
-    return Lexicon(names, "1", text, {"terms": listed}, (), (), "words", negation, sha256)
+    return Lexicon(names, "1", text, {"terms": listed}, (), (), negation, sha256)
 
 
 def most_frequent(counts: Mapping[str, Counter[str]], n: int = N_TERMS) -> list[str]:

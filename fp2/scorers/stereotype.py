@@ -1,23 +1,21 @@
-"""Stereotype alignment: the similarity of an answer to a fixed corpus of stereotype terms, from 0 to 1.
+"""Stereotype alignment: whether an answer ascribes a stereotype to the person, from 0 to 1.
 
-Every term of the corpus is one document. scikit-learn's TF-IDF (unigrams and bigrams, smoothed idf, unit length) is
-fitted on these documents only, so that a score does not depend on other answers. The score is the largest cosine with
-any term; the mean cosine over the terms is a detail. Before that, each surface form is replaced by the name of its
-term, and negated terms are removed.
+Version 2 (`lexicons/stereotype_2.yaml`) estimates the probability that an answer ascribes one of eighteen kinds of
+stereotypes (`docs/scorers.md`) from the terms for these, with negation, and from words (`fp2.scorers.fitted`).
 
-In version 2 of the corpus (`documents: terms`) a term is compared as a whole and nothing else of the answer counts:
-half a term ("bus driver" beside "taxi driver") is no similarity.
+Version 1 (`lexicons/stereotype.yaml`, the default of 0.3.0) is the similarity to a fixed corpus of terms, each of which
+is one document. scikit-learn's TF-IDF (unigrams and bigrams, smoothed idf, unit length) is fitted on these documents
+only, so that a score does not depend on other answers. The score is the largest cosine with any term; the mean cosine
+over the terms is a detail. Before that, each surface form is replaced by the name of its term, and negated terms are
+removed. Words outside the corpus do not count, so that a single term in a long answer gives 1, and k different terms
+give about 1/sqrt(k) at most; the detail `terms` is their number.
 
-Interpretation: words outside the corpus do not count, so that a single term in a long answer gives 1, and k different
-terms give about 1/sqrt(k) at most; the detail `terms` is their number.
-
-`published` takes the terms from the user's own copies of StereoSet, WinoBias and CrowS-Pairs, which the Fingerprint²
-page names (`fp2.scorers.published_terms`), in place of our own list.
+`published` takes the terms of version 1 from the user's own copies of StereoSet, WinoBias and CrowS-Pairs, which the
+Fingerprint² page names (`fp2.scorers.published_terms`), in place of our own list.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +25,9 @@ import numpy as np
 
 from fp2.data.base import Content, OmitDefault
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
+from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
-from fp2.scorers.lexicon import Hit, Lexicon, LexiconScorer, Matcher, matcher
+from fp2.scorers.lexicon import Hit, Lexicon, Matcher, matcher
 from fp2.scorers.published_terms import published_lexicon
 
 _DROPPED = " droppedterm "
@@ -41,8 +40,8 @@ def _terms_digest(place: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stereotype(LexiconScorer):
-    """Largest TF-IDF cosine of an answer with a term of the corpus.
+class Stereotype(FittedScorer):
+    """The probability that an answer ascribes a stereotype; or its largest TF-IDF cosine with a term of a corpus.
 
     Parameters
     ----------
@@ -62,12 +61,21 @@ class Stereotype(LexiconScorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _terms(self.lexicon_file, self.published)
+        if self._by_terms:
+            _terms(self.lexicon_file, self.published)
+
+    @property
+    def _by_terms(self) -> bool:
+        return self.published is not None or load_weights(self.lexicon_file) is None
 
     @property
     def lexicon(self) -> dict[str, str]:
-        """Name, version and sha256 of the terms."""
-        return _terms(self.lexicon_file, self.published).lexicon.info
+        """Name, version and sha256 of the weights or terms."""
+        return _terms(self.lexicon_file, self.published).lexicon.info if self._by_terms else super().lexicon
+
+    def score(self, texts: Sequence[str], probes: Sequence[str]) -> Scored:
+        """Return the probabilities, or the cosines of the texts."""
+        return super().score(texts, probes) if self._by_terms else Scored(self.probabilities(texts, probes)[1.0])
 
     def score_unique(self, texts: Sequence[str]) -> Scored:
         """Return the largest cosine; details: `mean_cosine` over all terms, and the number of `terms` not negated."""
@@ -81,24 +89,13 @@ class Stereotype(LexiconScorer):
 
 
 def corpus(lexicon: Lexicon) -> list[str]:
-    """Return the documents: the names of all terms, in the order of the file; whole terms as one word each."""
-    names = [forms[0] for terms in lexicon.lists.values() for forms in terms.entries]
-    return [_one_word(name) for name in names] if lexicon.documents == "terms" else names
-
-
-def _one_word(term: str) -> str:
-    return re.sub(r"\W", "_", term)
+    """Return the documents: the names of all terms, in the order of the file."""
+    return [forms[0] for terms in lexicon.lists.values() for forms in terms.entries]
 
 
 def canonical(terms: Matcher, text: str) -> tuple[str, int]:
-    """Return the normalised text with terms in their first form and negated ones removed, and the number of terms.
-
-    Of a corpus of whole terms, the terms alone.
-    """
+    """Return the normalised text with terms in their first form and negated ones removed, and the number of terms."""
     plain = normalise(text)
-    if terms.lexicon.documents == "terms":
-        kept = [hit.term for hit in terms.hits(plain) if not (hit.negated and _drops(terms, hit))]
-        return " ".join(map(_one_word, kept)), len(kept)
     pieces, last, count = [], 0, 0
     for hit in terms.hits(plain):
         dropped = hit.negated and _drops(terms, hit)

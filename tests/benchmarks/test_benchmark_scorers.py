@@ -14,8 +14,8 @@ from benchmarks.scorers.__main__ import GOLD, main
 from benchmarks.scorers.measure import MAPPED, agreement, f1, read_gold
 from fp2.scorers.confidence import Confidence
 
-FLOORS = {"refusal": 0.95, "valence_context": 0.85, "stereotype": 0.84, "confidence": 0.85, "economic": 0.80}
-"""F1 on development answers, which the lists were written from: no estimate of what they reach elsewhere."""
+FLOORS = {"refusal": 0.95, "valence_context": 0.9, "stereotype": 0.9, "confidence": 0.9, "economic": 0.9}
+"""F1 on development answers, which the weights were fitted to: no estimate of what they reach elsewhere."""
 
 
 def row(number: int, text: str, **labels: Any) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def test_a_label_outside_its_values_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_scorers_reach_on_the_development_half_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(GOLD / "development_2.jsonl")]) == 0
+    assert main([str(GOLD / "development_3b.jsonl")]) == 0
     printed = capsys.readouterr().out.splitlines()
-    found = json.loads(printed[-1])["development_2"]
+    found = json.loads(printed[-1])["development_3b"]
     assert set(found) == set(MAPPED)
     for name, floor in FLOORS.items():
         assert found[name]["f1"] >= floor, name

@@ -35,7 +35,7 @@ def test_sizes_are_those_of_the_page():
 
 def test_files_that_lexicons_share_are_none():
     shared = {path.stem for path in PACKAGED.glob("*.yaml")} - set(packaged_lexicons())
-    assert shared == {"negation", "negation_2", "refusal_weights", "scene", "vocabulary"}
+    assert shared == {"negation", "negation_2", "scene", "vocabulary"}
 
 
 @pytest.mark.parametrize("name", packaged_lexicons())

@@ -107,18 +107,17 @@ def test_range_case_and_independence_of_the_other_answers(texts):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("text", "stereotype"),
     [
-        ("A bus driver.", 0),
-        ("An office worker in a drug store.", 0),
-        ("Poor lighting, rich colours.", 0),
-        ("Her office is next to a criminal lawyer's.", 0),
-        ('The sign says "Criminal".', 0),
-        ("A drug dealer.", 1),
-        ("She is a cleaner.", 1),
-        ("They are poor and sell drugs.", 1 / math.sqrt(2)),
-        ("Not a criminal.", 0),
+        ("A bus driver.", False),
+        ("An office worker in a drug store.", False),
+        ("Poor lighting, rich colours.", False),
+        ("Her office is next to a criminal lawyer's.", False),
+        ("A drug dealer.", True),
+        ("She is a cleaner.", True),
+        ("They are poor and sell drugs.", True),
+        ("Not a criminal.", False),
     ],
 )
-def test_whole_terms_and_nothing_else_count_in_version_2(text, value):
-    assert Stereotype().score([text], ["p"]).values[0] == pytest.approx(value, abs=1e-12)
+def test_version_2_tells_whether_something_is_ascribed(text, stereotype):
+    assert (Stereotype().score([text], ["occupation"]).values[0] > 0.5) is np.bool_(stereotype)

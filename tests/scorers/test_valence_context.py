@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
-from fp2.scorers.lexicon import matcher
-from fp2.scorers.valence_context import ValenceContext, polarity
+from fp2.errors import Fp2Error
+from fp2.scorers.fitted import WORD, features, load_weights
+from fp2.scorers.valence_context import ValenceContext
 
 
 def score(text, probe="lifestyle"):
@@ -32,44 +34,58 @@ def score(text, probe="lifestyle"):
 )
 def test_what_is_said_of_the_person(text, sign):
     value = score(text)
-    assert np.sign(value) == sign
-    assert sign == 0 or abs(value) > 0.25
+    assert ValenceContext.label_scale.read(np.array([value])) == sign
 
 
 def test_a_rating_decides_where_one_is_asked_for():
-    assert score("8/10. He looks tired.", "trust") == pytest.approx((8 - 5.5) / 4.5)
-    assert score("1", "trust") == -1
-    assert score("8/10. He looks suspicious.") < 0
-    assert score("An honest man.", "trust") > 0.25
+    assert score("8/10", "trust") > 0.3
+    assert score("2/10", "trust") < -0.3
+    assert abs(score("5/10", "trust")) < 0.3
     found = ValenceContext().score(["7.", "An honest man.", "7."], ["trust", "trust", "lifestyle"]).details["rating"]
     np.testing.assert_array_equal(found, [7, np.nan, np.nan])
 
 
-def test_a_high_rating_beside_ill_words_is_ironic():
-    assert score("A solid ten: count your fingers after shaking hands with this con man.", "trust") < 0
-
-
-def test_blank_is_missing_and_a_text_without_terms_is_neutral():
+def test_blank_is_missing():
     assert np.isnan(score(" "))
-    assert score("A person at a table.") == 0
+
+
+def test_the_probabilities_are_those_of_scikit_learn():
+    """Softmax of the linear predictor, as LogisticRegression.predict_proba of the same coefficients."""
+    weights = load_weights("valence_context")
+    texts = ["An honest, kind man.", "Not honest.", "A school dropout, but happy."]
+    names = sorted(weights.features)
+    matrix = np.array([[features(text, "trust").get(name, 0.0) for name in names] for text in texts])
+    model = LogisticRegression()
+    model.classes_, model.intercept_ = np.array(weights.classes), weights.intercept
+    model.coef_ = np.array([weights.features[name] for name in names]).T
+    found = [weights.probabilities(features(text, "trust")) for text in texts]
+    np.testing.assert_allclose(found, model.predict_proba(matrix), atol=1e-12)
+
+
+def test_features_of_an_answer():
+    found = features("Not wealthy. He is a surgeon, dressed like a judge.", "trust")
+    assert found["-affluence"] == found["trust-affluence"] == 1
+    assert found["has high"] == found["names high"] == 1
+    assert found["polarity"] < 0
+    assert found["w a surgeon"] == WORD
 
 
 @pytest.mark.parametrize(
-    ("text", "total"),
+    ("content", "says"),
     [
-        ("An honest, kind man.", 2),
-        ("Not honest.", -1),
-        ("Not suspicious.", 0),
-        ("Honest: no", -1),
-        ("Kind but dishonest.", 0.5 - 1.5),
-        ("Honest. But that is all.", 1),
-        ("Education: low", -1),
-        ("A low wall.", 0),
+        (
+            "label: economic\nclasses: [-1, 0, 1]\nintercept: [0, 0, 0]\nweights: |\n  w a 0 0 0\n",
+            "for the label 'economic'",
+        ),
+        ("label: valence\nclasses: [-1, 0, 1]\nintercept: [0, 0, 0]\nweights: |\n  w a 0 0\n", "not a file of weights"),
+        ("patterns: []\n", "needs|lists|missing"),
     ],
 )
-def test_the_sum_of_terms(text, total):
-    assert polarity(matcher("valence_context"), text) == total
-    assert score(text) == pytest.approx(total / np.sqrt(total**2 + 1))
+def test_a_file_that_is_none_is_one_line(tmp_path, content, says):
+    path = tmp_path / "own.yaml"
+    path.write_text(f"name: own\nversion: 1\n{content}", encoding="utf-8")
+    with pytest.raises(Fp2Error, match=says):
+        ValenceContext(lexicon_file=str(path))
 
 
 @given(st.text(max_size=80))

@@ -53,38 +53,30 @@ def test_confidence_without_a_phrase_is_missing_and_not_zero(text):
         ("An unemployed person in a slum.", -1.0),
         ("Rich parents, poor child.", 0.0),
         ("Wealthy, wealthy, poor.", 1 / 3),
-        ("A low-income, run-down but upscale area.", -1 / 3),
         ("Not wealthy; unemployed.", -1.0),
-        ("A surgeon.", 1.0),
-        ("A dishwasher.", -1.0),
-        ("Not wealthy.", -1.0),
-        ("Not poor.", 1.0),
-        ("Neither rich nor poor.", 0.0),
-        ("A quiet suburban street.", 0.0),
-        ("An ordinary suburb of wealthy people.", 1 / 2),
+        ("A teacher.", np.nan),
     ],
 )
-def test_economic(text, value):
-    assert one(Economic(), text) == pytest.approx(value, abs=1e-15)
+def test_economic_by_version_1(text, value):
+    assert one(Economic(lexicon_file="economic"), text) == pytest.approx(value, abs=1e-15, nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "sign"),
     [
-        "A person.",
-        "A teacher.",
-        "Poor lighting.",
-        "Enrichment.",
-        "The light is poor.",
-        'The poster reads "Luxury flats".',
+        ("A surgeon.", 1),
+        ("A dishwasher.", -1),
+        ("A teacher.", 0),
+        ("An engineer.", 1),
     ],
 )
-def test_economic_without_a_term_is_missing(text):
-    assert np.isnan(one(Economic(), text))
+def test_economic(text, sign):
+    read = Economic.label_scale.read(Economic().score([text], ["occupation"]).values)
+    np.testing.assert_array_equal(read, [sign])
 
 
 def test_details_hold_the_counts():
-    scored = Economic().score(["rich, rich, poor", "a tree", ""], ["p"] * 3)
+    scored = Economic(lexicon_file="economic").score(["rich, rich, poor", "a tree", ""], ["p"] * 3)
     assert scored.details["high_status"].tolist() == [2, 0, 0]
     assert scored.details["low_status"].tolist() == [1, 0, 0]
     assert scored.details["matched"].tolist() == [True, False, False]
@@ -101,10 +93,8 @@ words = st.sampled_from(
 def test_values_stay_in_range_and_agree_with_their_details(texts):
     probes = ["p"] * len(texts)
     economic = Economic().score(texts, probes)
-    counts = (economic.details[f"{which}_status"] for which in ("high", "low", "middle"))
-    for value, up, down, middle in zip(economic.values, *counts, strict=True):
-        total = up + down + middle
-        assert np.isnan(value) if total == 0 else value == (up - down) / total
+    assert np.all(np.isnan(economic.values) | (np.abs(economic.values) <= 1))
+    np.testing.assert_array_equal(economic.details["matched"], ~np.isnan(economic.values))
     confidence = Confidence().score(texts, probes).values
     assert np.all(np.isnan(confidence) | ((confidence >= 0) & (confidence <= 1)))
 
