@@ -5,7 +5,7 @@ is visible; an answer in which a clause declines and none answers reads as a ref
 estimate high school." does not), and so does one that only describes where the question asks for more. For the six
 default probes this reading is one of the features of a logistic regression, beside what is found of an answer to what
 was asked, such as occupations, and words (`fp2.scorers.fitted`, `lexicons/refusal_weights.yaml`): a refusal has a
-probability above one half.
+probability above `THRESHOLD`.
 
 Version 1 (`lexicons/refusal.yaml`, the default of 0.3.0) searches eighteen patterns in the whole text. Blank answers
 are 0. The scorer applies to every probe, and every run computes it, because refusals are excluded from the means of
@@ -29,6 +29,9 @@ from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fo
 from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import lexicon_path, read_yaml
+
+THRESHOLD = 0.4
+"""Least probability of a refusal: F1 on writers that are left out of the fit is largest between 0.35 and 0.45."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class RefusalPatterns:
         if probe not in PROBES:
             return reading.verdict  # the weights were fitted on answers to these probes, and misread those to others
         weights, found = refusal_weights(), {**features(text, probe), **reading.features}
-        refused = weights.probabilities(found)[1] > 0.5
+        refused = weights.probabilities(found)[1] > THRESHOLD
         return (reading.verdict or weights.strongest(found)) if refused else ""
 
     def features(self, text: str, probe: str) -> dict[str, float]:
