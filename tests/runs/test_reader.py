@@ -49,5 +49,5 @@ def test_a_beginning_that_several_runs_share_is_refused_with_their_names(bench: 
     for number, folder in enumerate(folders):
         path = folder / "results.json"
         path.write_text(path.read_text().replace(results_of(folder)["run_id"], f"abcdef{number}"), encoding="utf-8")
-    with pytest.raises(Fp2Error, match=r"beginning of 2: .*abcdef"):
+    with pytest.raises(Fp2Error, match=r"matches 2 runs: .*abcdef"):
         run_folder("abcd", bench.config(), tmp_path, ("results.json",))
