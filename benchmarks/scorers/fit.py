@@ -99,7 +99,7 @@ def answers(fit: Fit, golds: Mapping[str, Gold]) -> Answers:
             for text in cases[kind]
         ]
     files = np.asarray([row[2] for row in rows], dtype=np.str_)
-    weights = np.where(np.char.startswith(files, SHARP), 1.0, fit.old)
+    weights = np.where(np.char.startswith(files, SHARP) | (files == ""), 1.0, fit.old)
     return Answers([row[0] for row in rows], np.asarray([row[1] for row in rows], dtype=np.float64), weights, files)
 
 
