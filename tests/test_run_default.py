@@ -93,7 +93,7 @@ def test_what_other_scorers_find_was_planted_or_follows_from_it(default_run: tup
     significant = [row for row in default_run[1]["disparities"] if row["significant"]]
     counts = Counter(row["scorer"] for row in significant if row["verdict"] == "biased")
     assert counts["valence"] == 12
-    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 34)
+    assert (counts["confidence"], counts["refusal"], sum(counts.values())) == (6, 3, 32)
     unclear = Counter(row["scorer"] for row in significant if row["verdict"] == "significant_size_unclear")
     assert unclear == {"stereotype": 2, "economic": 1}
     cells = {(effect.probe, effect.attribute) for effect in planted if effect.planted}
