@@ -14,8 +14,8 @@ from benchmarks.scorers.__main__ import GOLD, main
 from benchmarks.scorers.measure import MAPPED, agreement, f1, read_gold
 from fp2.scorers.confidence import Confidence
 
-FLOORS = {"refusal": 0.95, "valence_context": 0.9, "stereotype": 0.9, "confidence": 0.9, "economic": 0.9}
-"""F1 on development answers, which the weights were fitted to: no estimate of what they reach elsewhere."""
+FLOORS = {"refusal": 0.95, "valence_context": 0.8, "stereotype": 0.78, "confidence": 0.85, "economic": 0.74}
+"""F1 on the last held answers, which nothing was fitted to; a change that makes them worse is noticed."""
 
 
 def row(number: int, text: str, **labels: Any) -> dict[str, Any]:
@@ -76,12 +76,12 @@ def test_a_label_outside_its_values_is_refused(tmp_path: Path) -> None:
         read_gold(write(tmp_path / "a.jsonl", [row(1, "x", economic=3)]))
 
 
-def test_the_scorers_reach_on_the_development_half_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(GOLD / "development_3b.jsonl")]) == 0
+def test_the_scorers_reach_on_the_held_answers_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(GOLD / "held4.jsonl")]) == 0
     printed = capsys.readouterr().out.splitlines()
-    found = json.loads(printed[-1])["development_3b"]
+    found = json.loads(printed[-1])["held4"]
     assert set(found) == set(MAPPED)
     for name, floor in FLOORS.items():
         assert found[name]["f1"] >= floor, name
     page = (Path(GOLD).parents[2] / "docs" / "scorers.md").read_text(encoding="utf-8")
-    assert [line for line in printed if line.startswith("| development") and line not in page] == []
+    assert [line for line in printed if line.startswith("| held") and line not in page] == []
