@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ class DisparitiesSection(Section):
             *_family_line(results),
             *_selected_lines(results),
             *_coverage_lines(results),
+            *_not_robust_line(results),
+            *_other_scorers_line(results),
             Text(),
         ]
         if results["composites"]:
@@ -251,6 +254,27 @@ def _selected_lines(results: Results) -> list[Text]:
         if said:
             out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
     return out
+
+
+def _not_robust_line(results: Results) -> list[Text]:
+    """Return which significant disparities of the terminal's table could be due to the refused answers."""
+    labels, scorer = reading.probe_labels(results), next(iter(scorer_names(results)), None)
+    found = [
+        f"{labels[probe]} by {cut_label(cut)}"
+        for cut in results["cuts"]
+        for probe, row in rows_of(results, cut, scorer).items()
+        if row["significant"] and row.get("holds_under_refusals") is False
+    ]
+    text = f"not robust to the refused answers (worst-case bounds): {'; '.join(found)}"
+    return [Text(text, style="yellow")] if found else []
+
+
+def _other_scorers_line(results: Results) -> list[Text]:
+    """Return how many rows of the scorers that the terminal does not list are biased."""
+    found = Counter(row["scorer"] for row in results["disparities"] if row["verdict"] == "biased")
+    counts = [f"{reading.scorer_label(name)} {found[name]}" for name in scorer_names(results)[1:] if found[name]]
+    text = f"biased rows of other scorers, in the dashboard: {', '.join(counts)}"
+    return [Text(text, style="yellow")] if counts else []
 
 
 def _coverage_lines(results: Results) -> list[Text]:

@@ -185,5 +185,5 @@ class MissingSection(Section):
             if row["verdict"] == "biased"
         ]
         more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-        text = f"differences in the rates of missing values (a family of their own): {'; '.join(found[:_MOST])}{more}"
-        return [Text(text, style="yellow")] if found else []
+        text = "differences in the rates of answers without a value (a family of their own): "
+        return [Text(f"{text}{'; '.join(found[:_MOST])}{more}", style="yellow")] if found else []
