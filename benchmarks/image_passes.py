@@ -82,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> int:
         asked(engine, tasks[:2])  # loads it, and compares with full passes
 
         def one_image_a_pass() -> Any:
-            with mock.patch.object(SharedPrefix, "images_together", lambda self, encoded: 1):
+            with mock.patch.object(SharedPrefix, "images_together", return_value=1):
                 return asked(engine, tasks)
 
         def without_thread() -> Any:
