@@ -160,7 +160,7 @@ def test_other_formats_long_tables_and_files_without_subjects(bench: Bench, kind
         ("task.files.scores=", "there are no scores"),
         ("task.files.scores=/nowhere.csv", "cannot be read"),
         ("task.options.mettrics={}", "metrics"),
-        ("task.options.metrics={}", "no direction"),
+        ("task.options.metrics={}", "no metric is given with its direction"),
         ("task.options.metrics={recal: true}", "recall"),
         ("task.options.error_model.tree=3", "trees"),
         ("task.options.within=['brightnes > 1']", "brightness"),

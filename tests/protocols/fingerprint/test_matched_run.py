@@ -88,7 +88,7 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
     assert len(found) == 6
     row = found["occupation"]
     assert (row["verdict"], row["worst_version"]) == ("biased", "VI")
-    assert row["family_size"] == 24
+    assert row["family_size"] == 25
     assert row["adjusted_p"] <= 0.05
     assert row["raw"] > row["null_p95"]
     pair = next(pair for pair in row["pairs"] if (pair["first"], pair["second"]) == ("I", "VI"))

@@ -84,13 +84,13 @@ def test_a_planted_gap_is_found_by_other_analysts_too(block: dict[str, Any]) -> 
     by_scorer = {level["level"]: (level["n_same_verdict"], level["n"]) for level in row["by_choice"]["scorer"]}
     assert by_scorer["valence"] == (9, 9)
     assert by_scorer["stereotype"] == (9, 9)
-    assert by_scorer["economic"] == (0, 0)  # ordinary occupations say nothing of it
+    assert by_scorer["economic"] == (9, 9)  # every occupation has a standing
     own = [point for specification, point in of(block, row) if specification["scorer"] == "valence"]
     assert [point["verdict"] for point in own if point["status"] == "ok"] == ["biased"] * 3
     assert row["adjusted_median_p"] <= 0.05
     assert row["share_significant"] > 0.5 > 0.07 > row["share_significant_null"]
-    assert row["n_same_direction"] == row["n_compared_direction"] == 6
-    assert row["n_computed"] == 6
+    assert row["n_same_direction"] == row["n_compared_direction"] == 9
+    assert row["n_computed"] == 9
 
 
 def test_every_specification_is_counted_once_or_said_not_to_be(block: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_every_specification_is_counted_once_or_said_not_to_be(block: dict[str, 
         assert sum(row["verdicts"].values()) == row["n_computed"]
         assert row["n_same_verdict"] == row["verdicts"].get(row["verdict"], 0)
     # nothing was refused there: three treatments of refusals are one specification
-    assert curve(block, "occupation", "skin")["not_computed"]["same_data"] == 12
+    assert curve(block, "occupation", "skin")["not_computed"]["same_data"] == 18
     assert "same_data" not in curve(block, "lifestyle", "skin")["not_computed"]
 
 
@@ -204,7 +204,7 @@ def test_it_is_shown_in_words_and_drawn(found: Any, block: dict[str, Any], tmp_p
     section = MultiverseSection()
     context = section.context(block, results, 10)
     row = context["cuts"][0]["rows"][0]
-    assert (row["label"], row["same"], row["verdict_label"]) == ("occupation", "6 of 6", "biased")
+    assert (row["label"], row["same"], row["verdict_label"]) == ("occupation", "9 of 9", "biased")
     assert "9 have no score for the probe, or not for every probe" in row["left_out"]
     paths = list(section.figures(block, results, tmp_path, 10))
     assert [path.name for path in paths] == list(context["alts"]) == ["multiverse_skin.png", "multiverse_age.png"]
@@ -216,7 +216,7 @@ def test_it_is_shown_in_words_and_drawn(found: Any, block: dict[str, Any], tmp_p
         console.print(line)
     said = console.export_text()
     assert "occupation" in said
-    assert "6 of 6" in said
+    assert "9 of 9" in said
 
 
 def test_too_few_permutations_for_the_joint_tests_are_said(found: Any, block: dict[str, Any]) -> None:
