@@ -43,3 +43,12 @@ def test_changes_of_precision_are_counted() -> None:
     assert found["largest_change"] == pytest.approx(0.1)
     assert (found["answers"], found["crossed_one_half"]) == (2, 0.5)
     assert (found["cells"], found["cells_significant"], found["cells_that_differ"]) == (2, 1, 1)
+
+
+def test_several_images_in_a_pass_and_a_thread_in_advance_change_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    import image_passes
+
+    assert image_passes.main(["--images", "3", "--large", "2", "--turns", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"several_images", "beside"}
+    assert all(one["largest_change"] < 1e-6 and one["ratio"] > 0 for one in found.values())
