@@ -16,7 +16,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ def add_answers(target: ResponseStore, answers: Sequence[StoredAnswer]) -> list[
     """
     there = target.get_many(answer.key for answer in answers)
     new = [answer for answer in answers if answer.key not in there]
-    target.connection.executemany(rows.PUT_ANSWER, [(*astuple(answer), answer.checksum()) for answer in new])
+    target.connection.executemany(rows.PUT_ANSWER, [(*answer, answer.checksum()) for answer in new])
     rows.delete_failures(target.connection, [answer.key for answer in new])
     known = [answer for answer in answers if answer.key in there and f'"{SCORED_BY}"' not in (answer.numbers or "")]
     return [one.key for one in known if (one.text, one.numbers) != (there[one.key].text, there[one.key].numbers)]

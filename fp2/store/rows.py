@@ -12,10 +12,9 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fp2.errors import Fp2Error
 from fp2.hashing import canonical_json
@@ -37,8 +36,7 @@ class AnswerLike(Protocol):
     numbers: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
+class StoredAnswer(NamedTuple):
     """A stored answer: its text, the time that it took (seconds), and the digest of the runtime.
 
     `numbers` is the JSON of `fp2.tables.Answer.numbers`, None for generated text.
@@ -172,7 +170,6 @@ INSERT OR IGNORE INTO answers (key, text, seconds, tokens, attempts, runtime, cr
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 FAILURES = "failures"
-_fields = attrgetter(*StoredAnswer.__slots__)
 
 
 def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -222,7 +219,7 @@ def _split(
             kept = StoredAnswer(
                 key, _storable(row.text), float(row.seconds), int(row.tokens), tries[key], runtime, now, numbers
             )
-            answers.append((*_fields(kept), kept.checksum()))
+            answers.append((*kept, kept.checksum()))
     return answers, failures
 
 
