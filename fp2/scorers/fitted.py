@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -53,36 +54,10 @@ _IS_ONE = re.compile(
 _LIKE_ONE = re.compile(
     r"\b(?:like|dressed|than|typical|resembl\w+|reminds|look of|dress\w*|outfit|manner of|for)\b[^.,;:]{0,30}$"
 )
-_UNFINISHED = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "is",
-        "are",
-        "was",
-        "be",
-        "and",
-        "or",
-        "of",
-        "in",
-        "on",
-        "at",
-        "to",
-        "with",
-        "for",
-        "his",
-        "her",
-        "their",
-        "this",
-        "that",
-        "as",
-        "has",
-        "have",
-        ":",
-        ",",
-    ]
-)
+_UNFINISHED = frozenset({
+    "a", "an", "the", "is", "are", "was", "be", "and", "or", "of", "in", "on", "at", "to", "with", "for", "his", "her",
+    "their", "this", "that", "as", "has", "have", ":", ",",
+})  # fmt: skip
 """Last words of an answer that was broken off."""
 _DIGITS = re.compile(r"\d+(?:[.,]\d+)?")
 _TOKEN = re.compile(r"[\w']+|[#?!:,.]")
@@ -158,7 +133,7 @@ def _shared() -> tuple[Matcher, frozenset[str], frozenset[str], frozenset[str], 
     return Matcher(load_vocabulary()), positive, negative, stereotypes, asked
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=32768)
 def features(text: str, probe: str) -> Mapping[str, float]:
     """Return the features of a raw answer to `probe`, by name; scorers share them."""
     plain = normalise(text)
@@ -193,7 +168,8 @@ def features(text: str, probe: str) -> Mapping[str, float]:
         found["asked"] = found.get("asked", 0.0) + 1.0
     found["nothing asked"] = found[f"{probe} nothing asked"] = 2.0 * ("asked" not in found)
     found["cut off"] = 2.0 * (words[-1:] != [] and words[-1] in _UNFINISHED)
-    return found | {f"w {one}": WORD for one in (*words, *map(" ".join, pairwise(words)))}
+    # one string for a word in all answers: the features of many are kept
+    return found | {intern(f"w {one}"): WORD for one in (*words, *map(" ".join, pairwise(words)))}
 
 
 _STANDING = {
