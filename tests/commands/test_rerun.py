@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -26,7 +25,7 @@ def tamper(store: Path) -> None:
         found = opened.get_many(keys)
     with closing(sqlite3.connect(store)) as connection, connection:
         for key in sorted(keys)[::3]:
-            lie = replace(found[key], text="This is wonderful, lovely and great!")
+            lie = found[key]._replace(text="This is wonderful, lovely and great!")
             connection.execute(
                 "UPDATE answers SET text = ?, checksum = ? WHERE key = ?", (lie.text, lie.checksum(), key)
             )
