@@ -162,8 +162,11 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
 
     people = dataset.people
     notes: tuple[str, ...] = ()
-    if of_sets(people) and not protocol.matched:
+    if of_sets(people) and not protocol.within_sets:
         raise counterfactual_error(config)
+    if protocol.within_sets and not of_sets(people):
+        what = f"protocol {protocol.name!r} compares counterfactual sets, and the data have none"
+        raise Fp2Error(what, where=f"data={config.data.name}", fix="Name their column: data.columns.set_id=COLUMN")
     if n_people is not None:
         people, notes = (two_person if n_people == 2 else single_person)(people)
     if config.data.ids is not None:
