@@ -296,7 +296,8 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
     """Return which model answered, without machine paths.
 
     `embedded` marks a model with planted effects (a positive control); `server` is what a server reported of itself;
-    `supplied` says where answers come from that existed already; `SHOWN_AS` are there if they were given.
+    `supplied` says where answers come from that existed already, `remote_code` whose code ran beside the harness;
+    `SHOWN_AS` are there if they were given.
     """
     model, identity = config.model, engine.identity()
     given = str(model.id or "")
@@ -313,6 +314,7 @@ def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
         or engine_class(asdict(config.engine)).planted
         or bool(identity.get("planted")),
         **({"server": identity["server"]} if "server" in identity else {}),
+        **({"remote_code": code} if (code := remote_code(identity)) else {}),
         **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
         **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
     }
