@@ -66,9 +66,9 @@ def test_what_two_people_cannot_be_asked(words: list[str], said: str, own_root: 
 
 
 def test_attention_needs_two_people(own_root: Path) -> None:
-    with pytest.raises(Fp2Error, match="'attention' is for images of two people.*Choose from: .*fingerprint"):
+    with pytest.raises(Fp2Error, match=r"'attention' is for images of two people.*Choose from: .*fingerprint"):
         execute(["probe.protocol=attention", *SMALL], own_root / "x")
-    with pytest.raises(Fp2Error, match="'gras' is for images of one person.*Choose from: attention"):
+    with pytest.raises(Fp2Error, match=r"'gras' is for images of one person.*Choose from: attention"):
         execute(["experiment=attention", "probe.protocol=gras", *SMALL], own_root / "x")
     with pytest.raises(Fp2Error, match="'first_mention' is for images of two people"):
         execute(["scorer=attention", *SMALL], own_root / "x")
