@@ -151,6 +151,7 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"variants": [{"kind": "masked", "rim": 3}]}, r"unknown key 'rim' .*task\.options\.variants"),
         ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
+        ({"crop": 0}, "true or false"),
         ({"attributes": ["location_country"]}, "must not leave the data folder"),
     ],
 )
@@ -198,6 +199,49 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert "Score, equal samples" in page
     assert "data:image/png" in page
     _side_by_side(tmp_path, words, second.results)
+
+
+def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
+    import sqlite3
+
+    import torch
+    from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
+    from PIL import Image
+    from transformers import AutoModel
+
+    from fp2.compose import load_config
+    from fp2.data.base import load_configured
+    from fp2.progress import Progress
+    from fp2.protocols.diversity.vendi import encoder_of
+    from fp2.run import run
+
+    folder = save_image_encoder(tmp_path / "seer", "regnet")
+    words = [
+        "task=diversity", "model=seer_regnet_y_320", f"model.id={folder}", "task.options.embed=true",
+        "task.options.crop=false", "task.options.variants=[original,masked]", "task.options.sample=5",
+        "task.options.repeats=2", "data.n_subjects=8", "data.n_pairs=0", "data.images_per_subject=1", "cut=pronoun",
+        f"paths.root={tmp_path}", "tracking=none", "report=none", "engine.device=cpu",
+    ]  # fmt: skip
+    found = run(load_config(words), tmp_path / "run", words, Progress(quiet=True)).results
+    rows = {row["variant"]: row for row in found["diversity_report"]["vendi"] if row["by"] is None}
+    people = load_configured(load_config(words), Progress(quiet=True)).people
+    shown = [
+        Image.open(path).convert("RGB").resize((IMAGE, IMAGE), Image.Resampling.BICUBIC)
+        for path in people["image_path"]
+    ]
+    scaled = (np.stack([np.asarray(one) / 255 for one in shown]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    with torch.inference_mode():
+        inputs = torch.tensor(scaled.transpose(0, 3, 1, 2), dtype=torch.float32)
+        vectors = AutoModel.from_pretrained(folder).eval()(inputs).pooler_output.flatten(1).numpy()
+    assert rows["original"]["score"] == pytest.approx(plainly(vectors.astype(float)), rel=1e-4)
+    assert rows["masked"]["n_images"] == 8
+    assert rows["masked"]["score"] != pytest.approx(rows["original"]["score"], rel=1e-3)
+    store = sqlite3.connect(":memory:")
+    clip = load_config([*words, f"model.id={save_clip(tmp_path / 'clip')}"])
+    with pytest.raises(Fp2Error, match=r"sees images as its image processor prepares them.*task\.options\.crop"):
+        encoder_of(clip, store, crop=False)
+    with pytest.raises(Fp2Error, match="is not a dual encoder"):
+        encoder_of(load_config(["model=peeps_vlm"]), store, crop=True)
 
 
 def _side_by_side(root: Path, words: list[str], before: Any) -> None:
