@@ -202,42 +202,42 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
 
 
 def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
-    import sqlite3
-
+    """Its whole run is a command of `docs/diversity.md`, which `test_docs_run.py` runs."""
     import torch
     from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
     from PIL import Image
     from transformers import AutoModel
 
     from fp2.compose import load_config
-    from fp2.data.base import load_configured
+    from fp2.config import VariantConfig
     from fp2.progress import Progress
-    from fp2.protocols.diversity.vendi import encoder_of
-    from fp2.run import run
+    from fp2.protocols.diversity.vendi import encoder_of, from_model
+    from fp2.store.rows import ResponseStore
 
     folder = save_image_encoder(tmp_path / "seer", "regnet")
-    words = [
-        "task=diversity", "model=seer_regnet_y_320", f"model.id={folder}", "task.options.embed=true",
-        "task.options.crop=false", "task.options.variants=[original,masked]", "task.options.sample=5",
-        "task.options.repeats=2", "data.n_subjects=8", "data.n_pairs=0", "data.images_per_subject=1", "cut=pronoun",
-        f"paths.root={tmp_path}", "tracking=none", "report=none", "engine.device=cpu",
-    ]  # fmt: skip
-    found = run(load_config(words), tmp_path / "run", words, Progress(quiet=True)).results
-    rows = {row["variant"]: row for row in found["diversity_report"]["vendi"] if row["by"] is None}
-    people = load_configured(load_config(words), Progress(quiet=True)).people
-    shown = [
-        Image.open(path).convert("RGB").resize((IMAGE, IMAGE), Image.Resampling.BICUBIC)
-        for path in people["image_path"]
-    ]
-    scaled = (np.stack([np.asarray(one) / 255 for one in shown]) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    rng = np.random.default_rng(0)
+    pictures = [Image.fromarray(rng.integers(0, 256, (50, 40 + 9 * n, 3), dtype=np.uint8)) for n in range(5)]
+    for n, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{n}.png")
+    table = pd.DataFrame(
+        {
+            "image_id": list("abcde"),
+            "subject_id": list("vwxyz"),
+            "image_path": [str(tmp_path / f"{n}.png") for n in range(5)],
+        }
+    )
+    config = load_config(["model=seer_regnet_y_320", f"model.id={folder}", f"paths.root={tmp_path}"])
+    store = ResponseStore(tmp_path / "s.sqlite").connection
+    encoder = encoder_of(config, store, crop=False)
+    vectors, found, missing = from_model(encoder, config, table, VariantConfig(), store, Progress(quiet=True))
+    squares = [np.asarray(one.resize((IMAGE, IMAGE), Image.Resampling.BICUBIC)) / 255 for one in pictures]
+    scaled = (np.stack(squares) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
     with torch.inference_mode():
         inputs = torch.tensor(scaled.transpose(0, 3, 1, 2), dtype=torch.float32)
-        vectors = AutoModel.from_pretrained(folder).eval()(inputs).pooler_output.flatten(1).numpy()
-    assert rows["original"]["score"] == pytest.approx(plainly(vectors.astype(float)), rel=1e-4)
-    assert rows["masked"]["n_images"] == 8
-    assert rows["masked"]["score"] != pytest.approx(rows["original"]["score"], rel=1e-3)
-    store = sqlite3.connect(":memory:")
-    clip = load_config([*words, f"model.id={save_clip(tmp_path / 'clip')}"])
+        plain = AutoModel.from_pretrained(folder).eval()(inputs).pooler_output.flatten(1).numpy()
+    np.testing.assert_allclose(vectors, plain, rtol=1e-4, atol=1e-5)
+    assert (found["image_id"].tolist(), missing) == (list("abcde"), {})
+    clip = load_config(["model=clip_vit_large_patch14", f"model.id={save_clip(tmp_path / 'clip')}"])
     with pytest.raises(Fp2Error, match=r"sees images as its image processor prepares them.*task\.options\.crop"):
         encoder_of(clip, store, crop=False)
     with pytest.raises(Fp2Error, match="is not a dual encoder"):
