@@ -46,7 +46,10 @@ def weights(torchvision: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[
     torch.manual_seed(0)
     network = torchvision.models.detection.maskrcnn_resnet50_fpn(weights=None, weights_backbone=None)
     state = network.state_dict()
-    state["roi_heads.box_predictor.cls_score.bias"][1] = 3.0
+    state["roi_heads.box_predictor.cls_score.bias"][1] = 5.0
+    for name in state:
+        if name.endswith("bn3.weight"):  # as large as in trained networks, so that no score is 1
+            state[name].fill_(0.2)
     state["backbone.body.bn1.running_var"].fill_(1e-4)
     state["backbone.body.bn1.weight"].fill_(1e-2)
     folder = tmp_path_factory.mktemp("rcnn")
