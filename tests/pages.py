@@ -41,7 +41,7 @@ NOT_RUN: Mapping[str, str] = {
     r"tracking\.uri=": "needs a database or a server: tests/tracking/test_postgres.py",
     r"model=moondream2": "needs weights and code of the hub: tests/engines/hf/test_custom_code.py",
     r"task\.options\.models=|experiment=narrow_demo": "needs weights: "
-    "tests/protocols/narrow/test_narrow_checkpoints.py has small ones, tests/protocols/narrow/test_narrow_real_models.py those of packages",
+    "tests/protocols/narrow/test_narrow_checkpoints.py, tests/protocols/narrow/test_narrow_real_models.py",
     r"launch.py experiment=gras_paper": "needs the weights of published models: "
     "tests/engines/hf/test_published_conditions.py",
     r"experiment=(consistency|word_count)": "needs the plug-in to be installed: tests/test_plugin.py",
