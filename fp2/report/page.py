@@ -69,7 +69,7 @@ def environment(more: Mapping[str, str] | None = None) -> Environment:
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
         reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.severity_words,
+        reading.magnitude_words, reading.severity_words, reading.sentence,
     ):  # fmt: skip
         made.filters[function.__name__] = function
     return made
