@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # people are drawn in this process; tests that need others say so
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE / "engines", HERE.parent):
     if str(folder) not in sys.path:

@@ -39,7 +39,7 @@ WORDS = (
 )
 SHARED_MOST = {"paligemma": "vision", "paligemma2": "vision", "blip2_t5": "vision"}
 
-every_family = pytest.mark.parametrize("family", FAMILIES)
+every_family = pytest.mark.parametrize("family", FAMILIES, scope="module")  # one after the other: each is loaded once
 Key = tuple[str, str]
 Logits = dict[Key, torch.Tensor]
 
