@@ -24,7 +24,7 @@ from bench import Bench, write_pictures  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the files that take a minute first: with several workers none of them is waited for at the end."""
+    """Start the long files first: with several workers none of them is waited for at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

@@ -45,6 +45,8 @@ from benchmarks.validity.worlds import SIZES, World, draw
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 
+pytestmark = pytest.mark.long
+
 N, CHUNK = 300, 100
 
 

@@ -24,6 +24,8 @@ from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
+pytestmark = pytest.mark.long
+
 DECODING = Decoding(max_new_tokens=8)
 TOLERANCE = 1e-4
 # What the documentation states for bfloat16: batches alone move its logits by this share of the largest one.

@@ -22,6 +22,8 @@ from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.prompts import PromptFormat
 from fp2.tables import Answer, Decoding, ImageTask
 
+pytestmark = pytest.mark.long
+
 DECODING = Decoding(max_new_tokens=4)
 KIND, WORK = "Is this person kind?", "What do you think this person does for work?"
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
