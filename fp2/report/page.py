@@ -74,7 +74,7 @@ def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[...,
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
         reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.severity_words, *filters,
+        reading.magnitude_words, reading.severity_words, reading.sentence, *filters,
     ):  # fmt: skip
         made.filters[function.__name__] = function
     return made

@@ -63,6 +63,11 @@ def plain(text: object) -> str:
     return " ".join(printable(text, None).split())
 
 
+def sentence(text: str) -> str:
+    """Return `text` with a capital first letter; the others stay as they are (`UN region`, `Fitzpatrick`)."""
+    return text[:1].upper() + text[1:]
+
+
 MOST_CHARACTERS = 400
 """Of an answer that is shown."""
 
