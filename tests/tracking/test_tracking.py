@@ -25,6 +25,8 @@ from fp2.tracking import client as tracking_client
 from fp2.tracking import ui
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
 
+pytestmark = pytest.mark.long
+
 IMPORTED = [
     "fp2.app", "fp2.report.dashboard", "fp2.data.peeps.source", "fp2.protocols.fingerprint.protocol", "hydra.main",
     "mlflow.store.tracking.sqlalchemy_store",
