@@ -23,6 +23,7 @@ from fp2.tables import BOX, CONTROLS, ORIGINAL, TAKES_REGION, VARIANT_PARAMETERS
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
 ASK = "ask"
 CONFIG_NAME = "config"
+DEFAULT_PROTOCOL = "fingerprint"
 
 Share = Annotated[float, Ge(0), Le(1)]
 Level = Annotated[float, Gt(0), Lt(1)]
@@ -105,7 +106,7 @@ class ProbeConfig:
     decoding: dict[str, Any] = field(default_factory=dict)
     select: list[str] | None = None
     probes: dict[str, Any] = field(default_factory=dict)
-    protocol: str = "fingerprint"
+    protocol: str = DEFAULT_PROTOCOL
     templates: Any = None
     traits: Any = None
     traits_file: str | None = None

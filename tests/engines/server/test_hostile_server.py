@@ -8,7 +8,7 @@ import itertools
 import json
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -104,10 +104,24 @@ def test_an_answer_far_longer_than_its_tokens_is_not_stored(tasks: list[ImageTas
     assert "1000000 characters, far more than 7 tokens" in str(answer.error)
 
 
-def test_a_server_that_falls_silent_is_given_up_soon(tasks: list[ImageTask]) -> None:
+def headers_alone() -> Iterator[bytes]:
+    time.sleep(1.0)
+    yield b""
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        lambda: Reply(completion("late"), wait=1.0),
+        lambda: Reply(None, stream=dripping()),
+        lambda: Reply(None, stream=headers_alone()),
+    ],
+    ids=["silent", "dripping", "headers alone"],
+)
+def test_a_server_that_falls_silent_is_given_up_soon(silent: Callable[[], Reply], tasks: list[ImageTask]) -> None:
     many = [replace(tasks[0], image_id=f"image {place}") for place in range(60)]
-    silent = Reply(completion("late"), wait=1.0)
-    with serving({CHAT: after_the_check(silent)}) as server:  # type: ignore[dict-item]
+    replies = {CHAT: lambda seen, before: silent() if before >= 2 else words(seen, before)}
+    with serving(replies) as server:  # type: ignore[arg-type]
         started = time.monotonic()
         answers = ask(server, many, timeout=0.3, attempts=2, concurrency=4)
         seconds = time.monotonic() - started

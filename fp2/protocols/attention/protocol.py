@@ -56,9 +56,11 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
+    n_people = 2
+    special_case_of = "fingerprint"
     takes_analysis = ("published",)
-    sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
-    supplements = (*GroupComparison.supplements, "fp2.protocols.fingerprint.attention_ratio:AttentionRatio")
+    sections = ("fp2.protocols.attention.protocol:AttentionSection",)
+    supplements = (*GroupComparison.supplements, "fp2.protocols.attention.attention_ratio:AttentionRatio")
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""
