@@ -122,7 +122,8 @@ class Rcnn:
             limit = self._options.mask
             made = {row: {"mask": encode_mask((masks[row] >= limit).cpu().numpy())} for row in rows}
         else:
-            made = {row: {"box": (*corners[row, :2], *(corners[row, 2:] - corners[row, :2]))} for row in rows}
+            corners[:, 2:] -= corners[:, :2]
+            made = {row: {"box": tuple(corners[row].tolist())} for row in rows}
         order = sorted(rows, key=lambda row: -scores[row])
         return [Prediction("", score=float(scores[row]), **made[row]) for row in order]
 

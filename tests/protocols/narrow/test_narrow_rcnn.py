@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pickle
+import sqlite3
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -16,7 +17,8 @@ from PIL import Image
 
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.protocols.narrow.models import ImageInput, ModelSpec, build_model, load_spec
+from fp2.protocols.narrow.models import ImageInput, ModelSpec, build_model, load_spec, predict_all
+from fp2.protocols.narrow.truth import Person
 
 SMALL = {"min_size": 96, "max_size": 128}
 FASTER, MASK = "fasterrcnn_resnet50_fpn", "maskrcnn_resnet50_fpn"
@@ -92,9 +94,16 @@ def test_boxes_are_torchvisions(torchvision: Any, weights: dict[str, Path], imag
     assert len(scores) != len(found) or not np.allclose(scores, [one.score for one in found], rtol=1e-5)
 
 
-def test_masks_are_of_the_size_of_the_image(weights: dict[str, Path], image: Image.Image) -> None:
-    _, model = build_model(spec(MASK, weights[MASK], "person_segmentation", mask=0.3), Config())
-    found = model.predict(ImageInput(image, []))
+def test_masks_are_of_the_size_of_the_image_and_cached(
+    weights: dict[str, Path], image: Image.Image, tmp_path: Path
+) -> None:
+    image.save(tmp_path / "a.png")
+    people = [Person("a", "s", tmp_path / "a.png", 1)]
+    task, model = build_model(spec(MASK, weights[MASK], "person_segmentation", mask=0.3), Config())
+    first, again = (predict_all(task, model, people, sqlite3.connect(tmp_path / "store")) for _ in range(2))
+    assert (first.computed, again.computed, again.cached) == (1, 0, 1)
+    found = first.predictions
+    assert found == again.predictions
     assert found
     assert {tuple(one.mask["size"]) for one in found if one.mask} == {(60, 48)}
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
