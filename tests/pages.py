@@ -89,6 +89,9 @@ SETTINGS: Mapping[str, Sequence[str]] = {
         *SIMULATED, "probe.options.permutations=20", "probe.options.bootstrap=20",
         "probe.traits={kind: 2.6, cruel: -2.9}",
     ),
+    r"task=diversity.*embed=true": (
+        *FHIBE, "model.id=CLIP", "task.options.sample=4", "task.options.repeats=2", "data.limit=6",
+    ),
     r"task=diversity": (
         *FHIBE, "task.options.sample=20", "task.options.repeats=2", "data.limit=12",
     ),
@@ -298,6 +301,11 @@ def prepare(project: Project, page: str) -> None:
             table = csv.DictWriter(file, rows[0])
             table.writeheader()
             table.writerows(rows)
+    elif page == "coverage":
+        from engines.family_checkpoints.duals import save_clip
+
+        (root / "CLIP").mkdir()
+        save_clip(root / "CLIP")
     elif page == "scaling":
         for name in ("shard1", "shard2"):
             (root / name).mkdir()

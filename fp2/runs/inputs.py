@@ -178,7 +178,11 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     if config.data.limit is not None or config.data.offset:
         whole = people.assign(subject_id=units(people)) if of_sets(people) else people
         taken, more = limit_people(
-            with_derived(whole, config.data.stratify or ()), config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
+            with_derived(whole, config.data.stratify or ()),
+            config.data.limit,
+            seed=config.data.seed,
+            by=config.data.stratify,
+            offset=config.data.offset,
         )
         people = people[people["image_id"].isin(taken["image_id"])]
         notes = (*notes, *more)

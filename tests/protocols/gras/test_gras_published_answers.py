@@ -221,6 +221,28 @@ def test_a_model_can_be_chosen_and_its_name_is_checked(tmp_path: Path) -> None:
         execute(words(tmp_path, "task.options.model=blip", "report=none"), tmp_path / "other")
 
 
+@pytest.mark.usefixtures("mlflow_store")
+def test_one_command_makes_a_run_of_each_model_and_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FP2_ROOT", str(tmp_path))
+    write_lists(tmp_path / "lists", tones=30)
+    for name in (MODEL, "o'blip, 2"):
+        write_inference_files(tmp_path / "lists", name, drawn(tmp_path / "lists"))
+    given = [word for word in words(tmp_path / "lists", "report.figures=false") if word != "tracking=none"]
+    assert fp2("run", *given, "task.options.model=all", "task.options.permutations=10") == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 runs finished" in said
+    assert "fp2 leaderboard" not in said, "no run has a composite"
+    found = [results_of(path.parent) for path in (tmp_path / "outputs").rglob("results.json")]
+    (report,) = [one for one in found if "headlines" in one]
+    assert {one["model"]["name"] for one in found if one is not report} == {MODEL, "o'blip, 2"}
+    assert fp2("leaderboard", report["sweep_id"]) == 2
+    error = capsys.readouterr().err
+    assert f"no run has a composite, by which runs are ranked (sweep {report['sweep_id']})" in error
+    assert f"fp2 report {report['sweep_id']}" in error
+
+
 def test_the_config_hash_is_of_the_files_and_not_of_where_they_lie(checkout: Path, tmp_path: Path) -> None:
     write_lists(tmp_path, cells=2, tones=60)
     write_inference_files(tmp_path, MODEL, drawn(tmp_path))
