@@ -34,18 +34,19 @@ ATTRIBUTE_PREFIX = "attr_"
 # The place and time of an image help to identify a person.
 COARSE_PLACE: frozenset[str] = frozenset({"location_un_region", "location_un_subregion"})
 """Regions of the world as defined by the United Nations, which may be reported for groups."""
-FINE_PLACE_AND_TIME: frozenset[str] = frozenset(
-    {"location_country", "location_region", "user_date_captured", "user_hour_captured"}
-)
+FINE_PLACE_AND_TIME: frozenset[str] = frozenset({"location_country", "location_region", "user_date_captured"})
+HOUR = "user_hour_captured"
+"""FHIBE's classes of six hours, which may be reported for groups."""
 MUST_NOT_LEAVE: frozenset[str] = FINE_PLACE_AND_TIME | {"camera_model"}
-"""Attributes that must not leave the data folder, and cannot be a cut: they help to identify a person."""
+"""Attributes that stay in the data folder and cannot be a cut: a precaution of ours, since they help to identify a
+person."""
 CAMERA: frozenset[str] = frozenset(
     {"camera_manufacturer", "camera_model", "iso", "aperture", "focal_length", "shutter"}
 )
 """What a camera writes into an image file."""
 NOT_DIGESTED: frozenset[str] = CAMERA | {"user_date_captured"}
 """Attributes that the digest of a data set leaves out: those that were not read when digests were first logged."""
-PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME
+PLACE_AND_TIME = COARSE_PLACE | FINE_PLACE_AND_TIME | {HOUR}
 
 
 @dataclass(frozen=True)

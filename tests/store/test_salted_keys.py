@@ -25,7 +25,7 @@ def people(root="/one") -> pd.DataFrame:
             "attr_region": [["Asia", "Europe"], ["Asia"], []],
             "attr_location_country": [["Kenya"], [], ["Peru"]],
             "attr_location_un_region": [["Africa"], [], ["Americas"]],
-            "attr_user_hour_captured": [["00:00-05:59"], [], []],
+            "attr_user_date_captured": [["May-2023"], [], []],
         }
     )
 

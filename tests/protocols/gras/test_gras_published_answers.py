@@ -223,18 +223,17 @@ def test_a_model_can_be_chosen_and_its_name_is_checked(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("mlflow_store")
 def test_one_command_makes_a_run_of_each_model_and_a_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FP2_ROOT", str(tmp_path))
     write_lists(tmp_path / "lists", tones=30)
     for name in (MODEL, "o'blip, 2"):
         write_inference_files(tmp_path / "lists", name, drawn(tmp_path / "lists"))
     given = [word for word in words(tmp_path / "lists", "report.figures=false") if word != "tracking=none"]
-    assert fp2("run", *given, "task.options.model=all", "task.options.permutations=10") == 0
+    assert fp2("run", *given, "task.options.model=all") == 0
     said = capsys.readouterr().out
     assert "2 of 2 runs finished" in said
     assert "fp2 leaderboard" not in said, "no run has a composite"
-    found = [results_of(path.parent) for path in (tmp_path / "outputs").rglob("results.json")]
+    found = [results_of(path.parent) for path in (own_root / "outputs").rglob("results.json")]
     (report,) = [one for one in found if "headlines" in one]
     assert {one["model"]["name"] for one in found if one is not report} == {MODEL, "o'blip, 2"}
     assert fp2("leaderboard", report["sweep_id"]) == 2
