@@ -155,7 +155,7 @@ def gate(
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
-            print(f"failed: {one.kind}: {one.name}: {one.message}")
+            print(f"not met ({one.condition}): {one.name}: {one.message}")
         print(f"{name}: {len(checks) - len(failed)} of {len(checks)} conditions are met")
     return EXIT_FAILED if failed else 0
 

@@ -269,6 +269,7 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     columns = [np.ones(len(rows)), rows["position"].to_numpy(dtype=float), rows["area"].to_numpy(dtype=float)]
     references: dict[str, str] = {}
     dropped: list[str] = []
+    combined: list[str] = []
     for name in attributes:
         kept, reference = _groups(people, name, least)
         references[name] = reference
@@ -279,11 +280,13 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
             dropped.append(f"{name.replace('_', ' ')}: it does not differ within any image{pooled}")
         for group, column in found:
             if len(rows) and np.linalg.matrix_rank(np.column_stack([*columns, column])) <= len(columns):
-                dropped.append(f"{name} {group}: it is a linear combination of the terms before it")
+                combined.append(f"{name.replace('_', ' ')} {group}")
                 continue
             names.append(group)
             of.append(name)
             columns.append(column)
+    if combined:
+        dropped.append(f"{', '.join(combined)}: linear combinations of the terms before them")
     return _Terms(tuple(names), tuple(of), np.column_stack(columns), references, tuple(dropped))
 
 

@@ -229,7 +229,7 @@ def test_one_command_makes_a_run_of_each_model(
     write_lists(tmp_path / "lists", tones=30)
     for name in (MODEL, "o'blip, 2"):
         write_inference_files(tmp_path / "lists", name, drawn(tmp_path / "lists"))
-    given = [word for word in words(tmp_path / "lists", "report=none", "cut=gender_age") if word != "tracking=none"]
+    given = [word for word in words(tmp_path / "lists", "report=none", "cut.by=[gender]") if word != "tracking=none"]
     assert fp2("run", *given, "task.options.model=all") == 0
     said = capsys.readouterr().out
     assert "2 of 2 runs finished" in said
