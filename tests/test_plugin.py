@@ -83,6 +83,8 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
     passport = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
     predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
     assert predicate["findings"][NAME] == results[NAME]["headline"]
+    assert predicate["statistics"]["tests"] == {}  # it computes none
+    assert not [line for line in predicate["limitations"] if "VADER" in line or "null mean" in line]
 
 
 def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site: Path, project: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 
@@ -49,6 +49,11 @@ class Matched(GroupComparison):
     special_case_of = "fingerprint"
     supplements = ()
     sections = ("fp2.protocols.matched.protocol:MatchedSection",)
+    tests: ClassVar = {
+        "p_value": "permutation of the versions within every set, largest studentised difference of pairs of versions",
+        "chance_level": "mean and 95th percentile of max - min under the same permutations",
+        "interval": "t interval of the mean difference within sets, for each pair of versions",
+    }
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""
