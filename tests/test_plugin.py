@@ -85,6 +85,21 @@ def test_its_protocol_analyses_its_data_and_adds_its_section(consistency: tuple[
     passport = json.loads((folder / "passport.json").read_text(encoding="utf-8"))
     predicate = json.loads(base64.b64decode(passport["payload"]))["predicate"]
     assert predicate["findings"][NAME] == results[NAME]["headline"]
+    assert predicate["statistics"]["tests"] == {}  # it computes none
+    assert not [line for line in predicate["limitations"] if "VADER" in line or "null mean" in line]
+
+
+def test_its_results_are_checked_by_the_gate(consistency: tuple[str, Path], site: Path, project: Path) -> None:
+    folder = consistency[1]
+    shares = [row["share"] for row in read(folder)[NAME]["rows"]]
+    gap = max(shares) - min(shares)
+    untested = start(site, project, "gate", str(folder))
+    assert untested.returncode == 1
+    assert "differences between groups: none could be tested" in untested.stdout
+    for limit, status in ((gap - 0.01, 1), (gap + 0.01, 0)):
+        done = start(site, project, "gate", str(folder), "--allow-biased", "--max-disparity", str(limit))
+        assert done.returncode == status, done.stdout + done.stderr
+        assert f"{2 - status} of 2 conditions are met" in done.stdout
 
 
 def test_its_run_is_repeated_and_purged_like_any_other(
