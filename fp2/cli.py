@@ -506,12 +506,12 @@ def keygen(
 
 @command(MAINTAIN, "fp2 new scorer politeness", settings=False)
 def new(
-    kind: Annotated[str, typer.Argument(help="scorer, dataset or protocol")],
+    kind: Annotated[str, typer.Argument(help="scorer, dataset, engine or protocol")],
     name: Annotated[str, typer.Argument(help="Its name: small letters, digits and _.")],
     folder: Annotated[Path, typer.Option(help="Where the package is written.")] = Path(),
     json: Json = False,
 ) -> None:
-    """Write a package of your own with a scorer, data set or protocol that runs, and its test."""
+    """Write a package of your own with a scorer, data set, engine or protocol that runs, and its test."""
     from fp2.commands.new import new as write
 
     write(kind, name, folder, json)

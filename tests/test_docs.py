@@ -94,6 +94,19 @@ def test_python_names_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not is_python_name(name)] == []
 
 
+def test_the_table_of_statistics_names_modules_and_what_they_define() -> None:
+    text = (REPOSITORY / "docs" / "statistics.md").read_text(encoding="utf-8")
+    calls = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4]
+    named = [
+        f"fp2.stats.{module}.{function}"
+        for call in calls
+        for module, functions in re.findall(r"`(\w+)`: ((?:`\w+`(?: \([^)]*\))?(?:, | \+ )?)+)", call)
+        for function in re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", functions))
+    ]
+    assert len(named) > 25
+    assert [name for name in named if not is_python_name(name)] == []
+
+
 @every_page
 def test_commands_are_accepted(page: Path) -> None:
     """Every `fp2` command exists with its options, and the overrides of every run compose to a valid config."""

@@ -26,7 +26,7 @@ from fp2.tables import ORIGINAL
 CONFIG_SCHEMA = 1
 LATER = (
     ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
-    ("softmax_dtype", None),
+    ("softmax_dtype", None), ("options", {}),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 
