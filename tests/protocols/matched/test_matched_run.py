@@ -107,9 +107,7 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
 
 
 def test_other_protocols_refuse_sets_and_name_those_that_compare_them(sets_bench: Bench) -> None:
-    with pytest.raises(
-        Fp2Error, match=r"which probe=gras cannot do.*probe\.protocol=fingerprint or matched"
-    ):
+    with pytest.raises(Fp2Error, match=r"which probe=gras cannot do.*probe\.protocol=fingerprint or matched"):
         sets_bench.run(*words("probe=gras", "scorer=none"))
 
 
