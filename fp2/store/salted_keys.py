@@ -76,8 +76,9 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     Columns that a data set marks as private (`PRIVATE_PREFIX`) are dropped. Attributes that the run does not use have
     to be dropped by the caller.
     """
-    hidden = ["image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)]
-    frame = people.drop(columns=[name for name in people if name in hidden or name.startswith(PRIVATE_PREFIX)])
+    hidden = {"image_path", "mask_path", *(ATTRIBUTE_PREFIX + name for name in MUST_NOT_LEAVE)}
+    names = people.columns.astype(str)
+    frame = people.drop(columns=[name for name in names if name in hidden or name.startswith(PRIVATE_PREFIX)])
     frame["image_id"] = salted(people["image_id"], salt, "image")
     frame["subject_id"] = salted(people["subject_id"], salt)
     known = people["set_id"].notna()
