@@ -224,6 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=5010)
     parser.add_argument("--traits", type=int, default=100)
+    parser.add_argument("--json", action="store_true", help="(always)")
     parser.add_argument("words", nargs="*", help="overrides of the config")
     given = parser.parse_args(arguments)
     found = measure(given.images, given.traits, given.words)
