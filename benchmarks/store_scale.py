@@ -5,16 +5,10 @@
 
 A plan of `--answers` questions (500 an image) about images that do not exist is stored with texts of 100 characters, as
 an engine would in batches of 64. Then a new process makes the same plan and finds out what is stored (the resume
-<<<<<<< HEAD
-index), looks up single answers, and asks nothing. Times are processor time, since other work may run on the machine;
-memory is the peak resident size of that process. Exit status 1 above the limits: 10 s for the index, 1 GB of memory
-beyond the imports, 20,000 answers inserted a second, 20 us for a look-up (the aim is 15; the machine may be busy).
-=======
 index), looks up single answers, and asks nothing. A third merges two stores of at most 200,000 answers each, and two of
 at most 400 arrays, each of the 500 answers about an image. Times are processor time, since other work may run on the
 machine; memory is the peak resident size of that process. Exit status 1 above the limits: 10 s for the index, 1 GB of
-memory beyond the imports, 20,000 answers inserted a second, 50 us for a look-up.
->>>>>>> refs/heads/j_b
+memory beyond the imports, 20,000 answers inserted a second, 20 us for a look-up.
 """
 
 from __future__ import annotations

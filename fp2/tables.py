@@ -42,12 +42,8 @@ FINE_PLACE_AND_TIME: frozenset[str] = frozenset({"location_country", "location_r
 HOUR = "user_hour_captured"
 """FHIBE's classes of six hours, which may be reported for groups."""
 MUST_NOT_LEAVE: frozenset[str] = FINE_PLACE_AND_TIME | {"camera_model"}
-<<<<<<< HEAD
-"""Attributes that stay in the data folder and cannot be a cut: a precaution of ours, since they help to identify a
-=======
-"""Attributes, of any data set, that must not leave the data folder, and cannot be a cut: they help to identify a
->>>>>>> refs/heads/f_b
-person."""
+"""Attributes, of any data set, that stay in the data folder and cannot be a cut: a precaution, since they help to
+identify a person."""
 CAMERA: frozenset[str] = frozenset(
     {"camera_manufacturer", "camera_model", "iso", "aperture", "focal_length", "shutter"}
 )

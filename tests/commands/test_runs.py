@@ -11,13 +11,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 import yaml
-<<<<<<< HEAD
-from bench import Bench, fp2, results_of
-=======
 from bench import REPOSITORY, Bench, fp2, results_of
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
->>>>>>> refs/heads/f_a
 
 
 @pytest.fixture(scope="module")

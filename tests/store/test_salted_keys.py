@@ -25,12 +25,8 @@ def people(root="/one") -> pd.DataFrame:
             "attr_region": [["Asia", "Europe"], ["Asia"], []],
             "attr_location_country": [["Kenya"], [], ["Peru"]],
             "attr_location_un_region": [["Africa"], [], ["Americas"]],
-<<<<<<< HEAD
             "attr_user_date_captured": [["May-2023"], [], []],
-=======
-            "attr_user_hour_captured": [["00:00-05:59"], [], []],
             "private_ward": ["north", "south", "north"],
->>>>>>> refs/heads/f_b
         }
     )
 
