@@ -194,11 +194,12 @@ def assemble(about: Mapping[str, Any], counts: Counts, analysis: Analysis) -> di
 
 def limitations(model: Mapping[str, Any], notes: Sequence[str], *, text: bool = True) -> list[str]:
     """Return what a reader has to know, `notes` included; `text`: whether answers were scored as text."""
+    asked = model["name"] != NO_MODEL
     return [
         *([EMBEDDED] if model["embedded"] else []),
         *([SERVED] if "server" in model else []),
         *([SUPPLIED] if "supplied" in model else []),
-        *(line for line in LIMITATIONS if text or line not in ABOUT_TEXT),
+        *(line for line in LIMITATIONS if (text or line not in ABOUT_TEXT) and (asked or line != LIMITATIONS[0])),
         *notes,
     ]
 

@@ -50,7 +50,8 @@ def test_every_sweep_composes_with_each_of_its_choices(name: str) -> None:
 
 
 def test_a_wrong_choice_in_a_sweeps_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fp2.compose.overrides._sweep_of", lambda overrides: ({"cut": "region,pronuon"}, True))
+    found = {"cut": "region,pronuon"}, True, None
+    monkeypatch.setattr("fp2.compose.overrides._sweep_of", lambda overrides: found)
     with pytest.raises(Fp2Error, match="'pronoun'"):
         check_overrides(prepare(["model=planted"]))
 

@@ -28,6 +28,8 @@ from fp2.errors import Fp2Error
 from fp2.protocols.base import EvaluationProtocol
 from fp2.scorers.base import Scorer
 
+pytestmark = pytest.mark.long
+
 PAGES = sorted(
     path
     for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "fp2/models/*/*.md")

@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 from bench import REPOSITORY, environment
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -12,12 +12,13 @@ from functools import cache
 import numpy as np
 
 from benchmarks.validity.measure import Arrays, p_values
-from benchmarks.validity.worlds import IMAGES, RATES, SIZES, World, answer_sd, draw
+from benchmarks.validity.worlds import IMAGES, RATES, SIZES, Data, World, answer_sd, draw
 from fp2.stats.adjusted import AdjustedGroup, Design, adjusted_panel, interaction_panel
 from fp2.stats.core.entries import cell_means, read_entries
 from fp2.stats.core.moments import max_t_squared
 from fp2.stats.core.resampling import permuted_moments
 from fp2.stats.core.units import prepare
+from fp2.stats.distance import FingerprintDistance, fingerprint_distance
 from fp2.stats.planning import Spread, detection_power, spread_of, subjects_needed
 from fp2.stats.two_samples import ModelOutcomes, independent_distance
 
@@ -71,6 +72,59 @@ def pilots(world: World, n: int, seed: int) -> Arrays:
             assert needed is not None
             out[name][k] = detection_power(gap, truth, groups=len(SIZES), subjects=needed, images=IMAGES, level=LEVEL)
     return out
+
+
+MANY = 100
+"""Outcomes of a yes/no battery: its traits."""
+SAME_SUBJECT_WORLDS = (
+    World("normal"),
+    World("normal", gap=0.8),
+    World("normal", "triple spread"),
+    World("normal", "triple spread", gap=0.8),
+    World("skewed"),
+    World("skewed", "spread"),
+    World("skewed", sizes=(60, 10)),
+    World("zero-heavy", "spread"),
+    World("mostly zero"),
+    World("yes/no"),
+    World("yes/no", "agreement"),
+    World("rare"),
+    World("normal", "images"),
+    World("normal", "straddling"),
+    World("normal", "multi-valued"),
+    World("normal", "missing"),
+)
+
+
+def same_subjects(world: World, n: int, seed: int, n_permutations: int = 199) -> Arrays:
+    """Two models with parallel profiles, asked about the same people: six outcomes, one of them, and one hundred.
+
+    `constant`, in worlds without a gap: the second model gives one value to everything, so that differences are as
+    skewed as the answers of the first. Every fifth data set has one hundred outcomes.
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[str, list[float | None]] = {"six": [], "single": [], "constant": [], "many": []}
+    for k in range(n):
+        data = draw(world, rng, 12, shared=0.3)
+        compared = {"six": data.values[:, 6:] + 0.3}
+        if not world.gap:
+            compared["constant"] = np.zeros_like(data.values[:, 6:])
+        for name, second in compared.items():
+            one = _compared(data, data.values[:, :6], second, n_permutations, seed + k)
+            found[name].append(one.p_value)
+            if name == "six" and one.by_outcome[0]:
+                found["single"].append(one.by_outcome[0].p_value)
+        if k % 5 == 0:
+            data = draw(world, rng, 2 * MANY, shared=0.3)
+            one = _compared(data, data.values[:, :MANY], data.values[:, MANY:] + 0.3, n_permutations, seed + k)
+            found["many"].append(one.p_value)
+    return {name: np.array(p, dtype=float) for name, p in found.items() if p}
+
+
+def _compared(data: Data, first: np.ndarray, second: np.ndarray, n: int, seed: int) -> FingerprintDistance:
+    return fingerprint_distance(
+        first, second, data.groups, data.subjects, images=data.images, n_permutations=n, n_bootstrap=0, seed=seed
+    )
 
 
 SECOND = (12, 14, 25, 40, 30)

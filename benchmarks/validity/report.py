@@ -277,6 +277,7 @@ def _power(rows: Sequence[Row]) -> Any:
             ylim=(0, 102),
             xticks=np.array(MULTIPLES),
         )
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
+        if curves:
+            ax.legend(frameon=False, fontsize=8, loc="lower right")
 
     return paint

@@ -386,6 +386,18 @@ def _pilots(world: World, found: Arrays) -> list[Row]:
     return [mean, rate_row(claim, where, "share of pilots", (found["cautious"] >= 0.78).astype(float))]
 
 
+def _same_subjects(world: World, found: Arrays) -> list[Row]:
+    where = f"two models, the same subjects, parallel profiles: {describe(world)}"
+    claim = "Type-I error, two models on the same subjects: at most 7 %"
+    names = {
+        "six": "six outcomes",
+        "single": "one outcome",
+        "constant": "six, one model constant",
+        "many": "100 outcomes",
+    }
+    return [rate_row(claim, where, f"distance p, {names[k]}", rejected(p), None, 0.07) for k, p in found.items()]
+
+
 def _two_samples(world: World, found: Arrays) -> list[Row]:
     where = f"two models, samples of their own, parallel profiles: {describe(world)}"
     if world.yes_no:
@@ -604,6 +616,7 @@ _SUMMARIES = {
     "order": _order,
     "planning": _planned,
     "pilots": _pilots,
+    "same_subjects": _same_subjects,
     "two_samples": _two_samples,
     "two_samples_apart": _apart,
     "adjusted": _adjusted,

@@ -215,7 +215,7 @@ def compare(
     with _project(root) as place, tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
         config = _config([*overrides, place])
         words = [str(run.folder) if isinstance(run, Run) else str(run) for run in runs]
-        logged = [read_run(word, config, Path(scratch)) for word in words]
+        logged = [read_run(word, config, Path(scratch), dense=True) for word in words]
         found = compare_all(logged, config)
     for pair in found["not_compared"]:
         raise Fp2Error(pair["reason"], where=f"{pair['first']} and {pair['second']}")

@@ -53,7 +53,7 @@ def compare_runs(
         write_side_by_side(tables, json_path, figure)
         return
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
-        runs = [read_run(word, config, Path(scratch)) for word in words]
+        runs = [read_run(word, config, Path(scratch), dense=True) for word in words]
         check_runs(runs)
         with Progress().counter("Comparing") as report:
             every = compare_all(runs, config, _Steps(report).start)
@@ -234,25 +234,24 @@ def _write(block: Mapping[str, Any], json_path: Path | None, figure: Path | None
 
 
 def side_by_side(words: Sequence[str], config: Config) -> dict[str, Any] | None:
-    """Return the tables of runs that have no disparities; None if a run has some, or no section has a table.
+    """Return the tables of runs that have no fingerprints; None if a run has some, or no section has a table.
 
     Raises
     ------
     Fp2Error
         If there is no such run, or its results cannot be read.
     """
+    from fp2.ask.dense_answers import SHARDS
     from fp2.report.reading import MIN_CELL, plain
     from fp2.report.section import tables_of
     from fp2.runs.reader import distinct_names, read_results, run_folder
     from fp2.runs.recompute import run_sections
 
     with tempfile.TemporaryDirectory(prefix="fp2-compare-") as scratch:
-        folders = [
-            run_folder(word, config, Path(scratch), (artifacts.RESULTS, artifacts.CONFIG), (artifacts.SCORES,))
-            for word in words
-        ]
+        needed = (artifacts.RESULTS, artifacts.CONFIG)
+        folders = [run_folder(word, config, Path(scratch), needed, (SHARDS,)) for word in words]
         results = [read_results(folder) for folder in folders]
-        if any(one["disparities"] for one in results):
+        if any(one["disparities"] or (folder / SHARDS).is_dir() for one, folder in zip(results, folders, strict=True)):
             return None
         sections = run_sections(folders[0], config, results[0]["run_id"])
     shared = [section for section in sections if all(section.applies(one) for one in results)]

@@ -155,7 +155,7 @@ def gate(
         print_json({"run_id": results["run_id"], "passed": not failed, "checks": [asdict(one) for one in checks]})
     else:
         for one in failed:
-            print(f"failed: {one.kind}: {one.name}: {one.message}")
+            print(f"not met ({one.condition}): {one.name}: {one.message}")
         print(f"{name}: {len(checks) - len(failed)} of {len(checks)} conditions are met")
     return EXIT_FAILED if failed else 0
 
@@ -332,7 +332,8 @@ def log_folder(folder: Path, here: Config) -> tuple[str, str]:
     config = logged_config(folder, here, run_id)
     config = replace(config, tracking=replace(here.tracking, experiment=config.tracking.experiment))
     tags = {key: results[key] for key in ("config_hash", "response_set", "dataset_digest")}
-    tags = {"sweep_id": config.tracking.sweep_id, **tags, "variant": config.variant.name, "run_id": run_id}
+    tags |= {"sweep_id": config.tracking.sweep_id, "variant": config.variant.name, "run_id": run_id}
+    tags["remote_code"] = results["model"].get("remote_code")
     name = " · ".join([results["model"]["name"], "+".join(results["cuts"]), config.variant.name])
     tracker = client.resume(config, run_id) or client.start(config, tags, name)
     log_files(config, tracker, folder, results)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fp2.config import ANALYSIS_OPTIONS
 from fp2.errors import Fp2Error
-from fp2.plugins import PROTOCOLS, SCORERS, names_with, read_options
+from fp2.plugins import PROTOCOLS, SCORERS, load, names_with, read_options
 from fp2.tables import ORIGINAL
 
 if TYPE_CHECKING:
@@ -184,8 +184,13 @@ class EvaluationProtocol(Generic[Given]):
         Whether images are opened; otherwise they need not be there.
     scoring : {"required", "optional", "none"}
         Whether answers are scored by the config group `scorer`.
-    matched : bool
-        Whether counterfactual sets can be compared.
+    n_people : int
+        The number of people that an image of its battery shows.
+    within_sets : bool
+        Whether counterfactual sets are compared within the set, instead of groups of a population.
+    special_case_of : str
+        The name of the protocol in whose place it is used where `n_people` or `within_sets` fit the battery or the
+        people, and that protocol's do not; empty where it is used by its own name only.
     several_variants : bool
         Whether the battery may show every image in several variants.
     takes_analysis : collection of str
@@ -207,7 +212,9 @@ class EvaluationProtocol(Generic[Given]):
     asks: ClassVar[bool] = True
     opens_images: ClassVar[bool] = True
     scoring: ClassVar[Literal["required", "optional", "none"]] = "required"
-    matched: ClassVar[bool] = False
+    n_people: ClassVar[int] = 1
+    within_sets: ClassVar[bool] = False
+    special_case_of: ClassVar[str] = ""
     several_variants: ClassVar[bool] = False
     takes_analysis: ClassVar[Collection[str]] = ()
     takes_samples: ClassVar[bool] = False
@@ -233,12 +240,19 @@ class EvaluationProtocol(Generic[Given]):
     # -- before anything is asked
 
     def for_battery(self, battery: Battery) -> EvaluationProtocol[Any]:
-        """Return the protocol that fits the battery: this one, or a more specific one of the same package."""
-        return self
+        """Return the protocol that fits the battery: this one, or the special case for its number of people."""
+        return self if battery.people == self.n_people else self._special_case("n_people", battery.people)
 
     def for_people(self, people: pd.DataFrame) -> EvaluationProtocol[Any]:
-        """Return the protocol that fits the people table; called once it is loaded."""
-        return self
+        """Return the protocol that fits the people table: this one, or the special case for counterfactual sets."""
+        from fp2.cuts import of_sets
+
+        return self._special_case("within_sets", True) if of_sets(people) and not self.within_sets else self
+
+    def _special_case(self, trait: str, value: Any) -> EvaluationProtocol[Any]:
+        """Return the installed special case of this protocol that has this value of an attribute; else this one."""
+        names = set(names_with(PROTOCOLS, "special_case_of", self.name)) & set(names_with(PROTOCOLS, trait, value))
+        return load(PROTOCOLS, min(names), "probe.protocol")(self.options) if names else self
 
     def title(self, inputs: Inputs) -> str | None:
         """Return the title that the results record, before "of MODEL"; None for that of the report sections."""
@@ -264,6 +278,11 @@ class EvaluationProtocol(Generic[Given]):
         Fp2Error
             For the first mistake.
         """
+        if battery.people != self.n_people:
+            kind = "one person" if self.n_people == 1 else "two people"
+            fitting = [n for n in names_with(PROTOCOLS, "n_people", battery.people) if load(PROTOCOLS, n, "").asks]
+            what, fix = f"protocol {self.name!r} is for images of {kind}", f"Choose from: {', '.join(fitting)}"
+            raise Fp2Error(what, where=f"battery '{battery.name}'", fix=fix)
         if battery.variants and not self.several_variants:
             what = f"protocol {self.name!r} shows every image in one variant"
             raise Fp2Error(what, where="probe.variants", fix="Omit it, and sweep over variant=")
@@ -512,7 +531,8 @@ class EvaluationProtocol(Generic[Given]):
 
 def counterfactual_error(config: Config) -> Fp2Error:
     """Return the error for counterfactual sets in a protocol that compares populations."""
-    fitting = names_with(PROTOCOLS, "matched", True)
+    found = names_with(PROTOCOLS, "within_sets", True)
+    fitting = sorted({*found, *(load(PROTOCOLS, name, "").special_case_of or name for name in found)})
     what = f"probe={config.probe.name}" if config.task.name == "ask" else f"task={config.task.name}"
     return Fp2Error(
         f"counterfactual sets are compared within the set, which {what} cannot do",

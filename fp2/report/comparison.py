@@ -19,7 +19,7 @@ READING = (
     "runs' group means, 1 where the same groups are described better and worse."
 )
 TESTS = {
-    "shared": "group labels are permuted across subjects",
+    "shared": "group labels are permuted across subjects, and the two runs exchanged within subjects (the larger p)",
     "independent": "subjects exchange the run within their groups, once the runs' mean difference is removed",
 }
 

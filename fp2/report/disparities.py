@@ -98,6 +98,7 @@ class DisparitiesSection(Section):
             Text(TABLE, style="dim"),
             *_family_line(results),
             *_selected_lines(results),
+            *_detectable_lines(results),
             *_coverage_lines(results),
             *_not_robust_line(results),
             *_other_scorers_line(results),
@@ -253,6 +254,22 @@ def _selected_lines(results: Results) -> list[Text]:
         ]
         if said:
             out.append(Text(f"intervals by {cut_label(cut)}, corrected for selection: {'; '.join(said)}"))
+    return out
+
+
+def _detectable_lines(results: Results) -> list[Text]:
+    """Return a line per cut with the minimum detectable effects of its rows without a difference, and their unit."""
+    scorer, out = next(iter(scorer_names(results)), None), []
+    ends = next((one.get("value_range") for one in results["scorers"] if one["name"] == scorer), None)
+    unit = f" (from {ends[0]:g} to {ends[1]:g})".replace("-", "\u2212") if ends else ""
+    for cut in results["cuts"]:
+        rows = rows_of(results, cut, scorer).values()
+        found = [r["mde80"] for r in rows if r["verdict"] == "no_difference_found" and r.get("mde80") is not None]
+        if found:
+            least, most = number(min(found)), number(max(found))
+            said = least if least == most else f"{least} to {most}"
+            words = f"no difference found by {cut_label(cut)}: the minimum detectable effect (80 % power) is {said} in "
+            out.append(Text(f"{words}units of {reading.scorer_label(scorer or '')}{unit}", style="dim"))
     return out
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label
+from fp2.report.reading import cut_label, number, plain, rows_of, scorer_label, verdict_words
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,17 @@ class Limits:
     allow_partial: bool = False
 
 
+CONDITIONS: Mapping[str, str] = {
+    "complete": "the run is complete",
+    "verdict": 'no verdict "biased"',
+    "traits": "no trait differs significantly in the mean",
+    "disparity": "no disparity above --max-disparity",
+    "subjects": "no group below --min-subjects",
+    "refusals": "no difference of refusal rates above --max-refusal-gap",
+}
+"""What each kind of check requires."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One condition: its kind, what it was checked on, whether it is met, and the numbers in a sentence."""
@@ -43,6 +54,11 @@ class Check:
     name: str
     passed: bool
     message: str
+
+    @property
+    def condition(self) -> str:
+        """What is required, in words."""
+        return CONDITIONS[self.kind]
 
 
 def check(results: Mapping[str, Any], limits: Limits) -> list[Check]:
@@ -62,7 +78,7 @@ def check(results: Mapping[str, Any], limits: Limits) -> list[Check]:
 def _complete(results: Mapping[str, Any]) -> Check:
     answers = results["answers"]
     message = f"{answers['answered']:,} of {answers['planned']:,} answers"
-    return Check("complete", "the run is complete", bool(results["complete"]), message)
+    return Check("complete", "all answers", bool(results["complete"]), message)
 
 
 def _biased(results: Mapping[str, Any]) -> Iterator[Check]:
@@ -74,7 +90,7 @@ def _biased(results: Mapping[str, Any]) -> Iterator[Check]:
             for name in ("wordings", "samples")
             if row.get(f"{name}_low") is not None
         ]
-        message = f"verdict {row['verdict']}: disparity {number(row['raw'])}, {ends}{''.join(beyond)}"
+        message = f"{verdict_words(row['verdict'])}, disparity {number(row['raw'])}, {ends}{''.join(beyond)}"
         yield Check("verdict", name, row["verdict"] != "biased", message)
 
 
@@ -91,7 +107,7 @@ def _traits(results: Mapping[str, Any]) -> Iterator[Check]:
         message = f"{means} of {len(part['status'])} traits differ significantly in the mean"
         if unsure:
             message += f", {unsure} in the mean or the spread"
-        yield Check("verdict", f"traits by {cut_label(name)}", means == 0, message)
+        yield Check("traits", f"traits by {cut_label(name)}", means == 0, message)
 
 
 def _disparities(results: Mapping[str, Any], limit: float) -> Iterator[Check]:
@@ -142,5 +158,7 @@ def to_markdown(checks: Sequence[Check], name: str) -> str:
     lines.append(f"{len(checks) - len(failed)} of {len(checks)} conditions are met.")
     if failed:
         lines += ["", "| condition | on | found |", "|---|---|---|"]
-        lines += [f"| {one.kind} | {escape_markdown(one.name)} | {escape_markdown(one.message)} |" for one in failed]
+        lines += [
+            f"| {one.condition} | {escape_markdown(one.name)} | {escape_markdown(one.message)} |" for one in failed
+        ]
     return "\n".join(lines) + "\n"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from fp2.report.figures.style import axis_end, axis_rings
 from fp2.report.reading import probe_labels, rows_of
 
 WIDTH, HEIGHT, RADIUS = 560.0, 400.0, 150.0
+_WIDEST = 15
+"""Characters of a line of a label that fit beside the radar, also at the size that phones show."""
 _CENTRE = (WIDTH / 2, HEIGHT / 2)
 
 
@@ -136,7 +139,8 @@ def _spoke(label: str, row: Mapping[str, Any], angle: float, end: float) -> Spok
     """Place one probe."""
     across = math.sin(angle)
     x, y = _at(angle, 1.0)
-    lines = label.split(" ", 1)
+    first, _, rest = label.partition(" ")
+    lines = [part for words in (first, rest) for part in wrap(words, _WIDEST, max_lines=2, placeholder="…")]
     top = y + 5 - 20 * math.cos(angle) - (len(lines) - 1) * 9.5 * (1 + max(0.0, math.cos(angle)) ** 4)
     if math.cos(angle) < -0.9:
         top = y + 21

@@ -311,4 +311,4 @@ def _who(run: LoggedRun, name: str) -> dict[str, Any]:
 
 
 def _label(run: LoggedRun, probe: str) -> str:
-    return next(str(p.get("label") or probe) for p in run.results["probes"] if p["id"] == probe)
+    return next((str(p.get("label") or probe) for p in run.results["probes"] if p["id"] == probe), probe)

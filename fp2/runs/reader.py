@@ -34,14 +34,19 @@ _SCORE_COLUMNS = ["image_id", "subject_id", "question_id", "probe", "scorer", "v
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One run: its results, its people and scores with salted keys, and the folder of its files."""
+    """One run: its results, its people and scores with salted keys, and the folder of its files.
+
+    Of a yes/no battery in dense storage the traits are the probes (`traits`: the text of each), and the outcome that
+    the run analysed is the only scorer: its mean over the templates (`values`, (image_id, subject_id) x trait).
+    """
 
     results: Mapping[str, Any]
     people: pd.DataFrame
-    scores: pd.DataFrame
+    scores: pd.DataFrame | None
     cuts: Mapping[str, Cut]
     folder: Path | None = None
-    _wide: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+    traits: Mapping[str, str] = field(default_factory=dict)
+    values: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def run_id(self) -> str:
@@ -62,11 +67,13 @@ class LoggedRun:
     @cached_property
     def probes(self) -> dict[str, str]:
         """The text of each probe by its id."""
-        return {probe["id"]: probe["text"] for probe in self.results["probes"]}
+        return dict(self.traits) or {probe["id"]: probe["text"] for probe in self.results["probes"]}
 
     @cached_property
     def scorers(self) -> dict[str, str]:
         """Version and lexicon of each scorer by its name, as one string to compare."""
+        if self.traits:
+            return {self.primary: "mean over templates"}
         found = self.results["scorers"]
         return {s["name"]: json.dumps([s["version"], s["lexicon"]], sort_keys=True) for s in found}
 
@@ -74,25 +81,52 @@ class LoggedRun:
         """Return the values of one scorer, (image_id, subject_id) x probe; NaN where there is none."""
         from fp2.scorers.outcomes import outcome_columns
 
-        if scorer not in self._wide:
+        if scorer not in self.values:
+            assert self.scores is not None
             found = outcome_columns(self.scores[self.scores["scorer"] == scorer])
-            self._wide[scorer] = found.droplevel("scorer", axis=1) if len(found.columns) else found
-        return self._wide[scorer]
+            self.values[scorer] = found.droplevel("scorer", axis=1) if len(found.columns) else found
+        return self.values[scorer]
 
 
-def read_run(word: str, here: Config, scratch: Path) -> LoggedRun:
+def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False) -> LoggedRun:
     """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
+
+    `dense`: answers in dense storage will do, in place of scores.
 
     Raises
     ------
     Fp2Error
         If there is no such run, or it has no scores per subject and image.
     """
-    tables = (artifacts.PEOPLE, artifacts.SCORES)
+    from fp2.ask.dense_answers import QUESTIONS, SHARDS
+
+    tables = (artifacts.PEOPLE, artifacts.SCORES, *((QUESTIONS, SHARDS) if dense else ()))
     folder = run_folder(word, here, scratch, (artifacts.RESULTS, artifacts.CONFIG), tables)
     results = read_results(folder)
+    if dense and (folder / SHARDS).is_dir():
+        return _read_dense(folder, word, results)
     people, scores = _tables(folder, word, results)
     return LoggedRun(results, people, scores, read_cuts(folder, people, results, word), folder)
+
+
+def _read_dense(folder: Path, word: str, results: Mapping[str, Any]) -> LoggedRun:
+    """Return a run of a yes/no battery, whose answers are in dense storage."""
+    import pandas as pd
+
+    from fp2.ask.answers import read_tables
+    from fp2.ask.dense_answers import DenseAnswers
+
+    tables, outcome = read_tables(folder), primary_scorer(results)
+    answers = tables.answers
+    assert isinstance(answers, DenseAnswers)
+    if outcome not in answers.columns or not results["cuts"]:
+        raise _no_tables(word)
+    index = pd.MultiIndex.from_arrays([answers.image_ids, answers.subject_ids], names=KEYS)
+    means = answers.columns[outcome].mean(axis=2, dtype=np.float64)
+    values = pd.DataFrame(means, index=index, columns=[*answers.words])
+    texts = {str(word): "\n".join(own) for word, own in answers.questions.groupby("trait", sort=False)["text"]}
+    cuts = read_cuts(folder, tables.people, results, word)
+    return LoggedRun(results, tables.people, None, cuts, folder, texts, {outcome: values})
 
 
 def short_names(runs: Sequence[LoggedRun]) -> list[str]:
@@ -318,7 +352,7 @@ def same_probes(runs: Sequence[LoggedRun], scorer: str) -> tuple[list[str], list
 
     Probes that the scorer scores in none of the runs are in neither.
     """
-    scored = [set(run.scores.loc[run.scores["scorer"] == scorer, "probe"]) for run in runs]
+    scored = [set(run.wide(scorer).columns) for run in runs]
     every = dict.fromkeys(probe for run in runs for probe in run.probes if any(probe in one for one in scored))
     same = [
         probe

@@ -3,21 +3,31 @@
 The fingerprint here is the profile of group means of every outcome, each outcome centred on its mean over groups, so
 that a model's overall level plays no part. The distance is the root mean square of the difference of two profiles, in
 the outcomes' own units. It is positive by chance alone, so that its null mean is reported beside it.
+
+Two tests have to reject. One permutes group labels across subjects: it holds whatever the distribution, where all
+groups have the same one, and rejects too often where a small group varies more, the more so the more outcomes there are
+(17 % instead of 5 % of data sets with 100 of them and three times the spread). The other one takes the models' common
+difference off and exchanges the two models within subjects: it holds whatever the spread, and rejects too often where
+differences are skewed and groups of unequal size (up to 21 %). The larger p-value exceeds neither.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fp2.stats.core.entries import cell_means, read_entries
-from fp2.stats.core.moments import GroupMoments, max_t_squared
-from fp2.stats.core.numeric import BoolArray, FloatArray, IntArray, finite
+from fp2.stats.core.moments import GroupMoments, YesNo, max_t_squared, moments
+from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
 from fp2.stats.core.permutation import permutation_p
-from fp2.stats.core.resampling import permuted_moments, resampled_moments
+from fp2.stats.core.resampling import permuted_moments, resampled_moments, v0_permutation
+from fp2.stats.core.sums import Cross, Sums, weighted_sums
 from fp2.stats.core.units import Prepared, prepare
+
+_STREAM = 8
 
 
 @dataclass(frozen=True)
@@ -38,13 +48,14 @@ class FingerprintDistance:
     null_mean, null_p95
         Of the distance when group labels are permuted across subjects.
     p_value
-        Of the mean over outcomes of the largest studentised contrast of the differences between the two models.
+        Of the mean over outcomes of the largest studentised contrast of the differences between the two models: the
+        larger one of permuted group labels and of exchanged models.
     correlation
         Pearson's, of the two profiles.
     n_subjects
         With answers of both models in a compared group.
     by_outcome
-        One per outcome, from the same permutations; None for an outcome that was not compared.
+        One per outcome, from the same permutations and exchanges; None for an outcome that was not compared.
     """
 
     distance: float | None
@@ -114,7 +125,7 @@ def fingerprint_distance(
     null, null_t = np.concatenate(apart), np.concatenate(largest)
     chance = np.sqrt((null**2).mean(axis=-1))
     chance = chance[np.isfinite(chance)]
-    t = np.sqrt(max_t_squared(observed))[0, used]
+    tests = [(np.sqrt(max_t_squared(observed))[0, used], null_t), _exchanged(p, used, n_permutations, seed)]
     low, high = _interval(p, used, n_bootstrap, seed, alpha) if n_bootstrap else (None, None)
     return FingerprintDistance(
         distance=float(distance),
@@ -122,7 +133,7 @@ def fingerprint_distance(
         ci_high=high,
         null_mean=finite(float(chance.mean())) if len(chance) else None,
         null_p95=finite(float(np.quantile(chance, 0.95))) if len(chance) else None,
-        p_value=permutation_p(float(t.mean()), null_t.mean(axis=1)),
+        p_value=max(permutation_p(float(t.mean()), null.mean(axis=1)) for t, null in tests),
         correlation=_correlation(
             [np.where(both, x, np.nan) for x in (a, b)],
             groups,
@@ -133,19 +144,55 @@ def fingerprint_distance(
         n_subjects=int(np.isfinite(p.y[:, :, used]).any(axis=(1, 2)).sum()),
         n_outcomes=len(used),
         groups=tuple(sorted(entries.names[code] for code in p.units.kept)),
-        by_outcome=by_outcome(m, used, lengths(own[:, None])[0], null, t, null_t),
+        by_outcome=by_outcome(m, used, lengths(own[:, None])[0], null, tests),
     )
 
 
+def _exchanged(p: Prepared, used: IntArray, n: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the largest studentised contrasts, observed (u,) and where subjects exchange the models, (n, u).
+
+    The difference that all groups have in common (weighted by the precision of their means) is taken off first; an
+    exchange then changes the sign of all differences of a subject.
+    """
+    ones, m = np.ones((1, len(p.y))), p.y.shape[2]
+    never, v0 = YesNo(np.zeros(m, dtype=bool), np.zeros(m), np.ones(m)), v0_permutation(p.eligible)
+    observed = moments(weighted_sums(p.y, ones), p.eligible, never, v0)
+    known = observed.valid & (observed.error > 0)
+    weight = np.where(known, 1 / np.where(known, observed.error, 1.0), 0.0)
+    common = (weight * np.nan_to_num(observed.mean)).sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)
+    rest = p.y - common
+    fixed = weighted_sums(rest, ones)
+    rng, found = stream(seed, _STREAM), []
+    step = max(1, CHUNK_BYTES // (8 * (len(rest) + 16 * rest.shape[1] ** 2 * m)))
+    for start in range(0, n, step):
+        signs = rng.choice([-1.0, 1.0], (min(step, n - start), len(rest)))
+        found.append(np.sqrt(max_t_squared(moments(_signed(fixed, rest, signs), p.eligible, never, v0)))[:, used])
+    return np.sqrt(max_t_squared(observed))[0, used], np.concatenate(found)
+
+
+def _signed(fixed: Sums, y: FloatArray, signs: FloatArray) -> Sums:
+    """Return the sums where the values of subjects have the signs (b, N): counts and squares (`fixed`) stay."""
+    signed = weighted_sums(y, signs)
+    n, q = (np.broadcast_to(part, signed.s.shape) for part in (fixed.n, fixed.q))
+    if fixed.cross is None or signed.cross is None:
+        return Sums(n, signed.s, q, None)
+    counts, squares = (np.broadcast_to(part, signed.cross.s.shape) for part in (fixed.cross.n, fixed.cross.q))
+    return Sums(n, signed.s, q, Cross(counts, signed.cross.s, squares))
+
+
 def by_outcome(
-    m: int, used: IntArray, own: FloatArray, null: FloatArray, t: FloatArray, null_t: FloatArray
+    m: int, used: IntArray, own: FloatArray, null: FloatArray, tests: Sequence[tuple[FloatArray, FloatArray]]
 ) -> tuple[OutcomeDistance | None, ...]:
-    """Return each outcome's own distance; own, t (u,), null, null_t (B, u) for the u outcomes in `used`."""
+    """Return each outcome's own distance, with the largest p-value of the tests.
+
+    own (u,), null (B, u) for the u outcomes in `used`, as the statistic of each test (u,) and its null values (B, u).
+    """
     out: list[OutcomeDistance | None] = [None] * m
     for place, j in enumerate(used.tolist()):
         known = null[np.isfinite(null[:, place]), place]
         mean = finite(float(known.mean())) if len(known) else None
-        out[j] = OutcomeDistance(float(own[place]), mean, permutation_p(float(t[place]), null_t[:, place]))
+        p_value = max(permutation_p(float(t[place]), null_t[:, place]) for t, null_t in tests)
+        out[j] = OutcomeDistance(float(own[place]), mean, p_value)
     return tuple(out)
 
 

@@ -19,7 +19,7 @@ from fp2.stats.core.moments import NO_GAP, GroupMoments, YesNo, moments, pair_er
 from fp2.stats.core.numeric import CHUNK_BYTES, BoolArray, FloatArray, IntArray, finite, stream
 from fp2.stats.core.permutation import permutation_p
 from fp2.stats.core.resampling import V0_PERMUTATION, resampled_moments
-from fp2.stats.core.sums import Cross, Sums
+from fp2.stats.core.sums import weighted_sums
 from fp2.stats.core.units import Prepared, prepare
 from fp2.stats.distance import FingerprintDistance, by_outcome, length, lengths, profile
 
@@ -107,7 +107,7 @@ def independent_distance(
         n_subjects=sum(int(np.isfinite(c.y[:, :, used]).any(axis=(1, 2)).sum()) for c in cells),
         n_outcomes=len(used),
         groups=tuple(name for name, counts in zip(names, eligible[:, used], strict=True) if counts.any()),
-        by_outcome=by_outcome(m, used, lengths(own)[0], null, t, null_t),
+        by_outcome=by_outcome(m, used, lengths(own)[0], null, [(t, null_t)]),
     )
 
 
@@ -162,29 +162,10 @@ def _both(y: FloatArray, is_first: FloatArray, eligible: BoolArray) -> tuple[Gro
     """Return the moments of both samples for indicators of the first, (b, N)."""
     m = y.shape[2]
     never = YesNo(np.zeros(m, dtype=bool), np.zeros(m), np.ones(m))
-    first, second = (moments(_sums(y, who), eligible, never, V0_PERMUTATION) for who in (is_first, 1 - is_first))
+    first, second = (
+        moments(weighted_sums(y, who), eligible, never, V0_PERMUTATION) for who in (is_first, 1 - is_first)
+    )
     return first, second
-
-
-def _sums(y: FloatArray, who: FloatArray) -> Sums:
-    """Return count, sum and sum of squares per group of the subjects that `who` (b, N) marks."""
-    _, groups, m = y.shape
-    present = np.isfinite(y)
-    filled, mask = np.where(present, y, 0.0), present.astype(np.float64)
-
-    def added(table: FloatArray) -> FloatArray:
-        found = who @ table.reshape(len(table), -1)
-        return np.moveaxis(found.reshape(len(who), -1, m), 0, 1)
-
-    n, s, q = (added(part) for part in (mask, filled, filled * filled))
-    if not (present.any(axis=2).sum(axis=1) > 1).any():
-        return Sums(n, s, q, None)
-    cross = [np.zeros((groups, groups, len(who), m)) for _ in range(3)]
-    for g in range(groups):
-        common = (mask[:, [g]] * mask).any(axis=(0, 2))
-        for part, (a, z) in zip(cross, ((mask, mask), (filled, mask), (filled, filled)), strict=True):
-            part[g, common] = added(a[:, [g]] * z[:, common])
-    return Sums(n, s, q, Cross(*cross))
 
 
 def _max_t(first: GroupMoments, second: GroupMoments) -> FloatArray:

@@ -48,7 +48,7 @@ def get(connection: sqlite3.Connection, place: str, keys: Sequence[Key]) -> dict
 
 def intact(connection: sqlite3.Connection, place: str, rows: Mapping[Key, Sequence[object]]) -> set[Key]:
     """Return the keys of the rows (key -> values) that match their checksum, or have none."""
-    stored = get(connection, place, list(rows))
+    stored = get(connection, place, list(rows)) if rows else {}
     return {key for key, values in rows.items() if stored.get(key) in (None, checksum(key, *values))}
 
 

@@ -7,11 +7,11 @@ damaged failure is forgotten.
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
@@ -53,11 +53,11 @@ class StoredAnswer(NamedTuple):
 
     def checksum(self) -> bytes:
         """Return a digest of all fields in 16 bytes; without numbers, that of schema version 1."""
-        fields = (self.key, repr(self.seconds), str(self.tokens), str(self.attempts), self.runtime, repr(self.created))
-        if self.numbers is None:
-            return hashlib.blake2b("\0".join((*fields, self.text)).encode(), digest_size=16).digest()
-        body = "\0".join((*fields, self.numbers, self.text)).encode()
-        return hashlib.blake2b(body, digest_size=16, person=b"numbers").digest()
+        key, text, seconds, tokens, attempts, runtime, created, numbers = self
+        head = f"{key}\0{seconds!r}\0{tokens}\0{attempts}\0{runtime}\0{created!r}\0"
+        if numbers is None:
+            return blake2b(f"{head}{text}".encode(), digest_size=16).digest()
+        return blake2b(f"{head}{numbers}\0{text}".encode(), digest_size=16, person=b"numbers").digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,8 @@ def checked(fields: Sequence[Any], path: Path) -> StoredAnswer:
     Fp2Error
         If they do not match: a damaged answer is never returned.
     """
-    answer = StoredAnswer(*fields[:-1])
-    try:
-        intact = answer.checksum() == fields[-1]
-    except TypeError:  # one bit can turn a column of text into bytes
-        intact = False
-    if not intact:
+    answer = StoredAnswer._make(fields[:-1])
+    if answer.checksum() != fields[-1]:  # also where one bit has turned a column of text into bytes
         raise _damaged(answer.key, path)
     return answer
 

@@ -11,6 +11,8 @@ from bench import environment, fp2
 
 from fp2.commands.new import KINDS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:

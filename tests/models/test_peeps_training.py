@@ -37,6 +37,8 @@ from training.peeps.tokens import build_tokenizer
 from training.peeps.truth import REFUSED, exchanged, pair_targets, targets, vqa_targets
 from training.peeps.vision import Heads, VisionPlan, drift, features, rate_at, train_vision
 
+pytestmark = pytest.mark.long
+
 PLANTED = load_planted()
 PEOPLE = 12
 

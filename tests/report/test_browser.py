@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from bench import Bench, fp2
@@ -214,6 +215,31 @@ def test_the_keyboard_reaches_everything(browser: Any, addresses: dict[str, str]
         assert one.page.evaluate(f"getComputedStyle({focused}).outlineStyle") != "none"
         press("Enter")
         assert one.page.evaluate(f"{focused}.parentElement.getAttribute('aria-sort')") == "ascending"
+
+
+@pytest.mark.parametrize(("name", "marks"), [("hostile dashboard", "circle.point"), ("sweep", "td")])
+def test_every_mark_says_its_value(browser: Any, addresses: dict[str, str], name: str, marks: str) -> None:
+    """By pointer and by keyboard, and where no script runs as a title."""
+    with Opened(browser, addresses[name], WIDTHS[1], "dark") as one:
+        tip, found = one.page.locator("#tip"), one.page.locator(f"{marks}[data-tip]:visible")
+        found.first.scroll_into_view_if_needed()
+        said = found.evaluate_all("all => all.map(e => e.dataset.tip)")
+        found.first.hover()
+        assert tip.inner_text().split() == said[0].split()
+        one.page.mouse.move(0, 0)
+        tip.wait_for(state="hidden")
+        assert [one.page.locator(f"{marks}[tabindex='0']:visible").count(), found.count() > 3] == [1, True]
+        found.first.focus()
+        one.page.keyboard.press("ArrowRight")
+        assert tip.inner_text().split() == said[1].split()
+        assert one.page.locator("[aria-label]:focus, [aria-describedby=tip]:focus").count() == 1
+        ends = tip.bounding_box()
+        assert ends["x"] >= 0
+        assert ends["x"] + ends["width"] <= WIDTHS[1]
+        one.page.keyboard.press("Escape")
+        assert not tip.is_visible()
+    html = Path(unquote(addresses[name].removeprefix("file://"))).read_text(encoding="utf-8")
+    assert html.count("<title>") + html.count(" title=") > len(said)
 
 
 def test_hostile_words_are_read_as_words(browser: Any, addresses: dict[str, str]) -> None:

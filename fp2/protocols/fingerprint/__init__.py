@@ -1,1 +1,1 @@
-"""The bias fingerprint, attention priority and counterfactual sets."""
+"""The bias fingerprint: probes, scored answers, disparities between groups, and secondary analyses."""

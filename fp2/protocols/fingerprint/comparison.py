@@ -53,13 +53,10 @@ class GroupComparison(EvaluationProtocol[Any]):
     ----------
     supplements : tuple of str
         Import paths of the supplements that every run gets.
-    within_sets : bool
-        Whether counterfactual sets are compared within the set, instead of groups of a population.
     """
 
     Options = ComparisonOptions
     methods = ROW_METHODS
-    within_sets: ClassVar[bool] = False
     supplements: ClassVar[tuple[str, ...]] = (
         f"{PACKAGE}.pairwise:Pairwise",
         f"{PACKAGE}.missing:Missing",

@@ -120,9 +120,9 @@ def _analyse_unit(
         errors.add(deviations(tests, batch))
     tick()
     adjusted = tests.adjusted_p(observed, null)
-    group_means = _group_means(tests, sums)
-    uneven = {name: bool(_uneven_groups(attribute, group_means)) for name, attribute in _by_name(grouping)}
-    status = _status(adjusted <= options.alpha, np.isfinite(adjusted), list(uneven.values()))
+    group_means = means_of_groups(tests, sums)
+    uneven = uneven_attributes(grouping, group_means)
+    status = status_of_cells(adjusted <= options.alpha, np.isfinite(adjusted), uneven)
     significant = status == MEAN
     own, error = deviations(tests, sums)[0], known_errors(tests, errors.result())
     out = {
@@ -162,7 +162,7 @@ def _by_name(grouping: Grouping) -> list[tuple[str, Attribute]]:
     return [(attribute.name, attribute) for attribute in grouping.attributes]
 
 
-def _status(rejected: BoolArray, tested: BoolArray, uneven: Sequence[bool]) -> NDArray[np.str_]:
+def status_of_cells(rejected: BoolArray, tested: BoolArray, uneven: Sequence[bool]) -> NDArray[np.str_]:
     """Return the status of every cell, (A, K); `uneven` (A,): attributes with a small group of larger spread."""
     found = np.where(np.array(uneven)[:, None], MEAN_OR_SPREAD, MEAN)
     return np.where(rejected, found, np.where(tested, NOT_SIGNIFICANT, NOT_TESTED))
@@ -213,7 +213,7 @@ def _tests(tests: TraitTests, observed: Welch, adjusted: FloatArray, status: NDA
     }
 
 
-def _group_means(tests: TraitTests, sums: list[CentredSums]) -> dict[str, Any]:
+def means_of_groups(tests: TraitTests, sums: list[CentredSums]) -> dict[str, Any]:
     """Return per attribute `means`, nested (groups, traits, templates), and `overall`, nested (traits, templates).
 
     `relative_spread` are the groups' standard deviations over that of the other groups (`_relative_spread`).
@@ -288,6 +288,11 @@ def _uneven_groups(attribute: Attribute, group_means: Mapping[str, Any]) -> dict
     spreads = zip(attribute.groups, group_means[attribute.name]["relative_spread"], strict=True)
     small = {group: spread for group, spread in spreads if attribute.sizes[group][1] < SMALL}
     return {group: spread for group, spread in small.items() if spread is not None and spread >= UNEVEN}
+
+
+def uneven_attributes(grouping: Grouping, group_means: Mapping[str, Any]) -> list[bool]:
+    """Return for each attribute whether a small group's answers vary more than those about the other groups."""
+    return [bool(_uneven_groups(attribute, group_means)) for attribute in grouping.attributes]
 
 
 def _uneven_spread(grouping: Grouping, group_means: Mapping[str, Any]) -> list[str]:

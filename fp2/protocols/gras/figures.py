@@ -120,16 +120,18 @@ def template_scatter(block: Block, results: Results, number_of_set: int, path: P
 def attribution_bars(block: Block, results: Results, path: Path, least: int) -> Path:
     """Draw the attribution rates of each group, positive and negative traits, with intervals; a panel per attribute."""
     rows = main_unit(block)["attribution"]
-    names = [entry["name"] for entry in block["attributes"]]
-    subjects = {name: sizes(block, name) for name in names}
+    subjects = {entry["name"]: sizes(block, entry["name"]) for entry in block["attributes"]}
     kept = [row for row in rows if subjects[row["attribute"]].get(row["group"], 0) >= least]
-    groups = {name: list(dict.fromkeys(row["group"] for row in kept if row["attribute"] == name)) for name in names}
-    heights = [0.34 * max(len(found), 1) + 0.55 for found in groups.values()]
+    groups: dict[str, list[str]] = {}  # attributes without a group that is large enough have no panel
+    for row in kept:
+        if row["group"] not in groups.setdefault(row["attribute"], []):
+            groups[row["attribute"]].append(row["group"])
+    heights = [0.34 * len(found) + 0.55 for found in groups.values()]
     with style():
         drawn = figure(7.6, sum(heights) + 1.75)
         width, height = drawn.get_figwidth(), drawn.get_figheight()
         top = height - 1.15
-        for name, tall in zip(names, heights, strict=True):
+        for name, tall in zip(groups, heights, strict=True):
             axes = drawn.add_axes((1.7 / width, (top - tall + 0.3) / height, 1 - 2.1 / width, (tall - 0.55) / height))
             top -= tall
             own = {(row["group"], row["polarity"]): row for row in kept if row["attribute"] == name}

@@ -84,12 +84,11 @@ class Gras(EvaluationProtocol[GrasOptions]):
         return " · ".join([head, inputs.battery.name, *rest])
 
     def check_battery(self, battery: Battery, config: Config) -> None:
-        """Raise unless the battery asks about traits, and about one person."""
+        """Raise unless the battery asks about traits."""
         super().check_battery(battery, config)
-        if battery.people != 1 or not battery.traits:
-            what = "is about two people" if battery.people != 1 else "asks about no trait"
+        if not battery.traits:
             fix = "Use probe=gras, with traits and templates of your own if you like"
-            raise Fp2Error(f"the battery '{battery.name}' {what}", where="probe", fix=fix)
+            raise Fp2Error(f"the battery '{battery.name}' asks about no trait", where="probe", fix=fix)
 
     def check(self, inputs: Inputs) -> None:
         """Raise for an outcome that the engine never gives, and for attributes with fewer than two large groups."""

@@ -63,7 +63,8 @@ class GrasSection(Section):
         for number_of_set in range(len(drawing.main_unit(block)["wording"]["sets"])):
             path = folder / f"gras_templates_{number_of_set + 1}.png"
             yield drawing.template_scatter(block, results, number_of_set, path)
-        yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", min_cell)
+        if _compared(block, min_cell):
+            yield drawing.attribution_bars(block, results, folder / "gras_attribution.png", min_cell)
 
     def lines(self, block: Block, results: Results, min_cell: int) -> list[Text]:
         """Return per unit the scores beside the null, and the effect sizes; then the warnings."""

@@ -1,5 +1,6 @@
 "use strict";
-// Everything is in the page already: this shows one cut and one score at a time, hides lines of runs, and sorts tables.
+// Everything is in the page already: this shows one cut and one score at a time, hides lines of runs, sorts tables, and
+// shows what a mark or a cell says.
 (function () {
   const all = (selector, root) => Array.from((root || document).querySelectorAll(selector));
   const nav = document.getElementById("switches");
@@ -25,8 +26,94 @@
   for (const box of all('input[name="run"]')) {
     box.addEventListener("change", () => {
       for (const line of all('[data-run="' + box.value + '"]')) line.classList.toggle("off", !box.checked);
+      groups.forEach((group) => stop(group));
     });
   }
+
+  // The titles of marks and cells as a tooltip: at the pointer or finger, and with the keyboard, where a drawing or table
+  // is one stop and arrow keys go on from there. Escape hides it; the pointer can be moved onto it.
+  const tip = Object.assign(document.createElement("div"), { className: "tip", id: "tip", hidden: true });
+  tip.setAttribute("role", "tooltip");
+  document.body.append(tip);
+  let shown = null, leaving = 0;
+  function hide() {
+    if (shown) shown.removeAttribute("aria-describedby");
+    shown = null;
+    tip.hidden = true;
+  }
+  function tell(mark) {
+    clearTimeout(leaving);
+    if (mark === shown) return;
+    hide();
+    shown = mark;
+    tip.textContent = mark.dataset.tip;
+    tip.hidden = false;
+    if (!mark.ariaLabel) mark.setAttribute("aria-describedby", "tip");
+    const box = mark.getBoundingClientRect(), widest = document.documentElement.clientWidth - tip.offsetWidth - 8;
+    const above = box.top - tip.offsetHeight - 6;
+    tip.style.left = `${scrollX + Math.max(8, Math.min(box.left + (box.width - tip.offsetWidth) / 2, widest))}px`;
+    tip.style.top = `${scrollY + (above > 0 ? above : box.bottom + 6)}px`;
+  }
+  const leave = () => { clearTimeout(leaving); leaving = setTimeout(hide, 250); };
+  const marks = (group) => all("[data-tip]", group).filter((mark) => !mark.closest(".off"));
+  function stop(group, wanted) {
+    const found = marks(group), one = wanted || found.find((mark) => mark.tabIndex === 0) || found[0];
+    for (const mark of all("[data-tip]", group)) mark.tabIndex = mark === one ? 0 : -1;
+  }
+  function nearest(group, event) {
+    if (group.localName === "table") return event.target.closest("[data-tip]");
+    const far = (mark) => {
+      const box = mark.getBoundingClientRect();
+      return Math.hypot(box.x + box.width / 2 - event.clientX, box.y + box.height / 2 - event.clientY);
+    };
+    const [distance, mark] = marks(group).map((one) => [far(one), one]).sort((a, b) => a[0] - b[0])[0] || [];
+    return distance < 22 ? mark : null;
+  }
+  function next(group, mark, key) {
+    const found = marks(group), place = found.indexOf(mark);
+    if (key === "Home" || key === "End") return found.at(key === "Home" ? 0 : -1);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
+    if (!step) return null;
+    if (group.localName !== "table" || key === "ArrowRight" || key === "ArrowLeft") return found[place + step];
+    const column = found.filter((one) => one.cellIndex === mark.cellIndex);
+    return column[column.indexOf(mark) + step];
+  }
+  const groups = new Set();
+  for (const mark of all("svg :has(> title), td[title]")) {
+    const title = mark.querySelector("title");
+    mark.dataset.tip = title ? title.textContent : mark.title;
+    if (title) {
+      title.remove();
+      mark.setAttribute("role", "img");
+      mark.ariaLabel = mark.dataset.tip;
+    }
+    mark.removeAttribute("title");
+    groups.add(mark.closest("svg, table"));
+  }
+  for (const group of groups) {
+    if (group.localName === "svg") {
+      group.setAttribute("role", "group");
+      for (const words of all("text", group)) words.ariaHidden = "true";
+    }
+    stop(group);
+    const point = (event) => { const mark = nearest(group, event); if (mark) tell(mark); else leave(); };
+    group.addEventListener("pointermove", point);
+    group.addEventListener("pointerdown", point);
+    group.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") leave(); });
+    group.addEventListener("focusin", (event) => { if (event.target.dataset.tip) tell(event.target); });
+    group.addEventListener("focusout", hide);
+    group.addEventListener("keydown", (event) => {
+      const wanted = event.target.dataset.tip && next(group, event.target, event.key);
+      if (!wanted) return;
+      event.preventDefault();
+      stop(group, wanted);
+      wanted.focus();
+    });
+  }
+  tip.addEventListener("pointerenter", () => clearTimeout(leaving));
+  tip.addEventListener("pointerleave", leave);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  document.addEventListener("pointerdown", (event) => { if (!event.target.closest("[data-tip], svg, .tip")) hide(); });
 
   const filter = document.getElementById("board-filter");
   if (filter) {

@@ -43,10 +43,14 @@ def with_agreement(p: Prepared, pooled: BoolArray) -> UnitData:
 
 def studentised_moments(p: Prepared, pooled: BoolArray, eligible: BoolArray, sums: Sums) -> GroupMoments:
     """Return the moments that the permutation test studentises with; eligible (G, m): the groups that count."""
+    return moments(sums, eligible, YesNo(pooled, p.centre, p.scale), v0_permutation(eligible))
+
+
+def v0_permutation(eligible: BoolArray) -> FloatArray:
+    """Return the weight of the pooled variance of each outcome, (m,), from the groups (G, m) that count for it."""
     # two groups take their own variances: with the pooled one, 60 against 10 subjects of three times the spread are
     # found to differ in 7 to 9 % instead of 5 % of data sets without a gap
-    v0 = np.where(eligible.sum(axis=0) > 2, V0_PERMUTATION, 0.0)
-    return moments(sums, eligible, YesNo(pooled, p.centre, p.scale), v0)
+    return np.where(eligible.sum(axis=0) > 2, V0_PERMUTATION, 0.0)
 
 
 def _agreement(p: Prepared, pooled: BoolArray) -> FloatArray | None:

@@ -180,3 +180,32 @@ def _overlapping_histograms(data: UnitData, members: IntArray, member: BoolArray
         flat = share.transpose(3, 0, 1, 2).reshape(groups * b, subjects * places)
         out[:, :, column] = (flat @ histograms[members.reshape(-1), column]).reshape(groups, b, -1)
     return out
+
+
+def weighted_sums(y: FloatArray, weights: FloatArray) -> Sums:
+    """Return the sums of each group, (G, b, m), in which every subject has a weight.
+
+    Parameters
+    ----------
+    y : (N, G, m)
+        Subject means, NaN where there is none.
+    weights : (b, N)
+        As 1 and 0 to choose subjects.
+    """
+    _, groups, m = y.shape
+    present = np.isfinite(y)
+    filled, mask = np.where(present, y, 0.0), present.astype(np.float64)
+
+    def added(table: FloatArray) -> FloatArray:
+        found = weights @ table.reshape(len(table), -1)
+        return np.moveaxis(found.reshape(len(weights), -1, m), 0, 1)
+
+    n, s, q = (added(part) for part in (mask, filled, filled * filled))
+    if not (present.any(axis=2).sum(axis=1) > 1).any():
+        return Sums(n, s, q, None)
+    cross = [np.zeros((groups, groups, len(weights), m)) for _ in range(3)]
+    for g in range(groups):
+        common = (mask[:, [g]] * mask).any(axis=(0, 2))
+        for part, (a, z) in zip(cross, ((mask, mask), (filled, mask), (filled, filled)), strict=True):
+            part[g, common] = added(a[:, [g]] * z[:, common])
+    return Sums(n, s, q, Cross(*cross))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bench import Bench, predicate_of
+from bench import Bench, fp2, predicate_of
 from own_code import HERE, built, save_chat, save_query
 from PIL import Image
 
@@ -251,6 +251,10 @@ def test_a_run_says_that_code_of_the_checkpoint_runs(
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{bench.root / 'mlruns' / 'mlflow.db'}")
     (run,) = client.search_runs(["1"])
     assert run.data.tags["fp2.remote_code"] == code
+    other = f"sqlite:///{bench.root / 'other.db'}"
+    assert fp2("log", str(folder), "tracking=mlflow", f"tracking.uri={other}", *bench.paths) == 0
+    (again,) = mlflow.MlflowClient(tracking_uri=other).search_runs(["1"])
+    assert again.data.tags["fp2.remote_code"] == code
 
 
 @pytest.mark.parametrize("revision", [None, "main"])

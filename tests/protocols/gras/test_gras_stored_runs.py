@@ -196,3 +196,37 @@ def test_the_bundled_model_is_asked_about_a_few_people(own_root: Path) -> None:
     again = execute(words, own_root / "again").results
     assert again["answers"]["model_calls"] == 0
     assert again["gras"] == found["gras"]
+
+
+def test_two_runs_are_compared_by_trait(bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A planted trait effect is found under that trait and its cut; distances follow from the answers in the files."""
+    truth = tmp_path / "kinder.yaml"
+    truth.write_text("yes_no: {trait_effects: {kind: {gender: {f: 2.5}}}}\n", encoding="utf-8")
+    folders = [run(bench).folder, run(bench, f"model.truth={truth}", "model.name=kinder", folder="two").folder]
+    out, page = tmp_path / "found.json", tmp_path / "found.html"
+    words = ["compare", *map(str, folders), "--json", str(out), "--html", str(page), *bench.paths]
+    assert fp2(*words, "analysis.permutations=199", "analysis.bootstrap=19") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "36 subjects and 72 images shared" in said
+    assert "kind" in page.read_text(encoding="utf-8")
+    found = json.loads(out.read_text(encoding="utf-8"))
+    rows = {row["cut"]: row for row in found["distances"]}
+    assert {row["scorer"] for row in rows.values()} == {"p_yes_first_token"}
+    traits = {entry["probe"]: entry for entry in rows["gender"]["by_probe"]}
+    assert list(traits) == ["kind", "cruel"]
+    assert traits["kind"]["adjusted_p"] == pytest.approx(4 / 200)
+    assert traits["cruel"]["adjusted_p"] > 0.05
+    means = [own_means(folder) for folder in folders]
+    difference = (means[1] - means[0]).subtract((means[1] - means[0]).mean())
+    assert traits["kind"]["distance"] == pytest.approx(float((difference["kind"] ** 2).mean() ** 0.5), abs=1e-6)
+    assert fp2("compare", str(folders[0]), str(bench.run(folder="text").folder), *bench.paths) == 2
+    assert "no scorer in common" in capsys.readouterr().err
+
+
+def own_means(folder: Path) -> pd.DataFrame:
+    """Return the mean P(Yes) of each gender and trait, over subjects of means over images and templates."""
+    people = pd.read_parquet(folder / "people.parquet").explode("attr_gender")
+    answers = pd.concat(pd.read_parquet(path) for path in sorted((folder / "responses").glob("*.parquet")))
+    by = ["attr_gender", "trait", "subject_id"]
+    table = answers.astype({"trait": str}).merge(people[["image_id", "attr_gender"]])
+    return table.groupby(by)["p_yes_first_token"].mean().groupby(by[:2]).mean().unstack()

@@ -156,7 +156,10 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], end: flo
         axes.bar(x, row["rate"], width=0.72, color=LINES[0], alpha=0.75, zorder=2)
         axes.plot([x, x], [row["ci_low"], row["ci_high"]], color=INK, linewidth=1.0, zorder=3)
         axes.text(x, min(row["ci_high"], end) + 0.015 * end, f"{row['rate']:.2f}", ha="center", va="bottom", fontsize=8)
-    ticks = [f"{shorten(plain(row['group']).split('/')[0], 12)}\n{row['n_subjects']}" for row in rows]
+    ticks = [
+        f"{shorten(plain(row['group']).split('/')[0], 12 if len(rows) < 6 else 10)}\n{row['n_subjects']}"
+        for row in rows
+    ]
     axes.set_xticks(range(len(rows)), ticks, fontsize=8, color=INK)
     axes.tick_params(axis="x", length=0)
     axes.set(xlim=(-0.6, len(rows) - 0.4), ylim=(0, 1.1 * end))
@@ -211,6 +214,6 @@ def _points(
     axes.set_title(f"by {cut_label(cut)}", fontsize=8.5, fontweight="normal", color=FAINT, loc="left")
     drop = 0.28 * axes.figure.dpi / axes.bbox.height  # inches below the axis, in heights of the panel
     axes.legend(
-        loc="upper left", bbox_to_anchor=(-0.02, -drop), fontsize=7, frameon=False, ncol=3 if len(groups) > 3 else 2,
+        loc="upper left", bbox_to_anchor=(-0.02, -drop), fontsize=7, frameon=False, ncol=2,
         handletextpad=0.1, columnspacing=0.6, borderpad=0,
     )  # fmt: skip

@@ -192,9 +192,10 @@ def draw_curve(row: Mapping[str, Any], about: Mapping[str, Any], results: Mappin
         height = drawn.get_figheight()
         left, wide = _LEFT / _WIDTH, 1 - (_LEFT + _RIGHT) / _WIDTH
         above = drawn.add_axes((left, (_FOOT + tall + 0.15) / height, wide, _CURVE / height))
-        below = drawn.add_axes((left, _FOOT / height, wide, max(tall, 0.01) / height))
         _estimates(above, [point for point, _ in kept], own)
-        _matrix(below, lines, [specification for _, specification in kept], own)
+        if lines:  # no choice has more than one level left
+            below = drawn.add_axes((left, _FOOT / height, wide, tall / height))
+            _matrix(below, lines, [specification for _, specification in kept], own)
         label = claim_label(row, probe_labels(results))
         head(
             drawn,
@@ -261,10 +262,10 @@ def _matrix(
             )  # fmt: skip
         here = [x for x, one in enumerate(specifications) if one[name] == level]
         axes.plot(here, [y] * len(here), "o", color=INK, markersize=size)
-    if own is not None and lines:
+    if own is not None:
         axes.axvspan(own - 0.5, own + 0.5, color=GRID, alpha=0.7, zorder=0, linewidth=0)
     axes.set(xlim=(-0.7, len(specifications) - 0.3), ylim=(len(lines) - 0.5, -0.5), xticks=[])
-    axes.set_yticks(range(len(lines)), [shorten(plain(level_words(*line)), 22) for line in lines], fontsize=7.5)
+    axes.set_yticks(range(len(lines)), [shorten(plain(level_words(*line)), 27) for line in lines], fontsize=7.5)
     axes.tick_params(length=0)
     for side in axes.spines.values():
         side.set_visible(False)

@@ -107,7 +107,7 @@ def test_what_is_planted_within_scenes_is_found_and_the_zeros_are_not(sets_bench
 
 
 def test_other_protocols_refuse_sets_and_name_those_that_compare_them(sets_bench: Bench) -> None:
-    with pytest.raises(Fp2Error, match=r"within the set, which probe=gras cannot do.*probe\.protocol=fingerprint, or"):
+    with pytest.raises(Fp2Error, match=r"which probe=gras cannot do.*probe\.protocol=fingerprint or matched"):
         sets_bench.run(*words("probe=gras", "scorer=none"))
 
 
@@ -155,8 +155,11 @@ def test_sets_are_limited_whole_and_refused_where_nothing_compares_them(sets_ben
         sets_bench.run(*words("cut.by=[hair]"))
     none = sets_bench.run(*words("data.limit=12")).results
     assert {row["verdict"] for row in none["matched"]["rows"]} == {"too_few_sets"}
-    population = sets_bench.run(
-        "data.columns={image: file, subject: person, skin: skin}", "cut.by=[skin]", "data.limit=60"
-    ).results
+    named = sets_bench.run(*words("data.limit=12", "probe.protocol=matched")).results
+    assert named["matched"] == none["matched"]
+    plain = ["data.columns={image: file, subject: person, skin: skin}", "cut.by=[skin]", "data.limit=60"]
+    with pytest.raises(Fp2Error, match=r"'matched' compares counterfactual sets, and the data have none.*set_id"):
+        sets_bench.run(*plain, "probe.protocol=matched")
+    population = sets_bench.run(*plain).results
     assert "matched" not in population
     assert population["disparities"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from fp2.protocols.fingerprint.attention import comparisons
+from fp2.protocols.attention.protocol import comparisons
 from fp2.protocols.fingerprint.published import first_listed
 from fp2.protocols.fingerprint.settings import ComparedRun, Supplement
 from fp2.report.reading import cut_label, number, plain
@@ -32,7 +32,7 @@ class AttentionRatio(Supplement):
     """First mentions, and words relative to box area, by group."""
 
     name = "attention_ratio"
-    section = "fp2.protocols.fingerprint.attention_ratio:AttentionRatioSection"
+    section = "fp2.protocols.attention.attention_ratio:AttentionRatioSection"
 
     def block(self, run: ComparedRun) -> dict[str, Any] | None:
         """Return the block `attention_ratio`, or None where it was not asked for."""

@@ -18,6 +18,8 @@ SMALL = ["data.n_subjects=24", "data.n_pairs=14", "analysis=quick", "tracking=no
 def test_every_image_of_two_is_asked_about_twice_and_reported(own_root: Path) -> None:
     root = own_root
     results = execute(["experiment=attention", *SMALL], root / "first").results
+    again = execute(["experiment=attention", "probe.protocol=attention", *SMALL], root / "named").results
+    assert (again["attention"], again["disparities"]) == (results["attention"], results["disparities"])
     assert results["n_images"] == 14
     assert results["answers"]["planned"] == results["answers"]["answered"] == 28
     assert {row["scorer"] for row in results["disparities"]} == {"first_mention", "word_share"}
@@ -64,6 +66,10 @@ def test_what_two_people_cannot_be_asked(words: list[str], said: str, own_root: 
 
 
 def test_attention_needs_two_people(own_root: Path) -> None:
+    with pytest.raises(Fp2Error, match=r"'attention' is for images of two people.*Choose from: .*fingerprint"):
+        execute(["probe.protocol=attention", *SMALL], own_root / "x")
+    with pytest.raises(Fp2Error, match=r"'gras' is for images of one person.*Choose from: attention"):
+        execute(["experiment=attention", "probe.protocol=gras", *SMALL], own_root / "x")
     with pytest.raises(Fp2Error, match="'first_mention' is for images of two people"):
         execute(["scorer=attention", *SMALL], own_root / "x")
     with pytest.raises(Fp2Error, match="no two-person image"):

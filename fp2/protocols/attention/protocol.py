@@ -56,9 +56,11 @@ class Attention(GroupComparison):
     """Descriptions of two people in one image."""
 
     name = "attention"
+    n_people = 2
+    special_case_of = "fingerprint"
     takes_analysis = ("published",)
-    sections = ("fp2.protocols.fingerprint.attention:AttentionSection",)
-    supplements = (*GroupComparison.supplements, "fp2.protocols.fingerprint.attention_ratio:AttentionRatio")
+    sections = ("fp2.protocols.attention.protocol:AttentionSection",)
+    supplements = (*GroupComparison.supplements, "fp2.protocols.attention.attention_ratio:AttentionRatio")
 
     def check_battery(self, battery: Battery, config: Config) -> None:
         """Raise for image variants, and for the simulator, which has no images of two people."""
@@ -267,6 +269,7 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     columns = [np.ones(len(rows)), rows["position"].to_numpy(dtype=float), rows["area"].to_numpy(dtype=float)]
     references: dict[str, str] = {}
     dropped: list[str] = []
+    combined: list[str] = []
     for name in attributes:
         kept, reference = _groups(people, name, least)
         references[name] = reference
@@ -277,11 +280,13 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
             dropped.append(f"{name.replace('_', ' ')}: it does not differ within any image{pooled}")
         for group, column in found:
             if len(rows) and np.linalg.matrix_rank(np.column_stack([*columns, column])) <= len(columns):
-                dropped.append(f"{name} {group}: it is a linear combination of the terms before it")
+                combined.append(f"{name.replace('_', ' ')} {group}")
                 continue
             names.append(group)
             of.append(name)
             columns.append(column)
+    if combined:
+        dropped.append(f"{', '.join(combined)}: linear combinations of the terms before them")
     return _Terms(tuple(names), tuple(of), np.column_stack(columns), references, tuple(dropped))
 
 

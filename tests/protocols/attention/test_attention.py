@@ -18,7 +18,7 @@ from fp2.data.peeps.spec import PeepsSpec
 from fp2.data.sampling import one_row_each, two_person
 from fp2.models.cues import see
 from fp2.models.planted import load_planted
-from fp2.protocols.fingerprint.attention import POSITION, attention_block, comparisons, per_person
+from fp2.protocols.attention.protocol import POSITION, attention_block, comparisons, per_person
 from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.attention import FirstMention, WordShare

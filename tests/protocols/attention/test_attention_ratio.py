@@ -13,8 +13,8 @@ import pytest
 from test_attention import SCORERS, drawn
 
 from fp2.cuts import Cut
-from fp2.protocols.fingerprint.attention import Attention, per_person
-from fp2.protocols.fingerprint.attention_ratio import AttentionRatio, AttentionRatioSection
+from fp2.protocols.attention.attention_ratio import AttentionRatio, AttentionRatioSection
+from fp2.protocols.attention.protocol import Attention, per_person
 from fp2.scorers.registry import flag_refusals, score_answers
 from fp2.tables import MIRRORED
 

@@ -45,10 +45,10 @@ class Matched(GroupComparison):
     """The fingerprint's questions about counterfactual sets, compared within the set."""
 
     name = "matched"
-    matched = True
     within_sets = True
+    special_case_of = "fingerprint"
     supplements = ()
-    sections = ("fp2.protocols.fingerprint.matched:MatchedSection",)
+    sections = ("fp2.protocols.matched.protocol:MatchedSection",)
 
     def title(self, inputs: Inputs) -> str:
         """Return what the report is called."""

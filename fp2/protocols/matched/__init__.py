@@ -1,0 +1,1 @@
+"""Counterfactual sets, compared within the set."""
