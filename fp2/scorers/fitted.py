@@ -189,7 +189,7 @@ def features_by(terms: Matcher, text: str, probe: str) -> Mapping[str, float]:
     found |= concluded
     if concluded:
         found |= {"conclusion": 1.5, "conclusion of a group": 1.5 * ("+people_groups" in counts)}
-    words = tokens(text)
+    words = tokens(plain)
     found |= {f"probe {probe}": 1.0, "length": math.log1p(len(words)) / 4}
     if probe in RATINGS and not math.isnan(rating := read_rating(text)):
         found |= {
@@ -218,9 +218,9 @@ def _occupation(plain: str, hit: Hit, standing: str, probe: str) -> str:
     return f"{'not ' if hit.negated else ''}{'has' if counts else 'names'} {standing}"
 
 
-def tokens(text: str) -> list[str]:
-    """Return the words, numbers (as #) and punctuation marks of a raw text."""
-    return _TOKEN.findall(_DIGITS.sub(" # ", normalise(text)))
+def tokens(plain: str) -> list[str]:
+    """Return the words, numbers (as #) and punctuation marks of a normalised text."""
+    return _TOKEN.findall(_DIGITS.sub(" # ", plain))
 
 
 @dataclass(frozen=True)
