@@ -7,7 +7,7 @@ A plan of `--answers` questions (500 an image) about images that do not exist is
 an engine would in batches of 64. Then a new process makes the same plan and finds out what is stored (the resume
 index), looks up single answers, and asks nothing. Times are processor time, since other work may run on the machine;
 memory is the peak resident size of that process. Exit status 1 above the limits: 10 s for the index, 1 GB of memory
-beyond the imports, 20,000 answers inserted a second, 50 us for a look-up.
+beyond the imports, 20,000 answers inserted a second, 20 us for a look-up (the aim is 15; the machine may be busy).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 PER_IMAGE, BATCH = 500, 64
-LIMITS = {"index_seconds": 10.0, "index_mb": 1000.0, "look_up_us": 50.0}
+LIMITS = {"index_seconds": 10.0, "index_mb": 1000.0, "look_up_us": 20.0}
 LEAST_RATE = 20_000
 
 

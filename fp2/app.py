@@ -22,6 +22,7 @@ from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
+HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", "--config-path", "-cn", "--config-name")
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
@@ -52,6 +53,10 @@ def _main(argv: list[str], program: str) -> int:
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
         return 0
+    for flag in flags:
+        if flag.partition("=")[0] not in HYDRA_FLAGS:
+            fix = f"Write {flag.lstrip('-')}" if "=" in flag else f"{program} --help lists what can be set"
+            raise Fp2Error(f"unknown option {printable(flag, 100)}", where="command line", fix=fix)
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     configs = check_overrides(expanded, sweep=sweep)
     check_pins(configs)

@@ -136,7 +136,7 @@ def list_choices(
     ctx: typer.Context,
     what: Annotated[
         str | None,
-        typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, experiments, ... (default: all)"),
+        typer.Argument(help="models, data, scorers, cuts, probes, protocols, engines, forms, ... (default: all)"),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from importlib import import_module
@@ -20,6 +20,8 @@ from fp2.errors import Fp2Error, nearest
 DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
 FORMS = "fp2.forms"
 """Forms of files of supplied answers (`fp2.engines.recorded.forms.Form`), beside our own."""
+GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS)
+"""The groups of entry points that name a class or object; `fp2 list` shows them all."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 
@@ -146,11 +148,11 @@ class Strict:
 
 
 @lru_cache(maxsize=256)
-def checker(model: type[Any]) -> Any:
+def checker(model: Hashable) -> Any:
     """Return pydantic's checker of a class, which takes longer to make than to use."""
     import pydantic
 
-    return pydantic.TypeAdapter(model)
+    return pydantic.TypeAdapter(cast(Any, model))
 
 
 def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
@@ -171,7 +173,7 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
     if unknown := next((str(key) for key in given if str(key) not in known), None):
         raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, known) if known else "")
     try:
-        return cast(Options, checker(model).validate_python(dict(given)))
+        return cast(Options, checker(cast("Hashable", model)).validate_python(dict(given)))
     except pydantic.ValidationError as error:
         raise as_user_error(error, where, model) from error
 

@@ -93,6 +93,10 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
             del own[name]
     if own["decoding"].get("samples") == 1:
         own["decoding"] = {name: value for name, value in own["decoding"].items() if name != "samples"}
+    if "options" in own:
+        _drop_defaults(own["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
+        if own["options"] == usual["options"]:
+            del own["options"]
     if "published" in own:
         own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
     if "traits_file" in own:

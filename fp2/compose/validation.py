@@ -92,7 +92,7 @@ def from_plain(plain: Any) -> Config:
     import pydantic
 
     try:
-        config = checker(Config).validate_python(plain)
+        config: Config = checker(Config).validate_python(plain)
     except pydantic.ValidationError as error:
         raise as_user_error(error, "", Config) from error
     config.data = data_source(config.data).options

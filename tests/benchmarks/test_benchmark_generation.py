@@ -34,15 +34,19 @@ def test_drafts_save_passes_where_answers_repeat(capsys: pytest.CaptureFixture[s
 def test_changes_of_precision_are_counted() -> None:
     import low_precision
 
-    def run(p_yes: list[float], significant: list[bool]) -> Any:
+    def run(p_yes: list[float], significant: list[bool], p: list[list[float]]) -> Any:
         answers = pd.DataFrame({"image_id": ["b", "a"], "template": "T1", "trait": "kind", "p_yes": p_yes})
-        tests = {"region": {"significant": significant}}
+        tests = {"region": {"significant": significant, "p_value": p}}
         return SimpleNamespace(answers=answers, results={"gras": {"units": {"images": {"tests": tests}}}})
 
-    found = low_precision.compare(run([0.2, 0.45], [True, False]), run([0.3, 0.55], [True, True]))
+    found = low_precision.compare(
+        run([0.2, 0.45], [True, False], [[0.01, 0.04], [0.06, 0.9]]),
+        run([0.3, 0.55], [True, True], [[0.01, 0.06], [0.04, 0.03]]),
+    )
     assert found["largest_change"] == pytest.approx(0.1)
     assert (found["answers"], found["crossed_one_half"]) == (2, 0.5)
-    assert (found["cells"], found["cells_significant"], found["cells_that_differ"]) == (2, 1, 1)
+    assert list(found["cells"].values()) == [2, 1, 1, 0]
+    assert list(found["tests"].values()) == [4, 2, 2, 1]
 
 
 def test_several_images_in_a_pass_and_a_thread_in_advance_change_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
