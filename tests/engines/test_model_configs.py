@@ -78,6 +78,8 @@ def test_the_models_that_were_promised_are_there() -> None:
         "Salesforce/blip2-opt-2.7b",
         "openai/clip-vit-large-patch14",
         "google/siglip-base-patch16-224",
+        "facebook/regnet-y-320-seer",
+        "facebook/regnet-y-10b-seer",
         "google/siglip2-base-patch16-naflex",
         "HuggingFaceTB/SmolVLM-256M-Instruct",
         "Qwen/Qwen2-VL-2B-Instruct",
