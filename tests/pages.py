@@ -93,8 +93,10 @@ SETTINGS: Mapping[str, Sequence[str]] = {
         "probe.traits={kind: 2.6, cruel: -2.9}",
     ),
     r"model=seer_regnet": (
-        *FHIBE, "model.id=SEER", "task.options.sample=20", "task.options.repeats=2", "data.limit=12",
-        "task.options.variants=[original,{kind: masked, region: box}]",
+        *FHIBE, "model.id=SEER", "task.options.sample=4", "task.options.repeats=2", "data.limit=6",
+    ),
+    r"task=diversity.*embed=true": (
+        *FHIBE, "model.id=CLIP", "task.options.sample=4", "task.options.repeats=2", "data.limit=6",
     ),
     r"task=diversity": (
         *FHIBE, "task.options.sample=20", "task.options.repeats=2", "data.limit=12",
@@ -306,6 +308,11 @@ def prepare(project: Project, page: str) -> None:
             table = csv.DictWriter(file, rows[0])
             table.writeheader()
             table.writerows(rows)
+    elif page == "coverage":
+        from engines.family_checkpoints.duals import save_clip
+
+        (root / "CLIP").mkdir()
+        save_clip(root / "CLIP")
     elif page == "scaling":
         for name in ("shard1", "shard2"):
             (root / name).mkdir()

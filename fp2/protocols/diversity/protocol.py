@@ -102,11 +102,12 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
 
     def check(self, inputs: Inputs) -> None:
         """Refuse unknown files and attributes."""
-        files = given_files(inputs.config.task.files, ["embeddings"], several=["embeddings"])
+        files = given_files(inputs.config.task.files, ["embeddings", "income"], several=["embeddings"])
         if files.get("embeddings") and self.options.embed:
             what = "embeddings are both given and computed"
             raise Fp2Error(what, where="task", fix="Omit task.options.embed or the file")
         self._attributes(inputs.people, inputs.cuts)
+        self._income(inputs)
 
     def collect(self, inputs: Inputs) -> Collected:
         """Measure the shapes, and compute the Vendi scores."""
@@ -116,13 +117,16 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             numbers, points = measure_shapes(people, tick)
         scored, reasons, notes = self._vendi_scores(inputs, attributes)
         measured = people.join(numbers)
+        found = counted(measured, attributes, config.analysis.min_subjects)
+        income, more = self._income(inputs)
+        found["groups"] += income
         return Collected(
             tables=score_tables(measured, no_scores()),
             model=describe_model(config) if self.options.embed else {"name": NO_MODEL},
             attributes=attributes,
-            notes=notes,
+            notes=[*notes, *more],
             facts={
-                "counted": counted(measured, attributes, config.analysis.min_subjects),
+                "counted": found,
                 "keypoints": heat_map(points), "vendi": scored, "not_embedded": reasons,
             },
         )  # fmt: skip
@@ -162,6 +166,14 @@ class Diversity(EvaluationProtocol[DiversityOptions]):
             return self.options.attributes
         usual = tuple(name for name in USUAL if name in known)
         return usual or tuple(dict.fromkeys(part for cut in cuts for part in cut.by))
+
+    def _income(self, inputs: Inputs) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the shares of income groups as an entry of `groups`, and notes; nothing without a file of them."""
+        if not (path := inputs.config.task.files.get("income")):
+            return [], []
+        least = inputs.config.analysis.min_subjects
+        rows, notes = describe.income_shares(inputs.people, Path(path).expanduser(), least)
+        return [{"attribute": describe.INCOME, "rows": rows}], notes
 
     def _vendi_scores(
         self, inputs: Inputs, attributes: Sequence[str]

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fp2.data.fhibe.attributes import find_country
 from fp2.data.fhibe.geometry import Geometry, Keypoint
 from fp2.errors import Fp2Error
 from fp2.plugins import read_options
 from fp2.protocols.diversity import describe
-from fp2.protocols.diversity.describe import shape_numbers
+from fp2.protocols.diversity.describe import income_shares, shape_numbers
 from fp2.protocols.diversity.protocol import DiversityOptions
 from fp2.protocols.diversity.vendi import vendi, vendi_score
 
@@ -158,6 +159,37 @@ def test_counts_are_those_of_the_tables() -> None:
 def test_wrong_options_are_one_line(options: dict[str, Any], says: str) -> None:
     with pytest.raises(Fp2Error, match=says):
         read_options(DiversityOptions, options, "task.options")
+
+
+def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> None:
+    places = ["Kenya", "Kenya", "Viet Nam", "Brazil", "Brazil", "Atlantis", ""]
+    people = pd.DataFrame(
+        {
+            "image_id": [f"i{n}" for n in range(7)],
+            "subject_id": [f"s{n}" for n in range(7)],
+            "attr_location_country": [[name] if name else [] for name in places],
+        }
+    )
+    people["attr_location_country"] = people["attr_location_country"].map(
+        lambda cell: [found.name if (found := find_country(name)) else name for name in cell]
+    )
+    table = tmp_path / "income.csv"
+    table.write_text("country,group\nKENYA,lower middle\nVietnam,lower middle\nBR,upper middle\n", encoding="utf-8")
+    rows, notes = income_shares(people, table, 2)
+    assert [(row["group"], row["n_images"], row["share"]) for row in rows] == [
+        ("lower middle", 3, 0.6), ("upper middle", 2, 0.4),
+    ]  # fmt: skip
+    assert notes == ["1 image(s) of countries without an income group were left out of its shares"]
+    for text, said in (
+        ("country,level\nKenya,low\n", "no column 'group'"),
+        ("country,group\nKenya,low\nkenya,high\n", "two groups"),
+        ("country,group\nPeru,high\n", "no country of the images"),
+    ):
+        table.write_text(text, encoding="utf-8")
+        with pytest.raises(Fp2Error, match=said):
+            income_shares(people, table, 2)
+    with pytest.raises(Fp2Error, match="no attribute 'location_country'"):
+        income_shares(people[["image_id", "subject_id"]], table, 2)
 
 
 def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
