@@ -28,7 +28,7 @@ from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.", "engine.", "task.options.", "task.files.")
+OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
 SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
 """Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""

@@ -4,8 +4,8 @@ The features of an answer are
 
 - the categories of `lexicons/vocabulary.yaml` whose terms it has, negated and not, alone and with the probe
   (`+warmth`, `trust+warmth`, `-warmth`), as the root of their number;
-- `conclusion`, the patterns of a conclusion from a group to its member (the same file), and `of a group`, whether the
-  answer names a group too;
+- `conclusion`: which patterns of a conclusion from a group to one of its members it has (the same file), and whether it
+  names a group too (`conclusion of a group`);
 - sums over categories: `polarity`, the balance of what speaks well and ill (what follows "but" weighs 1.5, what stands
   before it 0.5), and `stereotype`, the number of terms of categories that are stereotypes;
 - the standing of occupations (`has high`); in answers to questions that do not ask for it, of those that the person is
@@ -54,7 +54,7 @@ _IS_ONE = re.compile(
     r" ?(?:[\w'-]+ ){0,2}$"
 )
 _LIKE_ONE = re.compile(
-    r"\b(?:(?<!looks )like|dressed|than|typical|resembl\w+|reminds|look of|dress\w*|outfit|manner of|for)\b[^.,;:]{0,30}$"
+    r"\b(?:(?<!looks )like|dress\w*|than|typical|resembl\w+|reminds|look of|outfit|manner of|for)\b[^.,;:]{0,30}$"
 )
 _UNFINISHED = frozenset({
     "a", "an", "the", "is", "are", "was", "be", "and", "or", "of", "in", "on", "at", "to", "with", "for", "his", "her",
@@ -148,7 +148,9 @@ def _shared() -> _Shared:
     }
     return _Shared(
         Matcher(load_vocabulary()),
-        *(frozenset(content[name]) for name in ("positive", "negative", "stereotypes")),
+        frozenset(content["positive"]),
+        frozenset(content["negative"]),
+        frozenset(content["stereotypes"]),
         {probe: frozenset(names) for probe, names in content["asked"].items()},
         conclusions,
     )
@@ -157,8 +159,13 @@ def _shared() -> _Shared:
 @lru_cache(maxsize=32768)
 def features(text: str, probe: str) -> Mapping[str, float]:
     """Return the features of a raw answer to `probe`, by name; scorers share them."""
+    return features_by(_shared().terms, text, probe)
+
+
+def features_by(terms: Matcher, text: str, probe: str) -> Mapping[str, float]:
+    """Return the features of an answer by a vocabulary of one's own, with the categories of the packaged one."""
     plain = normalise(text)
-    terms, positive, negative, stereotypes, asked, conclusions = _shared()
+    _, positive, negative, stereotypes, asked, conclusions = _shared()
     contrasts = [match.start() for match in _BUT.finditer(plain)]
     counts: Counter[str] = Counter()
     balance = 0.0
@@ -182,7 +189,7 @@ def features(text: str, probe: str) -> Mapping[str, float]:
     found |= concluded
     if concluded:
         found |= {"conclusion": 1.5, "conclusion of a group": 1.5 * ("+people_groups" in counts)}
-    words = tokens(text)
+    words = tokens(plain)
     found |= {f"probe {probe}": 1.0, "length": math.log1p(len(words)) / 4}
     if probe in RATINGS and not math.isnan(rating := read_rating(text)):
         found |= {
@@ -206,13 +213,14 @@ _STANDING = {
 
 def _occupation(plain: str, hit: Hit, standing: str, probe: str) -> str:
     before = plain[max(0, hit.start - 60) : hit.start]
-    counts = probe in _OCCUPATION_COUNTS or (_IS_ONE.search(before) and not _LIKE_ONE.search(before))
+    owner = plain.startswith("'s ", hit.end)  # "a midwife's calm"
+    counts = probe in _OCCUPATION_COUNTS or (not owner and _IS_ONE.search(before) and not _LIKE_ONE.search(before))
     return f"{'not ' if hit.negated else ''}{'has' if counts else 'names'} {standing}"
 
 
-def tokens(text: str) -> list[str]:
-    """Return the words, numbers (as #) and punctuation marks of a raw text."""
-    return _TOKEN.findall(_DIGITS.sub(" # ", normalise(text)))
+def tokens(plain: str) -> list[str]:
+    """Return the words, numbers (as #) and punctuation marks of a normalised text."""
+    return _TOKEN.findall(_DIGITS.sub(" # ", plain))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import sha256_file
+from fp2.results import ENGLISH, VADER
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored
 from fp2.scorers.labels import VALENCE, LabelScale
 
@@ -37,6 +38,7 @@ class Valence(BaseScorer):
     scale: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     n_bins: ClassVar[int] = 11  # odd, so that zero, the most frequent value, is the centre of a bin
     label_scale: ClassVar[LabelScale] = VALENCE
+    limitations = (VADER, ENGLISH)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -152,6 +152,7 @@ def test_counts_are_those_of_the_tables() -> None:
         ({"variants": [{"kind": "masked", "rim": 3}]}, r"unknown key 'rim' .*task\.options\.variants"),
         ({"order": -1}, r"at least 0, not -1 \(task\.options\.order\)"),
         ({"embed": "no"}, "true or false"),
+        ({"crop": 0}, "true or false"),
         ({"attributes": ["location_country"]}, "must not leave the data folder"),
     ],
 )
@@ -230,6 +231,49 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     assert "Score, equal samples" in page
     assert "data:image/png" in page
     _side_by_side(tmp_path, words, second.results)
+
+
+def test_the_images_are_embedded_by_a_network_that_reads_no_text(tmp_path: Path) -> None:
+    """Its whole run is a command of `docs/diversity.md`, which `test_docs_run.py` runs."""
+    import torch
+    from family_checkpoints.duals import IMAGE, save_clip, save_image_encoder
+    from PIL import Image
+    from transformers import AutoModel
+
+    from fp2.compose import load_config
+    from fp2.config import VariantConfig
+    from fp2.progress import Progress
+    from fp2.protocols.diversity.vendi import encoder_of, from_model
+    from fp2.store.rows import ResponseStore
+
+    folder = save_image_encoder(tmp_path / "seer", "regnet")
+    rng = np.random.default_rng(0)
+    pictures = [Image.fromarray(rng.integers(0, 256, (50, 40 + 9 * n, 3), dtype=np.uint8)) for n in range(5)]
+    for n, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{n}.png")
+    table = pd.DataFrame(
+        {
+            "image_id": list("abcde"),
+            "subject_id": list("vwxyz"),
+            "image_path": [str(tmp_path / f"{n}.png") for n in range(5)],
+        }
+    )
+    config = load_config(["model=seer_regnet_y_320", f"model.id={folder}", f"paths.root={tmp_path}"])
+    store = ResponseStore(tmp_path / "s.sqlite").connection
+    encoder = encoder_of(config, store, crop=False)
+    vectors, found, missing = from_model(encoder, config, table, VariantConfig(), store, Progress(quiet=True))
+    squares = [np.asarray(one.resize((IMAGE, IMAGE), Image.Resampling.BICUBIC)) / 255 for one in pictures]
+    scaled = (np.stack(squares) - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    with torch.inference_mode():
+        inputs = torch.tensor(scaled.transpose(0, 3, 1, 2), dtype=torch.float32)
+        plain = AutoModel.from_pretrained(folder).eval()(inputs).pooler_output.flatten(1).numpy()
+    np.testing.assert_allclose(vectors, plain, rtol=1e-4, atol=1e-5)
+    assert (found["image_id"].tolist(), missing) == (list("abcde"), {})
+    clip = load_config(["model=clip_vit_large_patch14", f"model.id={save_clip(tmp_path / 'clip')}"])
+    with pytest.raises(Fp2Error, match=r"sees images as its image processor prepares them.*task\.options\.crop"):
+        encoder_of(clip, store, crop=False)
+    with pytest.raises(Fp2Error, match="is not a dual encoder"):
+        encoder_of(load_config(["model=peeps_vlm"]), store, crop=True)
 
 
 def _side_by_side(root: Path, words: list[str], before: Any) -> None:
