@@ -34,18 +34,23 @@ def kinds() -> dict[str, str]:
     return {trait.word: trait.kind for trait in traits if trait.kind != "usual" or trait.word in STRONG}
 
 
+def word_overrides(people: int) -> list[str]:
+    """Return the overrides of experiment=gras that ask these words about so many people."""
+    traits = load_planted().traits
+    words = ", ".join(f"{word}: {traits[word].valence}" for word in kinds())
+    return [f"probe.traits={{{words}}}", f"data.n_subjects={people}"]
+
+
 def ask(root: Path, people: int = 150, framings: Sequence[str] = ()) -> dict[str, Any]:
     """Run experiment=gras on these words inside `root`; return its block, all framings by default."""
     from fp2.compose import load_config
     from fp2.progress import Progress
     from fp2.run import run
 
-    traits = load_planted().traits
-    words = ", ".join(f"{word}: {traits[word].valence}" for word in kinds())
     overrides = [
-        "experiment=gras", f"probe.traits={{{words}}}", f"data.n_subjects={people}", "probe.options.permutations=200",
-        "probe.options.bootstrap=100", "report=none", "tracking=none", f"paths.root={root}",
-        f"paths.state={root / 'state'}", *([f"probe.select=[{','.join(framings)}]"] if framings else []),
+        "experiment=gras", *word_overrides(people), "probe.options.permutations=200", "probe.options.bootstrap=100",
+        "report=none", "tracking=none", f"paths.root={root}", f"paths.state={root / 'state'}",
+        *([f"probe.select=[{','.join(framings)}]"] if framings else []),
     ]  # fmt: skip
     return dict(run(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results["gras"])
 
@@ -105,6 +110,7 @@ def main() -> None:
     """Ask, print, and fail where a planted cell is missed or a planted zero is called different."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=int, default=150)
+    parser.add_argument("--json", action="store_true", help="(always)")
     args = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -26,22 +26,18 @@ from fp2.ask.loop import Asked, Storage, ask
 from fp2.ask.plan import Shard
 from fp2.compose import config_hash
 from fp2.config import Config, variant_identity
-from fp2.engines.base import AsksServers, Engine, SuppliesAnswers, remote_code
-from fp2.engines.build import engine_class
-from fp2.engines.checkpoint import has_planted_effects
-from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED, Fp2Error
+from fp2.engines.base import Engine, SuppliesAnswers, remote_code
+from fp2.errors import EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol, Inputs, Job
 from fp2.results import assemble, heading, limitations, looked_lines
 from fp2.runs.checks import checked
-from fp2.runs.inputs import Given, load_inputs, plan_answers
+from fp2.runs.describe import describe_architecture, describe_model, describe_scorers, describe_serving
+from fp2.runs.inputs import Given, check_run_cost, load_inputs, plan_answers
 from fp2.runs.live import LiveRun, watched
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import Record, RunOutcome, finish, tracked
-from fp2.runs.recompute import count_tables, describe_scorers
-
-SHOWN_AS = ("image_size", "adapter", "yes_no", "softmax_dtype")
-"""Settings of a model by which its answers differ from those that it gives by default."""
+from fp2.runs.recompute import count_tables
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ def run(
         protocol, inputs, pixels = load_inputs(config, store, progress, given)
         storage = protocol.storage(plan_answers(protocol, inputs, pixels), inputs) if protocol.asks else None
         if storage is not None and config.answers.max_cost is not None:
-            _check_cost(storage, inputs, config.answers.max_cost)
+            check_run_cost(storage, inputs, config.answers.max_cost)
         places = write_config(folder, config, overrides)
         register_origins(config, inputs.dataset, keys := _keys_by_image(storage, inputs), store)
         names = {"config_hash": config_hash(config)}
@@ -108,26 +104,6 @@ def run(
 def _keys_by_image(storage: Storage | None, inputs: Inputs) -> Mapping[str, Sequence[str]]:
     """Return the keys under which anything derived from an image is stored; a task derives no answers."""
     return storage.keys_by_image() if storage else {str(image): [] for image in inputs.people["image_id"]}
-
-
-def _check_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
-    """Raise if what is left to ask, of the model and of scorers, is estimated to cost more than `cap`.
-
-    The price of an answer has to be known, unless a scorer has one and the engine is not one that can have one.
-    """
-    from fp2.ask.cost import by_model, check_cost, expected_cost, expected_scorings
-
-    assert inputs.engine is not None
-    assert inputs.battery is not None
-    forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
-    if price is not None:
-        costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
-    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
-        fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
-        raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
-    scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
-    costs += [one.cost for _, one in scorings if one.cost is not None]
-    check_cost(costs, cap)
 
 
 def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Asked:
@@ -289,44 +265,3 @@ def _ended(asked: Asked, results: Mapping[str, Any]) -> tuple[int, str | None]:
         done, planned = results["answers"]["answered"], results["answers"]["planned"]
         return EXIT_INTERRUPTED, f"interrupted: {done} of {planned} answers are kept; run the same command to continue"
     return 0, None
-
-
-def describe_model(config: Config, engine: Engine) -> dict[str, Any]:
-    """Return which model answered, without machine paths.
-
-    `embedded` marks a model with planted effects (a positive control); `server` is what a server reported of itself;
-    `supplied` says where answers come from that existed already, `remote_code` whose code ran beside the harness;
-    `SHOWN_AS` are there if they were given.
-    """
-    model, identity = config.model, engine.identity()
-    given = str(model.id or "")
-    return {
-        "name": model.name,
-        "id": identity.get("model", given or model.name),
-        "engine": config.engine.name,
-        "revision": identity.get("revision"),
-        "weights_digest": identity.get("weights") or identity.get("truth"),
-        "dtype": model.dtype,
-        "quantisation": model.quantisation,
-        "processor": identity.get("processor"),
-        "embedded": has_planted_effects(given)
-        or engine_class(asdict(config.engine)).planted
-        or bool(identity.get("planted")),
-        **({"server": identity["server"]} if "server" in identity else {}),
-        **({"remote_code": code} if (code := remote_code(identity)) else {}),
-        **{name: value for name in SHOWN_AS if (value := getattr(model, name)) is not None},
-        **({"supplied": engine.provenance()} if isinstance(engine, SuppliesAnswers) else {}),
-    }
-
-
-def describe_serving(engine: Engine) -> dict[str, Any]:
-    """Return what became of the requests to servers (key `serving`); nothing without a server or a request."""
-    found = engine.serving() if isinstance(engine, AsksServers) else {}
-    return {"serving": found} if found else {}
-
-
-def describe_architecture(engine: Engine) -> dict[str, Any]:
-    """Return family and size of the model (key `architecture`), as far as its checkpoint says; for reports only."""
-    profile = engine.profile()
-    known = {"family": profile.family, "parameters": profile.parameters}
-    return {"architecture": known} if any(known.values()) else {}

@@ -4,7 +4,8 @@ Qwen2.5-VL-3B's shapes at 1,280 image tokens and SmolVLM2-2.2B's at 13 tiles. Ou
 naive loop on a few questions. bfloat16 rounds differently in every batch shape, so the answers are compared loosely:
 exactness is what the float32 run on a CPU proves. Both are compared with the naive loop in float32 too. Beside them:
 the share of the device's peak, as a large bfloat16 product reaches it; flash attention, where `flash_attn` is
-installed; and what `torch.compile` with CUDA graphs gains on the naive forward pass.
+installed; and what `torch.compile` with CUDA graphs gains on the naive forward pass, and on ours (the language model
+that prefix sharing calls for the tree of questions).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fp2.tables import Question
+from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.tables import Answer, Question
 from prefix_sharing_parts import checkpoints, flops
 from prefix_sharing_parts.naive import Naive
 from prefix_sharing_parts.ours import Ours, Reference, differences
@@ -74,6 +76,7 @@ def _measure(
     scored = ours.answers(*(task(path, asked) for path in rest))
     said = ours.answers(*(task(path, words) for path in rest))
     scoring, saying = ours.seconds
+    compiled_ours = _compiled_tree(ours, device, rest, asked, scored, scoring)
     naive = Naive.load(folder, torch.bfloat16, device)
     reference, path = Reference(naive.processor.tokenizer), rest[0]
     naive.logits(path, asked[0].text)
@@ -81,7 +84,7 @@ def _measure(
     sample = asked[:: max(1, len(asked) // n)][:n]
     logits = [naive.logits(path, question.text) for question in sample]
     naive_seconds = statistics.mean(naive.seconds)
-    compiled = _compiled_ratio(naive, path, sample[0].text, device)
+    compiled_naive = _compiled_ratio(naive, path, sample[0].text, device)
     logs = [reference.logs(one) for one in logits]
     exact = Naive.load(folder, torch.float32, device)
     exact_logs = [reference.logs(exact.logits(path, question.text)) for question in sample]
@@ -103,7 +106,8 @@ def _measure(
         "p_yes_flop_limit": costs.limit,
         "p_yes_tflops": costs.shared * len(rest) / scoring / 1e12,
         "p_yes_flash_ratio": _flash_ratio(folder, device, warm, rest, asked, scoring),
-        "naive_compiled_ratio": compiled,
+        **compiled_ours,
+        "naive_compiled_ratio": compiled_naive,
         "hours_for_gras": GRAS_PROMPTS / questions_a_second / 3600,
         "answers_in_words_per_second": len(said) / saying,
         "tokens_per_answer": statistics.mean(answer.tokens for answer in said.values()),
@@ -144,16 +148,45 @@ def _seconds(call: Callable[[], Any], device: str, turns: int) -> float:
     return (time.perf_counter() - started) / turns
 
 
+def _compiled(model: Any, device: str) -> Any:
+    """Return the compiled model: with CUDA graphs on a GPU, traced only on a CPU."""
+    import torch
+
+    torch._dynamo.reset()  # past its limit of graphs, functions that models share would run uncompiled
+    torch._dynamo.config.recompile_limit = 64
+    options: dict[str, Any] = {"mode": "reduce-overhead"} if device == "cuda" else {"backend": "eager"}
+    return torch.compile(model, **options)
+
+
 def _compiled_ratio(naive: Naive, path: Path, text: str, device: str) -> float:
-    """Return the time of a forward pass over that of the compiled one (CUDA graphs on a GPU, no compiler on a CPU)."""
+    """Return the time of a forward pass over that of the compiled one."""
     import torch
 
     inputs = naive.inputs(path, text)
-    options: dict[str, Any] = {"mode": "reduce-overhead"} if device == "cuda" else {"backend": "eager"}
-    forward = torch.compile(naive.model, **options)
+    forward = _compiled(naive.model, device)
     with torch.no_grad():
         plain, faster = (_seconds(lambda model=model: model(**inputs), device, 5) for model in (naive.model, forward))
     return plain / faster
+
+
+def _compiled_tree(
+    ours: Ours,
+    device: str,
+    rest: Sequence[Path],
+    asked: Sequence[Question],
+    before: dict[tuple[str, str], Answer],
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the time of `rest` (`seconds`) over that with the tree pass compiled, and the largest change of P(Yes)."""
+    strategy: Any = ours.engine._session._strategy
+    if not isinstance(strategy, SharedPrefix):
+        raise RuntimeError(f"{type(strategy).__name__} was selected, which has no tree of questions")
+    plain, strategy.text = strategy.text, _compiled(strategy.text, device)
+    for _ in range(4):  # compiled, warmed up, recorded, replayed: the last is timed
+        after = ours.answers(*(task(path, asked) for path in rest))
+    strategy.text = plain
+    change = [abs((after[key].numbers or {})["p_yes"] - (before[key].numbers or {})["p_yes"]) for key in before]
+    return {"p_yes_compiled_ratio": seconds / ours.seconds[-1], "p_yes_compiled_change": max(change)}
 
 
 def _flash_ratio(

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from fp2.config import DEFAULT_PROTOCOL
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.plugins import read_options
@@ -83,7 +84,7 @@ class Battery:
     digest: str
     decoding: Decoding = field(default_factory=Decoding)
     people: int = 1
-    protocol: str = "fingerprint"
+    protocol: str = DEFAULT_PROTOCOL
     variants: tuple[Mapping[str, Any], ...] = ()
     classes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -181,7 +182,7 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     battery = replace(
         _battery(name, version, tuple(questions), tuple(probes), decoding),
         people=people,
-        protocol=str(spec.get("protocol") or "fingerprint"),
+        protocol=str(spec.get("protocol") or DEFAULT_PROTOCOL),
         variants=tuple(dict(variant) for variant in spec.get("variants") or ()),
         classes=_classes(body),
         options=dict(spec.get("options") or {}),

@@ -122,7 +122,7 @@ def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str |
     n_templates = sum(_has_placeholder(question) for probe in probes.values() for question in _questions(probe))
     if len(found.texts) != n_templates:
         what = f"{found.script} has {len(found.texts)} templates, the battery {n_templates}"
-        raise Fp2Error(what, where="probe.published", fix="Use probe=gras")
+        raise Fp2Error(what, where="probe.published", fix="Use a battery with probe.templates and probe.traits")
     return found
 
 

@@ -409,6 +409,13 @@ class EvaluationProtocol(Generic[Given]):
 
     # -- tasks
 
+    def sweep(self, config: Config) -> tuple[str, Sequence[str]] | None:
+        """Return a setting and its values where one command makes a run for each of them; by default it makes one run.
+
+        Called on the command line only, before anything is loaded.
+        """
+        return None
+
     def collect(self, inputs: Inputs) -> Collected:
         """Return the tables of a task, which overrides this.
 

@@ -19,6 +19,7 @@ from fp2.protocols.base import EvaluationProtocol, Inputs, counterfactual_error
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fp2.ask.loop import Storage
     from fp2.cuts import Cut
     from fp2.data.base import Dataset
     from fp2.data.pixels import PixelDigest
@@ -157,6 +158,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     that vary in one of the cuts.
     """
     from fp2.cuts import of_sets, resolve_cuts
+    from fp2.data.derived import with_derived
     from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person, units, whole_sets
     from fp2.tables import attribute_columns
 
@@ -177,8 +179,9 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     if config.data.limit is not None or config.data.offset:
         whole = people.assign(subject_id=units(people)) if of_sets(people) else people
         taken, more = limit_people(
-            whole, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
-        )
+            with_derived(whole, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
+            by=config.data.stratify, offset=config.data.offset,
+        )  # fmt: skip
         people = people[people["image_id"].isin(taken["image_id"])]
         notes = (*notes, *more)
     if people.empty:
@@ -234,3 +237,24 @@ def plan_answers(protocol: Protocol, inputs: Inputs, pixels: Pixels) -> Plan:
     if size is None:
         return plan
     return replace(plan, tasks=with_image_size(plan.tasks, inputs.people, size, inputs.progress.note))
+
+
+def check_run_cost(storage: Storage, inputs: Inputs, cap: float) -> None:
+    """Raise if what is left to ask, of the model and of scorers, is estimated to cost more than `cap`.
+
+    The price of an answer has to be known, unless a scorer has one and the engine is not one that can have one.
+    """
+    from fp2.ask.cost import by_model, check_cost, expected_cost, expected_scorings
+    from fp2.engines.build import engine_class
+
+    assert inputs.engine is not None
+    assert inputs.battery is not None
+    forecast, price, costs = storage.forecast(), inputs.engine.profile().price, []
+    if price is not None:
+        costs.append(expected_cost(forecast, inputs.battery.questions, inputs.battery.decoding, price))
+    elif not any(one.price for one in by_model(inputs.scorers)) or engine_class(asdict(inputs.config.engine)).priced:
+        fix = "Set engine.price_input and engine.price_output, which engine=openai_compat has"
+        raise Fp2Error("the price of an answer is unknown", where="answers.max_cost", fix=fix)
+    scorings = expected_scorings(storage, inputs.scorers, inputs.battery.decoding, forecast)
+    costs += [one.cost for _, one in scorings if one.cost is not None]
+    check_cost(costs, cap)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from fp2.cuts import Cut
     from fp2.report.section import Section
-    from fp2.scorers.base import Scorer
 
 
 def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], model_calls: int) -> Counts:
@@ -55,24 +54,6 @@ def count_tables(tables: RunTables, cuts: Sequence[Cut], probes: Sequence[str], 
         groups=group_sizes(people, cuts),
         without_value=without_value(people, cuts),
     )
-
-
-def describe_scorers(scorers: Mapping[str, Scorer]) -> list[dict[str, Any]]:
-    """Return the scorers as reports and the passport name them."""
-    from fp2.scorers.by_model import ModelScorer
-
-    return [
-        {
-            "name": name,
-            "version": scorer.version,
-            "higher_is_better": scorer.higher_is_better,
-            "value_range": list(scorer.value_range),
-            "smallest_effect": scorer.smallest_effect,
-            "lexicon": scorer.lexicon,
-            **({"model": scorer.identity} if isinstance(scorer, ModelScorer) else {}),
-        }
-        for name, scorer in scorers.items()
-    ]
 
 
 def logged_config(folder: Path, here: Config, run_id: str) -> Config:

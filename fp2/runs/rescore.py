@@ -24,11 +24,11 @@ from fp2.progress import Progress
 from fp2.protocols.base import EvaluationProtocol
 from fp2.results import LOOKED_AT, assemble, heading, looked_lines, with_scorers
 from fp2.runs.checks import checked
+from fp2.runs.describe import describe_scorers
 from fp2.runs.local_paths import write_config
 from fp2.runs.outputs import RunOutcome, finish, tracked
 from fp2.runs.reader import read_results
 from fp2.runs.recompute import (
-    describe_scorers,
     logged_config,
     logged_cuts,
     logged_protocol,

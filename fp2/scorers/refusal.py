@@ -31,8 +31,8 @@ from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 
-THRESHOLD = 0.4
-"""Least probability of a refusal: F1 on writers that are left out of the fit is largest between 0.35 and 0.45."""
+THRESHOLD = 0.5
+"""Least probability of a refusal."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 The readers return a gendered pronoun, an occupation, a reason or an offence, or an empty string where the answer does
 not state it; response rates count answers that are `on_topic`. Their English patterns are ours (those of the FHIBE
-paper are not public) and are matched on normalised text.
+paper were not available here) and are matched on normalised text.
 
 The outcomes are gendered pronoun, misgendering, gender as the reason and toxicity. All but toxicity are defined for
 answers on topic; other answers have no value. As in FHIBE, toxicity looks for keywords in every answer that is not

@@ -22,27 +22,44 @@ def test_drafts_save_passes_where_answers_repeat(capsys: pytest.CaptureFixture[s
 
     assert drafted_generation.main(["--tiny", "--images", "12", "--together", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
-    for name in ("varied", "repetitive", "boilerplate"):
-        assert found[name]["texts"] == 72
-        assert found[name]["passes"]["drafted"] <= found[name]["passes"]["plain"]
-    assert found["varied"]["different_texts"] == 72
-    assert found["boilerplate"]["different_texts"] == 18
-    assert found["boilerplate"]["accepted_share_of_tokens"] > 0.1 > found["varied"]["accepted_share_of_tokens"]
-    assert found["boilerplate"]["passes"]["drafted"] < 0.9 * found["boilerplate"]["passes"]["plain"]
+    one = {name: found[name]["1"] for name in ("varied", "repetitive", "boilerplate")}
+    for name, measured in one.items():
+        assert measured["texts"] == 72
+        assert measured["passes"]["drafted"] <= measured["passes"]["plain"]
+        assert found[name]["best"]["ratio"] == pytest.approx(measured["ratio"])
+    assert one["varied"]["different_texts"] == 72
+    assert one["boilerplate"]["different_texts"] == 18
+    assert one["boilerplate"]["accepted_share_of_tokens"] > 0.1 > one["varied"]["accepted_share_of_tokens"]
+    assert one["boilerplate"]["passes"]["drafted"] < 0.9 * one["boilerplate"]["passes"]["plain"]
+
+
+def test_the_best_with_drafts_is_compared_with_the_best_without() -> None:
+    import drafted_generation
+
+    found = {1: {"seconds": {"plain": 9.0, "drafted": 4.0}}, 4: {"seconds": {"plain": 6.0, "drafted": 5.0}}}
+    assert drafted_generation.best(found) == {
+        "together": {"plain": 4, "drafted": 1},
+        "seconds": {"plain": 6.0, "drafted": 4.0},
+        "ratio": 1.5,
+    }
 
 
 def test_changes_of_precision_are_counted() -> None:
     import low_precision
 
-    def run(p_yes: list[float], significant: list[bool]) -> Any:
+    def run(p_yes: list[float], significant: list[bool], p: list[list[float]]) -> Any:
         answers = pd.DataFrame({"image_id": ["b", "a"], "template": "T1", "trait": "kind", "p_yes": p_yes})
-        tests = {"region": {"significant": significant}}
+        tests = {"region": {"significant": significant, "p_value": p}}
         return SimpleNamespace(answers=answers, results={"gras": {"units": {"images": {"tests": tests}}}})
 
-    found = low_precision.compare(run([0.2, 0.45], [True, False]), run([0.3, 0.55], [True, True]))
+    found = low_precision.compare(
+        run([0.2, 0.45], [True, False], [[0.01, 0.04], [0.06, 0.9]]),
+        run([0.3, 0.55], [True, True], [[0.01, 0.06], [0.04, 0.03]]),
+    )
     assert found["largest_change"] == pytest.approx(0.1)
     assert (found["answers"], found["crossed_one_half"]) == (2, 0.5)
-    assert (found["cells"], found["cells_significant"], found["cells_that_differ"]) == (2, 1, 1)
+    assert list(found["cells"].values()) == [2, 1, 1, 0]
+    assert list(found["tests"].values()) == [4, 2, 2, 1]
 
 
 def test_several_images_in_a_pass_and_a_thread_in_advance_change_no_answer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,3 +87,5 @@ def test_full_size_shapes_on_a_small_scale(parts: Any, tmp_path: Path) -> None:
         assert model["max_abs_dlogit_float32"] < 0.5
         assert 0 < model["share_of_peak"] < 1
         assert model["naive_compiled_ratio"] > 0
+        assert model["p_yes_compiled_ratio"] > 0
+        assert model["p_yes_compiled_change"] < 0.01

@@ -17,7 +17,7 @@ from fp2.compose import load_config
 from fp2.engines.base import FORBID_EXTRA, BaseEngine, Engine, EngineOptions, ModelProfile, Positive
 from fp2.engines.build import build_engine
 from fp2.errors import Fp2Error
-from fp2.run import describe_model
+from fp2.runs.describe import describe_model
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 QUESTION = Question("q", "p", "Who?")
