@@ -9,6 +9,6 @@ are known. A fault is survived if no stored answer is lost or changed, at most t
 next run ends with the tables of an undisturbed run byte for byte, and the user reads one line and no stack trace. Exit
 status 1 if one is not.
 
-The short form of the kills is among the tests. Other parts take longer in their short form (`together` 11 s of processor
-time, `models` over 30 s); docs/reliability.md names the unit tests that inject faults of the same kinds.
+The short form of the kills is among the tests. Other parts take longer in theirs (`together` 11 s of processor time,
+`models` over 30 s); docs/reliability.md names the unit tests that inject faults of the same kinds.
 """
