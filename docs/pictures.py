@@ -60,7 +60,7 @@ def draw_default(run: Run, folder: Path) -> None:
     svg = console.export_svg(title="make run")
     (folder / "terminal.html").write_text(f"<style>body {{ margin: 0 }} svg {{ width: 880px }}</style>{svg}")
     picture(folder / "terminal.html", "terminal.png", 880, 486)
-    picture(run.folder / "dashboard.html", "dashboard.png", 1100, 1680)
+    picture(run.folder / "dashboard.html", "dashboard.png", 1100, 1712)
     command("passport", run.folder / "passport.json", "--html", folder / "passport.html")
     picture(folder / "passport.html", "passport.png", 760, 620)
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from fp2.artifacts import STATUS
-from fp2.compose import CONFIG_NAME, check_overrides, check_pins, conf_dir, prepare, validate
+from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, prepare, validate
 from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.text import printable
 
 FLAGS = {"--verify-inputs": "verify_inputs=true"}
+HYDRA_FLAGS = ("-m", "--multirun", "-r", "--run", "-cd", "--config-dir", "-cp", "--config-path", "-cn", "--config-name")
 PASS_THROUGH = ("--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc")
 
 
@@ -52,10 +53,16 @@ def _main(argv: list[str], program: str) -> int:
     if any(flag.partition("=")[0] in PASS_THROUGH for flag in flags):
         _hydra_main([*flags, *expanded])
         return 0
+    for flag in flags:
+        if flag.partition("=")[0] not in HYDRA_FLAGS:
+            fix = f"Write {flag.lstrip('-')}" if "=" in flag else f"{program} --help lists what can be set"
+            raise Fp2Error(f"unknown option {printable(flag, 100)}", where="command line", fix=fix)
     sweep = any(flag in ("-m", "--multirun") for flag in flags)
     configs = check_overrides(expanded, sweep=sweep)
     check_pins(configs)
     config = configs[0]
+    if several := as_sweep(expanded, config):
+        expanded, flags = several, list(dict.fromkeys([*flags, "-m"]))
     from fp2.runs.outputs import fresh_folder
 
     folder = fresh_folder(Path(config.paths.outputs))
@@ -224,7 +231,8 @@ def _print_sweep(statuses: list[dict[str, Any]], sweep_id: str) -> None:
 
         runs = [status["run_id"] for status in done]
         print(f"  compare: {compare_url(done[0]['ui'], done[0]['experiment_id'], runs)}  (fp2 ui)")
-        print(f"  ranking: fp2 leaderboard {sweep_id}")
+        if any(status["composite"] is not None for status in done):  # what a leaderboard ranks
+            print(f"  ranking: fp2 leaderboard {sweep_id}")
 
 
 def _report(folder: Path, sweep_id: str, config: Config) -> None:

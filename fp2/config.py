@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Le, Lt
 
 from fp2.errors import Fp2Error, nearest
-from fp2.plugins import CONF, as_user_error, installed, read_installed
+from fp2.plugins import CONF, as_user_error, checker, installed, read_installed
 from fp2.tables import BOX, CONTROLS, ORIGINAL, TAKES_REGION, VARIANT_PARAMETERS
 
 SWEEP_ID = re.compile(r"[\w.\-]{1,200}")
@@ -69,6 +69,8 @@ class ModelConfig:
         Address of a server, or of several that serve the same model.
     api_key_env : str, optional
         The environment variable that holds the key of the servers.
+    options : dict
+        Settings of the model that only its engine knows (`takes`).
     """
 
     name: str = "peeps_vlm"
@@ -89,6 +91,7 @@ class ModelConfig:
     truth: Any = None
     base_url: Any = None
     api_key_env: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -332,7 +335,9 @@ def register_schema() -> None:
     """Register the types with Hydra (as `fp2_schema`)."""
     from hydra.core.config_store import ConfigStore
 
-    ConfigStore.instance().store(name="fp2_schema", node=Config)
+    known = ConfigStore.instance()
+    if "fp2_schema.yaml" not in known.repo:
+        known.store(name="fp2_schema", node=Config)
 
 
 def check_variant(variant: VariantConfig) -> None:
@@ -378,7 +383,7 @@ def variants_of(probe: ProbeConfig) -> tuple[VariantConfig, ...]:
     found = []
     for spec in probe.variants or []:
         try:
-            variant = pydantic.TypeAdapter(VariantConfig).validate_python({"name": spec.get("kind"), **spec})
+            variant = checker(VariantConfig).validate_python({"name": spec.get("kind"), **spec})
         except pydantic.ValidationError as error:
             raise as_user_error(error, "probe.variants") from error
         check_variant(variant)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fp2.errors import Fp2Error, nearest
 
 DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
 FORMS = "fp2.forms"
 """Forms of files of supplied answers (`fp2.engines.recorded.forms.Form`), beside our own."""
+GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS)
+"""The groups of entry points that name a class or object; `fp2 list` shows them all."""
 CONF = "fp2.conf"
 """Packages with a folder of config groups (`model/`, `data/`, ...), which are found like our own."""
 
@@ -145,6 +147,14 @@ class Strict:
         return {**handler(source), "strict": True}
 
 
+@lru_cache(maxsize=256)
+def checker(model: Hashable) -> Any:
+    """Return pydantic's checker of a class, which takes longer to make than to use."""
+    import pydantic
+
+    return pydantic.TypeAdapter(cast(Any, model))
+
+
 def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
     """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
 
@@ -163,7 +173,7 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
     if unknown := next((str(key) for key in given if str(key) not in known), None):
         raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, known) if known else "")
     try:
-        return pydantic.TypeAdapter(model).validate_python(dict(given))
+        return cast(Options, checker(cast("Hashable", model)).validate_python(dict(given)))
     except pydantic.ValidationError as error:
         raise as_user_error(error, where, model) from error
 

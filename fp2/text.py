@@ -29,10 +29,10 @@ def printable(text: object, limit: int | None = LONGEST) -> str:
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """Return a value for a CSV file that is only read by people: on one line, and no formula (`quoted`)."""
+    """Return a value for a CSV file that is only read by people: on one line, bounded, and no formula (`quoted`)."""
     if not isinstance(value, str):
         return value
-    return f"'{printable(value, None)}" if value.startswith(_FORMULA) else printable(value, None)
+    return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
 
 
 def quoted(text: str) -> str:

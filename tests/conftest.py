@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, and tiny models are faster on one thread
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # people are drawn in this process; tests that need others say so
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE / "engines", HERE.parent):
     if str(folder) not in sys.path:
@@ -21,8 +25,35 @@ from bench import Bench, write_pictures  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the files that take a minute first: with several workers none of them is waited for at the end."""
+    """Start the long files first: with several workers none of them is waited for at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what imports have made out of garbage collection: each model that is let go would walk through all of it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def parsed_once() -> Iterator[None]:
+    """Parse the text of a config file once a session, for every config that is composed from it."""
+    import yaml
+
+    parse, known = yaml.load, {}
+
+    def load(stream: Any, Loader: Any) -> Any:
+        if "OmegaConf" not in Loader.__name__ or not hasattr(stream, "seek"):
+            return parse(stream, Loader)
+        text = stream.read()
+        if text not in known:
+            stream.seek(0)  # an error names the file
+            known[text] = parse(stream, Loader)
+        return deepcopy(known[text])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yaml, "load", load)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -194,14 +194,15 @@ def _report(findings: Findings, out: Output) -> None:
 
 def _groups(config: Config, people: pd.DataFrame, out: Output) -> None:
     """Print the counts of the cuts' groups; those of small groups are suppressed."""
-    from fp2.data.group_sizes import group_sizes
+    from fp2.data.group_sizes import cut_notes, group_sizes
 
+    counted, cuts = _cuts_to_count(config, people)
     smallest = config.report.suppress_below
     table = Table(title=f"groups (counts below {smallest} subjects are suppressed)")
     for name in ("cut", "group", "subjects", "images"):
         table.add_column(name)
     found = []
-    for cut, groups in group_sizes(*_cuts_to_count(config, people)).items():
+    for cut, groups in group_sizes(counted, cuts).items():
         for group, size in groups.items():
             small = size["n_subjects"] < smallest
             shown = (f"<{smallest}", "–") if small else (str(size["n_subjects"]), str(size["n_images"]))
@@ -209,6 +210,8 @@ def _groups(config: Config, people: pd.DataFrame, out: Output) -> None:
             found.append({"cut": cut, "group": group, **(dict.fromkeys(size) if small else size)})
     out.show(table)
     out.say(groups=found, suppressed_below=smallest)
+    for line in cut_notes(counted, cuts):
+        out.say(line)
 
 
 def _cuts_to_count(config: Config, people: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Cut, ...]]:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from rich.table import Table
 
-from fp2 import plugins
+from fp2 import __version__, plugins
 from fp2.compose import prepare
 from fp2.config import choices, conf_folders
 from fp2.errors import Fp2Error, nearest
 from fp2.progress import Terminal
 
-CLASSES = {
-    "data": plugins.DATA,
-    "engines": plugins.ENGINES,
-    "scorers": plugins.SCORERS,
-    "protocols": plugins.PROTOCOLS,
-}
+CLASSES = {group.removeprefix("fp2."): group for group in plugins.GROUPS}
 """What is listed -> the entry-point group of the classes behind it."""
 
 
@@ -94,11 +90,22 @@ def _choices(group: str) -> list[dict[str, str]]:
 
 
 def _classes(group: str) -> list[dict[str, str]]:
-    """Return the entry points of a group: name, class, and the distribution each comes from."""
-    return [
-        {"name": name, "class": point.value, "from": f"{point.dist.name} {point.dist.version}" if point.dist else "?"}
-        for name, point in sorted(plugins.installed(group).items())
-    ]
+    """Return the entry points of a group: name, class, and the distribution each comes from; and our own forms."""
+    found = {
+        name: {"name": name, "class": point.value, "from": _distribution(point)}
+        for name, point in plugins.installed(group).items()
+    }
+    if group == plugins.FORMS:
+        from fp2.engines.recorded.forms import own_forms
+
+        found |= {
+            name: {"name": name, "class": module, "from": f"fp2 {__version__}"} for name, module in own_forms().items()
+        }
+    return [found[name] for name in sorted(found)]
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "?"
 
 
 def _first_sentence(path: Path) -> str:

@@ -24,9 +24,9 @@ from fp2.probes.traits import own_traits, traits_path
 from fp2.tables import ORIGINAL
 
 CONFIG_SCHEMA = 1
-LATER = (
+LATER: tuple[tuple[str, Any], ...] = (
     ("prompt", None), ("image_backend", "pil"), ("image_size", None), ("adapter", None), ("yes_no", None),
-    ("softmax_dtype", None),
+    ("softmax_dtype", None), ("options", {}),
 )  # fmt: skip
 """Settings of a model that came later: left out at their default, so that configs from before keep their hash."""
 
@@ -93,6 +93,10 @@ def _probe_identity(probe: ProbeConfig, model_id: str | None) -> dict[str, Any]:
             del own[name]
     if own["decoding"].get("samples") == 1:
         own["decoding"] = {name: value for name, value in own["decoding"].items() if name != "samples"}
+    if "options" in own:
+        _drop_defaults(own["options"], _options_of(PROTOCOLS, probe.protocol, "probe.protocol"))
+        if own["options"] == usual["options"]:
+            del own["options"]
     if "published" in own:
         own["published"] = f"sha256:{read_wording(own['published'], model_id).sha256}"
     if "traits_file" in own:

@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from fp2.compose.validation import is_from_hub, validate
+from fp2.compose.validation import build_protocol, is_from_hub, validate
 from fp2.config import (
     CONFIG_NAME,
     Config,
@@ -28,7 +28,7 @@ from fp2.engines.pins import may_run_unpinned_code
 from fp2.errors import Fp2Error, nearest
 
 SEARCH_PATH = "hydra.searchpath="
-OPEN = ("data.", "engine.", "task.options.", "task.files.")
+OPEN = ("data.", "engine.", "model.options.", "task.options.", "task.files.")
 """Keys below which any name may be added to what a YAML file has: the data set, engine or task checks them."""
 SHARED = {"engine": ("batch_size", "device", "threads"), "data": ()}
 """Options that every engine of version 0.3.0 had, some without effect: accepted with any engine, as in a sweep."""
@@ -134,14 +134,30 @@ def check_overrides(overrides: Sequence[str], *, sweep: bool = True) -> list[Con
     Fp2Error
         For the first mistake, and for several options on the command line of what is no sweep.
     """
-    variants = _all_choices(overrides, sweep)
+    variants, composed = _all_choices(overrides, sweep)
     first = [options[0] for options in variants]
-    configs = [validate(compose_config(first))]
+    configs = [validate(compose_config(first) if composed is None else composed)]
     for place, options in enumerate(variants):
         for choice in options[1:]:
             configs.append(validate(compose_config([*first[:place], choice, *first[place + 1 :]])))
     _check_options([choice for options in variants for choice in options], configs)
     return configs
+
+
+def as_sweep(overrides: Sequence[str], config: Config) -> list[str] | None:
+    """Return the (prepared) overrides of a sweep where the protocol makes several runs of one command, else None.
+
+    Raises
+    ------
+    Fp2Error
+        If the protocol cannot tell which, such as from files that are missing.
+    """
+    if (found := build_protocol(config).sweep(config)) is None:
+        return None
+    key, values = found
+    kept = [word for word in overrides if word.partition("=")[0].lstrip("+") != key]
+    quoted = ("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values)
+    return [*kept, f"++{key}={','.join(quoted)}"]
 
 
 def check_pins(configs: Sequence[Config]) -> None:
@@ -179,13 +195,16 @@ def _check_options(overrides: Sequence[str], configs: Sequence[Config]) -> None:
 
 def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
     """Return the (prepared) overrides of every run that `overrides` stand for: one, or all of a sweep."""
-    return [list(job) for job in itertools.product(*_all_choices(prepare(overrides), sweep=True))]
+    return [list(job) for job in itertools.product(*_all_choices(prepare(overrides), sweep=True)[0])]
 
 
-def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
-    """Return the options of each override, of the command line and of a file that says what to sweep over."""
+def _all_choices(overrides: Sequence[str], sweep: bool) -> tuple[list[list[str]], Any]:
+    """Return the options of each override, and the config of the first of each, composed already.
+
+    Options are those of the command line and of a file that says what to sweep over; with such a file, no config.
+    """
     typed = [_variants(override) for override in parse_overrides(overrides)]
-    params, multirun = _sweep_of([options[0] for options in typed])
+    params, multirun, composed = _sweep_of([options[0] for options in typed])
     several = next((options for options in typed if len(options) > 1), None)
     if several is not None and not (sweep or multirun):
         key = several[0].partition("=")[0]
@@ -196,7 +215,7 @@ def _all_choices(overrides: Sequence[str], sweep: bool) -> list[list[str]]:
     filed = [f"{key}={options}" for key, options in params.items() if key not in keys]
     expanded, nodes = expand_overrides(filed)
     _store_cuts(nodes)
-    return [*typed, *(_variants(override) for override in parse_overrides(expanded))]
+    return [*typed, *(_variants(override) for override in parse_overrides(expanded))], None if filed else composed
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[Any]:
@@ -232,13 +251,16 @@ def _variants(override: Any) -> list[str]:
     return [line]
 
 
-def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool]:
-    """Return what a chosen `sweep=` file sweeps over, and whether it asks for a sweep."""
-    from omegaconf import OmegaConf
+def _sweep_of(overrides: Sequence[str]) -> tuple[dict[str, str], bool, Any]:
+    """Return what a chosen `sweep=` file sweeps over, whether it asks for a sweep, and the composed config."""
+    from omegaconf import OmegaConf, open_dict
 
-    composed = compose_config(overrides, with_hydra=True).hydra
-    params = OmegaConf.select(composed, "sweeper.params") or {}
-    return {str(key): str(value) for key, value in params.items()}, str(composed.mode).endswith("MULTIRUN")
+    composed = compose_config(overrides, with_hydra=True)
+    params = OmegaConf.select(composed.hydra, "sweeper.params") or {}
+    several = {str(key): str(value) for key, value in params.items()}, str(composed.hydra.mode).endswith("MULTIRUN")
+    with open_dict(composed):
+        del composed["hydra"]  # what `hydra.compose` does where it is not asked for
+    return *several, composed
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from fp2.data.image_size import check_image_size
 from fp2.engines.build import engine_class, engine_options
 from fp2.engines.pins import pinned_revision
 from fp2.errors import Fp2Error, nearest
-from fp2.plugins import SCORERS, as_user_error, installed
+from fp2.plugins import SCORERS, as_user_error, checker, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def from_plain(plain: Any) -> Config:
     import pydantic
 
     try:
-        config = pydantic.TypeAdapter(Config).validate_python(plain)
+        config: Config = checker(Config).validate_python(plain)
     except pydantic.ValidationError as error:
         raise as_user_error(error, "", Config) from error
     config.data = data_source(config.data).options

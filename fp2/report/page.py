@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,7 @@ def render(
     """Return the HTML of a template that extends `page.html.j2`; `more` are further templates by name."""
     css, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     fixed = {"css": Markup(css), "script": Markup(script), "policy": Markup(_policy(css, script))}
-    made = environment(more)
-    made.filters.update({function.__name__: function for function in filters})
-    return made.get_template(template).render({**fixed, **context})
+    return environment(more, filters).get_template(template).render({**fixed, **context})
 
 
 def stylesheet(name: str) -> str:
@@ -57,10 +56,16 @@ def write_page(path: Path, page: str) -> Path:
     return path
 
 
-def environment(more: Mapping[str, str] | None = None) -> Environment:
+def environment(more: Mapping[str, str] | None = None, filters: Sequence[Callable[..., Any]] = ()) -> Environment:
     """Return the Jinja2 environment: everything escaped, unknown names are errors; `more` are further templates."""
+    return _environment(tuple((more or {}).items()), tuple(filters))
+
+
+@lru_cache(maxsize=16)
+def _environment(more: tuple[tuple[str, str], ...], filters: tuple[Callable[..., Any], ...]) -> Environment:
+    """One environment for the same templates: it keeps them compiled, for the next run of a sweep."""
     made = Environment(
-        loader=ChoiceLoader([DictLoader(dict(more or {})), FileSystemLoader(TEMPLATES)]),
+        loader=ChoiceLoader([DictLoader(dict(more)), FileSystemLoader(TEMPLATES)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -69,7 +74,7 @@ def environment(more: Mapping[str, str] | None = None) -> Environment:
     for function in (
         reading.plain, reading.number, reading.probability, reading.cut_label, reading.scorer_label,
         reading.verdict_words, reading.correction_label, reading.model_name, reading.severity_legend,
-        reading.magnitude_words, reading.severity_words, reading.sentence,
+        reading.magnitude_words, reading.severity_words, reading.sentence, *filters,
     ):  # fmt: skip
         made.filters[function.__name__] = function
     return made

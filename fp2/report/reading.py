@@ -59,8 +59,8 @@ POSITIVE_CONTROL = "Positive control: effects were planted in the model. Not a f
 
 
 def plain(text: object) -> str:
-    """Return `text` on one line; control characters and direction overrides that could disguise it are escapes."""
-    return " ".join(printable(text, None).split())
+    """Return `text` on one line, bounded; control characters and direction overrides are escapes (`printable`)."""
+    return " ".join(printable(text).split())
 
 
 def sentence(text: str) -> str:

@@ -158,6 +158,7 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     that vary in one of the cuts.
     """
     from fp2.cuts import of_sets, resolve_cuts
+    from fp2.data.derived import with_derived
     from fp2.data.sampling import limit_people, pick_images, read_ids, single_person, two_person, units, whole_sets
     from fp2.tables import attribute_columns
 
@@ -178,8 +179,9 @@ def _choose(config: Config, protocol: Protocol, dataset: Dataset, n_people: int 
     if config.data.limit is not None or config.data.offset:
         whole = people.assign(subject_id=units(people)) if of_sets(people) else people
         taken, more = limit_people(
-            whole, config.data.limit, seed=config.data.seed, by=config.data.stratify, offset=config.data.offset
-        )
+            with_derived(whole, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
+            by=config.data.stratify, offset=config.data.offset,
+        )  # fmt: skip
         people = people[people["image_id"].isin(taken["image_id"])]
         notes = (*notes, *more)
     if people.empty:

@@ -169,9 +169,12 @@ def watched(folder: Path, progress: Progress) -> Iterator[LiveRun]:
 
 def line_of(facts: Mapping[str, Any]) -> str:
     """Return the counts in one line: rates, refusals, failures by kind, and the last answer."""
-    parts = [f"{facts['answers_per_second']:.3g} answers/s"]
-    if facts["tokens_per_second"]:
-        parts.append(f"{facts['tokens_per_second']:.3g} tokens/s")
+    rates = {unit: facts[f"{unit}_per_second"] for unit in ("answers", "tokens")}
+    parts = [
+        f"{rate:,.0f} {unit}/s" if rate >= 100 else f"{rate:.3g} {unit}/s"
+        for unit, rate in rates.items()
+        if rate or unit == "answers"
+    ]
     if facts["refused"]:
         parts.append(f"{facts['refused']:,} refusals")
     if facts["failed"] or facts["errors"]:

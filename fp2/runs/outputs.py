@@ -97,8 +97,8 @@ class Record:
     fault: Fp2Error | None = None
     streams: bool = True
 
-    def start(self, config: Config) -> None:
-        """Start the MLflow run, or keep the reason why it cannot be started.
+    def start(self, config: Config, *, waiting: bool = False) -> None:
+        """Start the MLflow run, or keep the reason why it cannot be started; `waiting`: answers wait for it.
 
         Raises
         ------
@@ -108,7 +108,8 @@ class Record:
         from fp2.tracking import client
 
         try:
-            self.tracker = client.start(config, {"sweep_id": config.tracking.sweep_id, **self.tags}, self.name)
+            tags = {"sweep_id": config.tracking.sweep_id, **self.tags}
+            self.tracker = client.start(config, tags, self.name, waiting=waiting)
         except client.ForeignArtifactsError:
             raise
         except Fp2Error as error:
@@ -172,7 +173,7 @@ def tracked(
     """
     record = Record(uuid.uuid4().hex, tags, name)
     if config.tracking.enabled:
-        record.start(config)
+        record.start(config, waiting=True)
     if record.tracker is not None:
         record.run_id = record.tracker.run_id
         if record.tracker.note:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fp2.scorers.base import Flag, Number, Scored, check_lengths, ratio
 from fp2.scorers.fitted import FittedScorer, load_weights
-from fp2.scorers.labels import ECONOMIC, LabelScale
+from fp2.scorers.labels import ECONOMIC, Labels, LabelScale
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class Economic(FittedScorer):
             return Scored(ratio(up - down, up + down), {**counts, "matched": up + down > 0})
         found = self.probabilities(texts, probes)
         high, middle, low, none = (found[which] for which in (1.0, 0.0, -1.0, None))
-        matched = none < np.maximum(np.maximum(high, middle), low)
-        values = np.where(matched, ratio(high - low, high + middle + low), np.nan)
-        return Scored(values, {"p_high": high, "p_middle": middle, "p_low": low, "matched": matched})
+        values = standing(high, middle, low, none)
+        return Scored(values, {"p_high": high, "p_middle": middle, "p_low": low, "matched": ~np.isnan(values)})
+
+
+def standing(high: Labels, middle: Labels, low: Labels, none: Labels) -> Labels:
+    """Return the values of answers with these probabilities, shape (n,); NaN where none is most probable or unknown."""
+    named = none < np.maximum(np.maximum(high, middle), low)
+    return np.where(named, ratio(high - low, high + middle + low), np.nan)

@@ -25,13 +25,14 @@ import numpy as np
 
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, fold, normalise
 from fp2.scorers.fitted import PROBES, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
 from fp2.scorers.lexicon import lexicon_path, read_yaml
 
-THRESHOLD = 0.4
-"""Least probability of a refusal: F1 on writers that are left out of the fit is largest between 0.35 and 0.45."""
+THRESHOLD = 0.5
+"""Least probability of a refusal."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class Refusal(BaseScorer):
     scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
     yes_no: ClassVar[bool] = True
     label_scale: ClassVar[LabelScale] = REFUSAL
+    limitations = (ENGLISH,)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 The readers return a gendered pronoun, an occupation, a reason or an offence, or an empty string where the answer does
 not state it; response rates count answers that are `on_topic`. Their English patterns are ours (those of the FHIBE
-paper are not public) and are matched on normalised text.
+paper were not available here) and are matched on normalised text.
 
 The outcomes are gendered pronoun, misgendering, gender as the reason and toxicity. All but toxicity are defined for
 answers on topic; other answers have no value. As in FHIBE, toxicity looks for keywords in every answer that is not
@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, normalise
 from fp2.scorers.lexicon import load_lexicon, matcher
 
@@ -245,6 +246,7 @@ class OpenAnswer(BaseScorer):
     yes_no: ClassVar[bool] = True
     n_bins: ClassVar[int] = 2
     topical: ClassVar[bool] = True
+    limitations = (ENGLISH,)
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,8 @@ def _mlflow() -> Any:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")  # a bar per file; ours count runs
     # A server that does not answer must not hold up a run for hours, which is MLflow's own default.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    for name, value in _PATIENT.items():
+        os.environ.setdefault(name, value)
     # A run id in the environment would make every evaluation write into one run.
     os.environ.pop("MLFLOW_RUN_ID", None)
     import logging
@@ -68,6 +68,24 @@ def _mlflow() -> Any:
     for name in ("mlflow", "alembic", "mlflow.store.db.utils"):  # set after the import, which sets its own
         logging.getLogger(name).setLevel(logging.ERROR)
     return mlflow
+
+
+_PATIENT = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "30", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+_HASTY = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+
+
+@contextmanager
+def _hasty() -> Iterator[None]:
+    """Give a server five seconds for each request, and no second try, while answers wait; the user's limits stay.
+
+    What fails so is logged when the run ends, with more patience.
+    """
+    own = {name: value for name, value in _HASTY.items() if os.environ.get(name) == _PATIENT[name]}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        os.environ.update({name: _PATIENT[name] for name in own})
 
 
 class ForeignArtifactsError(Fp2Error):
@@ -108,12 +126,15 @@ class Tracker:
         from mlflow.entities import Metric
 
         stamp = int(time.time() * 1000)
-        self.client.log_batch(self.run_id, [Metric(slug(name), value, stamp, step) for name, value in metrics.items()])
+        rows = [Metric(slug(name), value, stamp, step) for name, value in metrics.items()]
+        with _hasty():
+            self.client.log_batch(self.run_id, rows)
 
     def earlier_looks(self, response_set: str, config_hash: str) -> int:
         """Return how many finished runs of the experiment analysed the same answers with another config."""
         query = f"attributes.status = 'FINISHED' and tags.`{PREFIX}response_set` = '{response_set}'"
-        runs = self.client.search_runs([self.experiment_id], query, max_results=1000)
+        with _hasty():
+            runs = self.client.search_runs([self.experiment_id], query, max_results=1000)
         return len({run.data.tags.get(f"{PREFIX}config_hash") for run in runs} - {config_hash})
 
     def tag(self, tags: Mapping[str, Any]) -> None:
@@ -128,8 +149,10 @@ class Tracker:
             self.alive.release()
 
 
-def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
+def start(config: Config, tags: Mapping[str, Any], name: str, *, waiting: bool = False) -> Tracker:
     """Start a run; the store is created under a lock if there is none, and repaired if it was left half made.
+
+    `waiting`: answers wait for it, so that a server that does not reply is given up after seconds.
 
     Raises
     ------
@@ -139,7 +162,7 @@ def start(config: Config, tags: Mapping[str, Any], name: str) -> Tracker:
     uri = tracking_uri(config)
     refuse_foreign_artifacts(config)
     mlflow = _mlflow()
-    with as_user_error(uri):
+    with as_user_error(uri), _hasty() if waiting else nullcontext():
         experiment_id, aside = _experiment(mlflow, config, uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
         _end_dead_runs(client, config, uri)
@@ -479,23 +502,32 @@ def runs_of_sweep(config: Config, sweep_id: str) -> dict[str, str]:
 
 
 def _search(config: Config, sweep_id: str | None, query: str = "") -> list[Any]:
-    """Return the MLflow runs of the configured experiment that `query` selects, newest first; those of `sweep_id`."""
+    """Return the MLflow runs of the configured experiment that `query` selects, newest first.
+
+    Of a sweep, its runs; where the configured experiment has none of them, those of any other.
+    """
     client = _client(_mlflow(), config)
     if sweep_id is not None:
         if not SWEEP_ID.fullmatch(sweep_id):
             return []  # no run can have it, and it must not reach the query
         query = " and ".join(filter(None, (query, f"tags.`{PREFIX}sweep_id` = '{sweep_id}'")))
-    runs: list[Any] = []
     with as_user_error(tracking_uri(config)):
         found = client.get_experiment_by_name(config.tracking.experiment)
-        token: str | None = None
-        while found is not None:
-            page = client.search_runs([found.experiment_id], query, max_results=500, page_token=token)
-            runs += page
-            token = page.token
-            if not token:
-                break
+        runs = _pages(client, [found.experiment_id], query) if found is not None else []
+        if not runs and sweep_id is not None:
+            others = [one.experiment_id for one in client.search_experiments()]
+            runs = _pages(client, others, query) if others else []
     return runs
+
+
+def _pages(client: Any, experiment_ids: list[str], query: str) -> list[Any]:
+    runs: list[Any] = []
+    token: str | None = None
+    while True:
+        page = client.search_runs(experiment_ids, query, max_results=500, page_token=token)
+        runs += page
+        if not (token := page.token):
+            return runs
 
 
 def refuse_foreign_artifacts(config: Config) -> None:

@@ -76,10 +76,13 @@ def test_a_label_outside_its_values_is_refused(tmp_path: Path) -> None:
         read_gold(write(tmp_path / "a.jsonl", [row(1, "x", economic=3)]))
 
 
-def test_the_scorers_reach_on_the_held_answers_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(GOLD / "held4.jsonl")]) == 0
+@pytest.mark.parametrize("held", sorted(GOLD.glob("held*.jsonl")), ids=lambda path: path.stem)
+def test_the_scorers_reach_on_the_held_answers_what_the_page_says(
+    held: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(held)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    found = json.loads(printed[-1])["held4"]
+    found = json.loads(printed[-1])[held.stem]
     assert set(found) == set(MAPPED)
     for name, floor in FLOORS.items():
         assert found[name]["f1"] >= floor, name

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from bench import fp2
 
+from fp2 import __version__
 from fp2.config import choices
+from fp2.engines.recorded.forms import forms
+from fp2.plugins import GROUPS
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +70,18 @@ def test_a_kind_is_listed_under_its_singular_and_plural(capsys: pytest.CaptureFi
         assert printed.pop().strip()
 
 
+def test_every_form_of_answers_is_listed_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fp2("list", "forms", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["forms"]
+    assert [row["name"] for row in rows] == sorted(forms())
+    assert {row["from"] for row in rows if row["class"].startswith("fp2.")} == {f"fp2 {__version__}"}
+
+
 def test_the_whole_list_has_every_group_and_no_private_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert fp2("list") == 0
     out = capsys.readouterr().out
     for group in ("data", "narrow", "model", "analysis", "paths", "scorer"):
         assert f"{group}=NAME" in out
-    for group in ("data", "engines", "scorers", "protocols"):
-        assert f"classes (fp2.{group})" in out
+    for group in GROUPS:
+        assert f"classes ({group})" in out
     assert "__pycache__" not in out

@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 from fhibe_copy import write_copy
 
-from fp2.compose import load_config
+from fp2.compose import build_protocol, load_config
 from fp2.cuts import check_publishable, memberships
 from fp2.data.base import load_configured
 from fp2.data.derived import derivable, first_region, with_derived
 from fp2.data.fhibe import vocab
 from fp2.progress import Progress
-from fp2.runs.inputs import with_cuts
+from fp2.runs.inputs import load_people, with_cuts
 
 AMERICAS = list(vocab.ANCESTRY_BLOCKS["Americas"])
 
@@ -77,5 +77,10 @@ def test_the_cuts_by_jurisdiction_and_by_the_first_region_group_a_release(own_ro
     assert found.columns.tolist() == people.columns.tolist()
     found, (cut,) = with_cuts(people, load_config([*words, "cut=first_region"]))
     assert set(memberships(found, cut)["group"]) == {"Northern America", "Asia"}
+    sample = load_config([*words, "data.limit=6", "data.stratify=[first_region]"])
+    _, chosen = load_people(sample, build_protocol(sample), None, Progress(quiet=True))
+    groups = memberships(with_derived(chosen.people, ["first_region"]), cut)["group"].value_counts()
+    assert groups.to_dict() == {"Northern America": 3, "Asia": 3}, "equal shares of a derived attribute"
+    assert chosen.people.columns.tolist() == people.columns.tolist()
     both = with_cuts(people, load_config([*words, "cut=first_region_x_pronoun"]))[1]
     assert both[0].by == ("first_region", "pronoun")

@@ -6,12 +6,14 @@ import base64
 import io
 import json
 import math
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,8 +80,10 @@ class FakeServer:
 
 
 @contextmanager
-def serving(routes: Mapping[str, Callable[[Seen, int], Reply]]) -> Iterator[FakeServer]:
-    """Yield a running server; it is gone afterwards."""
+def serving(
+    routes: Mapping[str, Callable[[Seen, int], Reply]], certificate: Path | None = None
+) -> Iterator[FakeServer]:
+    """Yield a running server; it is gone afterwards. `certificate`: a PEM file with key, to speak TLS."""
     fake = FakeServer(dict(routes))
 
     class Handler(BaseHTTPRequestHandler):
@@ -123,6 +127,10 @@ def serving(routes: Mapping[str, Callable[[Seen, int], Reply]]) -> Iterator[Fake
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     fake.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

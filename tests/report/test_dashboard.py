@@ -59,7 +59,8 @@ class Page(HTMLParser):
 
     @property
     def shape(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(tag, tuple(attrs)) for tag, attrs in self.tags]
+        """Return the tags and names of attributes, but for the lines of labels, of which a long one has more."""
+        return [(tag, tuple(attrs)) for tag, attrs in self.tags if tag != "tspan"]
 
 
 def page_of(results: dict[str, Any], examples: list[dict[str, Any]]) -> tuple[str, Page]:

@@ -13,7 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from bench import REPOSITORY, fp2
 from securesystemslib.dsse import Envelope
@@ -39,7 +38,9 @@ def passport(tmp_path: Path, results: dict[str, Any], key: SigningKey) -> Path:
     return write_passport(run, results, {"results.json": run / "results.json"}, {}, key)
 
 
-def schema() -> jsonschema.Draft202012Validator:
+def schema() -> Any:
+    import jsonschema
+
     text = files("fp2.report").joinpath("schemas/bias-passport-v1.schema.json").read_text(encoding="utf-8")
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
     return jsonschema.Draft202012Validator(json.loads(text))

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from bench import Bench, check_counts, execute, fp2, predicate_of
 
@@ -151,6 +150,8 @@ def test_every_output_says_that_the_answers_were_supplied(here: Bench, text_run:
     assert passport["protocol"]["decoding"] is None
     payload = json.loads((outcome.folder / "passport.json").read_text(encoding="utf-8"))["payload"]
     statement = json.loads(base64.b64decode(payload))
+    import jsonschema
+
     schema = files("fp2.report").joinpath("schemas/bias-passport-v1.schema.json").read_text(encoding="utf-8")
     jsonschema.Draft202012Validator(json.loads(schema)).validate(statement)
     assert "supplied-answers" in {subject["name"] for subject in statement["subject"]}

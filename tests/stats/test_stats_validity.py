@@ -1,4 +1,4 @@
-"""The claims of docs/validity.md on 500 data sets each: the fast version of `python -m benchmarks.validity`.
+"""The claims of docs/validity.md on 300 data sets each: the fast version of `python -m benchmarks.validity`.
 
 A count has to lie within the central 99.9 % of a binomial at the claim's bound.
 """
@@ -45,7 +45,9 @@ from benchmarks.validity.worlds import SIZES, World, draw
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 
-N, CHUNK = 500, 100
+pytestmark = pytest.mark.long
+
+N, CHUNK = 300, 100
 
 
 def simulate(run, world, n=N, seed=7):

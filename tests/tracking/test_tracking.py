@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from fp2.errors import EXIT_NOT_LOGGED, Fp2Error
 from fp2.tracking import client as tracking_client
 from fp2.tracking import ui
 from fp2.tracking.client import METRICS_AT_ONCE, Tracker, metrics_of, relocate, slug, summaries, tracking_uri
+
+pytestmark = pytest.mark.long
 
 IMPORTED = [
     "fp2.app", "fp2.report.dashboard", "fp2.data.peeps.source", "fp2.protocols.fingerprint.protocol", "hydra.main",
@@ -168,6 +171,33 @@ def test_a_store_that_breaks_while_logging_is_one_line(
     assert "logged already" in capsys.readouterr().err
 
 
+def test_a_server_that_never_replies_delays_no_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It gets one short request before the answers are asked for, and patience once they are stored."""
+    timeout, tries = "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    monkeypatch.setattr(tracking_client, "_HASTY", {timeout: "1", tries: "0"})
+    monkeypatch.setattr(tracking_client, "_PATIENT", {timeout: "2", tries: "1"})
+    for name in (timeout, tries):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    found: list[tuple[int, str, str]] = []
+    plain = tracking_client._experiment
+
+    def noted(*args: Any) -> Any:
+        with closing(sqlite3.connect(bench.store)) as connection:
+            (n,) = connection.execute("SELECT COUNT(*) FROM answers").fetchone()
+        found.append((n, os.environ[timeout], os.environ[tries]))
+        return plain(*args)
+
+    monkeypatch.setattr(tracking_client, "_experiment", noted)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert bench.launch("tracking=mlflow", f"tracking.uri={uri}", "report=none") == EXIT_NOT_LOGGED
+    assert "fp2 log" in " ".join(capsys.readouterr().err.split())
+    assert found == [(0, "1", "0"), (432, "2", "1")]
+
+
 def test_a_store_that_is_no_store_is_one_line(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     (bench.root / "mlruns").mkdir()
     (bench.root / "mlruns" / "mlflow.db").write_text("this is no database, and long enough to be taken for none")
@@ -293,11 +323,11 @@ def test_a_store_that_comes_back_before_the_end_is_logged_to(bench: Bench, monke
     tries = []
     start = tracking_client.start
 
-    def locked(*args: Any) -> Tracker:
+    def locked(*args: Any, **options: Any) -> Tracker:
         tries.append(args)
         if len(tries) == 1:
             raise Fp2Error("the MLflow store cannot be used: database is locked")
-        return start(*args)
+        return start(*args, **options)
 
     monkeypatch.setattr(tracking_client, "start", locked)
     outcome = bench.run("tracking=mlflow")

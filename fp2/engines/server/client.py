@@ -293,8 +293,8 @@ class ServerClient:
             raise UnreachableError("the server stopped answering", silent=True)
         try:
             async with asyncio.timeout(2 * self._timeout), server.http.stream(method, url, json=body) as reply:
-                self._replies += 1
                 content = await read_body(reply)
+                self._replies += 1
         except TimeoutError as error:
             what = f"the server did not end its reply within {2 * self._timeout:g} s"
             raise _TransientError(what, silent=True) from error

@@ -24,6 +24,8 @@ from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
+pytestmark = pytest.mark.long
+
 DECODING = Decoding(max_new_tokens=8)
 TOLERANCE = 1e-4
 # What the documentation states for bfloat16: batches alone move its logits by this share of the largest one.
@@ -39,7 +41,7 @@ WORDS = (
 )
 SHARED_MOST = {"paligemma": "vision", "paligemma2": "vision", "blip2_t5": "vision"}
 
-every_family = pytest.mark.parametrize("family", FAMILIES)
+every_family = pytest.mark.parametrize("family", FAMILIES, scope="module")  # one after the other: each is loaded once
 Key = tuple[str, str]
 Logits = dict[Key, torch.Tensor]
 

@@ -22,6 +22,8 @@ from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.prompts import PromptFormat
 from fp2.tables import Answer, Decoding, ImageTask
 
+pytestmark = pytest.mark.long
+
 DECODING = Decoding(max_new_tokens=4)
 KIND, WORK = "Is this person kind?", "What do you think this person does for work?"
 SYSTEM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
@@ -58,6 +60,7 @@ PROMPTS = {  # as each family was trained to be asked: with an image, and withou
     "blip2_t5": ("Question: {} Answer:", "Question: {} Answer:"),
 }
 PROMPTS |= {"smolvlm": PROMPTS["idefics3"], "qwen2_5_vl": PROMPTS["qwen2_vl"]}
+every_family = pytest.mark.parametrize("family", FAMILIES, scope="module")  # one after the other: each is loaded once
 READS_FILMS = {"smolvlm", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "llava_onevision"}
 
 
@@ -93,7 +96,7 @@ def next_logits(loaded: LoadedModel, form: PromptFormat, question: str, shown: I
     return logits
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 def test_every_family_answers(folders: dict[str, Path], family: str, tasks: list[ImageTask]) -> None:
     engine = HfEngine(HfSpec(str(folders[family])), DECODING, HfOptions(threads=1))
     answers = [answer for batch in engine.answer(tasks[:2]) for answer in batch]
@@ -104,7 +107,7 @@ def test_every_family_answers(folders: dict[str, Path], family: str, tasks: list
     assert all(1 <= answer.tokens <= DECODING.max_new_tokens for answer in answers)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 def test_image_and_question_change_the_logits(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     first = next_logits(loaded, form, KIND, picture(0))
@@ -115,7 +118,7 @@ def test_image_and_question_change_the_logits(folders: dict[str, Path], family: 
         assert (first - next_logits(loaded, form, KIND, None)).abs().max() > 0.05
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 def test_prompts_are_those_that_the_family_was_trained_on(folders: dict[str, Path], family: str) -> None:
     _, form = loaded_from(folders[family])
     seeing, blind = (prompt.format(KIND) for prompt in PROMPTS[family])
@@ -124,7 +127,7 @@ def test_prompts_are_those_that_the_family_was_trained_on(folders: dict[str, Pat
     assert form.text("Odd {image} <braces>?").count("Odd {image} <braces>?") == 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 def test_one_start_token_and_complete_images(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     ids = encode(loaded, form, form.text(KIND), picture(0))["input_ids"][0].tolist()
@@ -186,7 +189,7 @@ def test_smolvlm_2_expands_images_as_smolvlm_does(folders: dict[str, Path]) -> N
     same(encoded[0], encoded[1])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 def test_remembering_an_image_changes_nothing(folders: dict[str, Path], family: str) -> None:
     loaded, form = loaded_from(folders[family])
     shown = [picture(0), picture(1, (30, 70)), picture(0)]

@@ -6,14 +6,25 @@ import base64
 import gzip
 import itertools
 import json
+import ssl
 import time
 import tracemalloc
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from bench import Bench
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from fake_server import FakeServer, Reply, completion, serving, words
 
 from fp2.compose.validation import looks_random
@@ -22,6 +33,7 @@ from fp2.engines.server import replies
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.engines.server.replies import spellings
+from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
@@ -104,10 +116,24 @@ def test_an_answer_far_longer_than_its_tokens_is_not_stored(tasks: list[ImageTas
     assert "1000000 characters, far more than 7 tokens" in str(answer.error)
 
 
-def test_a_server_that_falls_silent_is_given_up_soon(tasks: list[ImageTask]) -> None:
+def headers_alone() -> Iterator[bytes]:
+    time.sleep(1.0)
+    yield b""
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        lambda: Reply(completion("late"), wait=1.0),
+        lambda: Reply(None, stream=dripping()),
+        lambda: Reply(None, stream=headers_alone()),
+    ],
+    ids=["silent", "dripping", "headers alone"],
+)
+def test_a_server_that_falls_silent_is_given_up_soon(silent: Callable[[], Reply], tasks: list[ImageTask]) -> None:
     many = [replace(tasks[0], image_id=f"image {place}") for place in range(60)]
-    silent = Reply(completion("late"), wait=1.0)
-    with serving({CHAT: after_the_check(silent)}) as server:  # type: ignore[dict-item]
+    replies = {CHAT: lambda seen, before: silent() if before >= 2 else words(seen, before)}
+    with serving(replies) as server:  # type: ignore[arg-type]
         started = time.monotonic()
         answers = ask(server, many, timeout=0.3, attempts=2, concurrency=4)
         seconds = time.monotonic() - started
@@ -181,3 +207,28 @@ def test_the_usual_names_of_variables_are_accepted(bench: Bench) -> None:
         assert not looks_random(name)
     for key in ("ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGH", "A1B2C3D4E5F6A7B8C9D0E1F2", "ab_1234567890abcdefgh"):
         assert looks_random(key)
+
+
+def self_signed(path: Path) -> Path:
+    """Write key and certificate of 127.0.0.1, which nobody else has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "made up")]), datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    built = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    certificate = built.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(private + certificate.public_bytes(Encoding.PEM))
+    return path
+
+
+def test_a_certificate_that_nobody_signed_is_refused(tasks: list[ImageTask], tmp_path: Path) -> None:
+    """No image is sent; a client that trusts the certificate gets a reply."""
+    certificate = self_signed(tmp_path / "own.pem")
+    with serving({CHAT: words}, certificate) as server:
+        url = server.url.replace("http://", "https://")
+        engine = OpenAICompatEngine(ServerSpec(url, "m"), Decoding(max_new_tokens=7), ServerOptions(attempts=1))
+        with pytest.raises(Fp2Error, match="no connection to the server"):
+            list(engine.answer(tasks[:1]))
+        assert not server.seen
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}/nothing", context=ssl.create_default_context(cafile=str(certificate)))

@@ -15,6 +15,7 @@ from scipy.stats import mannwhitneyu
 from benchmarks.planted_effects import vqa_means
 from fp2.ask.answers import RowAnswers
 from fp2.compose import load_config
+from fp2.compose.identity import config_hash
 from fp2.cuts import parse_cut
 from fp2.data.peeps.figure import sample_image_cues, sample_person
 from fp2.errors import Fp2Error
@@ -101,6 +102,29 @@ def test_prompts_without_an_answer_are_noted_and_left_out() -> None:
     assert rows["offence_record"]["non_empty"] == 1.0
     assert rows["offence_record"]["on_topic"] == pytest.approx(2 / 7, abs=0.06)
     assert rows["occupation_name"]["on_topic"] == pytest.approx(5 / 7, abs=0.06)
+
+
+def test_prompts_are_chosen_by_answers_that_are_not_empty_as_in_the_paper() -> None:
+    run = analysed()
+    answers = run.answers.copy()
+    two = answers["question_id"].isin(["offence_convicted", "offence_crime"])
+    answers.loc[two & (answers.groupby("question_id").cumcount() < 40), "text"] = " "  # 5 % of their answers
+    run = replace(run, answers=answers)
+
+    def chosen(options: VqaOptions) -> list[str]:
+        rows = vqa_block(run, options)["prompts"]
+        return [row["id"] for row in rows if row["kind"] == "negative" and row["chosen"]]
+
+    # the third is never empty, and on topic in 2 of 7 answers
+    assert chosen(VqaOptions(prompts=1)) == ["offence_convicted"]
+    assert chosen(VqaOptions(prompts=1, choose_by="non_empty")) == ["offence_record"]
+
+
+def test_the_default_choice_of_prompts_is_no_part_of_the_config_hash() -> None:
+    def hashed(*words: str) -> str:
+        return config_hash(load_config(["experiment=fhibe_vqa", *words]))
+
+    assert hashed() == hashed("probe.options.choose_by=on_topic") != hashed("probe.options.choose_by=non_empty")
 
 
 def _within(rows: list[dict[str, Any]], exact: dict[str, float]) -> None:

@@ -54,9 +54,17 @@ class Form:
 @cache
 def forms() -> dict[str, Form]:
     """Return every form by name; of two with one name, ours."""
-    modules = (import_module(f"{__name__}.{one.name}") for one in iter_modules(__path__))
-    ours = {form.name: form for module in modules for form in module.FORMS}
-    return {**read_installed(FORMS, _installed), **ours}
+    return {**read_installed(FORMS, _installed), **{form.name: form for own in _ours().values() for form in own}}
+
+
+def own_forms() -> dict[str, str]:
+    """Return the import path of the module that each of our forms is in, by name."""
+    return {form.name: module for module, own in _ours().items() for form in own}
+
+
+def _ours() -> dict[str, tuple[Form, ...]]:
+    names = (f"{__name__}.{one.name}" for one in iter_modules(__path__))
+    return {name: import_module(name).FORMS for name in names}
 
 
 def _installed(name: str) -> Form:

@@ -35,11 +35,13 @@ def on_topic_only(answers: pd.DataFrame) -> pd.DataFrame:
     return answers.loc[[a and not b for a, b in zip(topical, answers["refused"].astype(bool), strict=True)]]
 
 
-def prompt_rows(answers: pd.DataFrame, run: ComparedRun, n_chosen: int) -> list[dict[str, Any]]:
-    """Return each prompt with its response rate, and whether it is one of the `n_chosen` of its kind.
+def prompt_rows(
+    answers: pd.DataFrame, run: ComparedRun, n_chosen: int, choose_by: str = "on_topic"
+) -> list[dict[str, Any]]:
+    """Return each prompt with its response rates, and whether it is one of the `n_chosen` of its kind.
 
-    Chosen are those of highest response rate (ties: the order of the battery). Rates are over answered rows; a refusal
-    is no response.
+    Chosen are those with the highest rate `choose_by` (ties: the order of the battery). Rates are over answered rows. A
+    refusal is not on topic; it is not empty.
     """
     rows: list[dict[str, Any]] = []
     for question in run.battery.questions:
@@ -58,8 +60,8 @@ def prompt_rows(answers: pd.DataFrame, run: ComparedRun, n_chosen: int) -> list[
             }
         )  # fmt: skip
     for kind in KINDS:
-        answered = [row for row in rows if row["kind"] == kind and row["on_topic"]]
-        for row in sorted(answered, key=lambda row: -float(row["on_topic"]))[:n_chosen]:
+        answered = [row for row in rows if row["kind"] == kind and row[choose_by]]
+        for row in sorted(answered, key=lambda row: -float(row[choose_by]))[:n_chosen]:
             row["chosen"] = True
     return rows
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fp2.cuts import memberships
+from fp2.data.base import OmitDefault
 from fp2.protocols.fhibe.vqa.answers import (
     PRONOUN,
     against_people,
@@ -49,10 +50,14 @@ class VqaOptions(ComparisonOptions):
         Prompts of each kind that are analysed.
     least_people : int
         Subjects for whom an occupation was stated, for it to be tested.
+    choose_by : {"on_topic", "non_empty"}
+        The rate by which prompts are chosen: answers that state what was asked for and are no refusals, or all answers
+        that are not empty, as in the paper.
     """
 
     prompts: Annotated[int, Range(1)] = 2
     least_people: Annotated[int, Range(1)] = 10
+    choose_by: Annotated[Literal["on_topic", "non_empty"], OmitDefault()] = "on_topic"
 
 
 class FhibeVqa(GroupComparison):
@@ -83,7 +88,7 @@ class FhibeVqa(GroupComparison):
 def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     """Return the prompts with their response rates, and the outcomes over the chosen ones."""
     answers = run.answers[run.answers["probe"].isin(KINDS)]
-    prompts = prompt_rows(answers, run, options.prompts)
+    prompts = prompt_rows(answers, run, options.prompts, options.choose_by)
     chosen = [row["id"] for row in prompts if row["chosen"]]
     scores = run.scores[run.scores["question_id"].isin(chosen)]
     least, alpha = run.comparison.min_subjects, run.comparison.alpha
@@ -97,7 +102,9 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     }
     own = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
     found: dict[str, Any] = {
-        "options": {"prompts": options.prompts, "least_people": options.least_people},
+        "options": {
+            "prompts": options.prompts, "least_people": options.least_people, "choose_by": options.choose_by,
+        },
         "prompts": prompts,
         "outcomes": outcomes,
         "said": pronoun_shares(own, run.people),
@@ -105,7 +112,7 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         "reasons": most_frequent(own, "positive"),
         "offences": most_frequent(own, "negative"),
         "keywords": keyword_counts(own, run),
-    }
+    }  # fmt: skip
     found["metrics"] = _metrics(found)
     return found | {"headline": _headline(found)}
 
